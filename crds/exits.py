@@ -1,0 +1,41 @@
+"""Why an orchestrator run ended: one enum, written to the termination message and shown in `status.result`.
+
+Source: the agents page of the design (budgets, stuck detection, drain) and seed 000 "Task States Flow".
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+# Exit codes of the orchestrator's container.
+FINISHED = 0
+FAILED = 1
+DRAINED = 42
+
+
+class ExitReason(StrEnum):
+    """What the operator does next follows from the reason; see `FINAL`, `RESUMABLE` and `ASKS`."""
+
+    ANSWERED = "Answered"
+    NEEDS_INPUT = "NeedsInput"
+    NEEDS_APPROVAL = "NeedsApproval"
+    DRAINED = "Drained"
+    UNAVAILABLE = "Unavailable"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
+    STUCK = "Stuck"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    WRONG_MODEL = "WrongModel"
+    INVALID_OUTPUT = "InvalidOutput"
+    INVALID_INPUT = "InvalidInput"
+    FENCED = "Fenced"
+    ERROR = "Error"
+
+
+ASKS = frozenset({ExitReason.NEEDS_INPUT, ExitReason.NEEDS_APPROVAL})
+"""A person has to say something; the task becomes a UserTask."""
+
+RESUMABLE = frozenset({ExitReason.DRAINED, ExitReason.UNAVAILABLE, ExitReason.FENCED})
+"""Nothing is wrong with the task: it runs again from its checkpoint."""
+
+FINAL = frozenset({ExitReason.ANSWERED})
+"""The task is Completed. Every other reason is a failure that a person looks at."""

@@ -1,0 +1,193 @@
+"""GpuBackend (`gpu`): one Ollama server, what it can hold and what it is meant to hold.
+
+Source: blueprint section 3; seed 000 "Model Sets (alternating on GPU)" and "Key Configuration".
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from crds.conditions import Condition
+from crds.model import Metadata, Model, Time, rules
+from crds.values import HttpUrl, Identifier, ModelName, Quantity, SecretRef
+
+
+class Kind(StrEnum):
+    """GPU backends are preferred; CPU backends are the fallback."""
+
+    GPU = "GPU"
+    CPU = "CPU"
+
+
+class Capability(StrEnum):
+    """What a backend may be asked for."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    VISION = "vision"
+
+
+class Circuit(StrEnum):
+    """Closed: requests flow. Open: none do. HalfOpen: one probe."""
+
+    CLOSED = "Closed"
+    OPEN = "Open"
+    HALF_OPEN = "HalfOpen"
+
+
+class ModelSpec(Model):
+    """One model of a set."""
+
+    name: ModelName
+    """As Ollama spells it; `qwen3` and `qwen3:latest` are the same."""
+    vram: Quantity | None = None
+    """Memory it takes when loaded."""
+    num_ctx: Annotated[int, Field(ge=256, le=1_048_576)] | None = None
+    """Context length it is loaded with; a request with another one would reload it."""
+    cpu_allowed: bool = False
+    """May a CPU backend serve it instead?"""
+    priority: Annotated[int, Field(ge=0, le=3)] | None = None
+    """Priority of requests that name this model and carry no header: 0 (critical) to 3 (background)."""
+
+
+class ModelSet(Model):
+    """Models that are loaded together (seed 000: set A orchestrator, set B background)."""
+
+    name: Identifier
+    """For example orchestrator or background."""
+    models: Annotated[
+        tuple[ModelSpec, ...],
+        Field(
+            min_length=1,
+            max_length=32,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ]
+    """What is in it."""
+
+
+class Reservation(Model):
+    """How long an orchestrator may keep the GPU for itself."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.idleReleaseSeconds <= self.maxSeconds",
+                "idleReleaseSeconds must not be larger than maxSeconds",
+            )
+        )
+    )
+
+    max_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1800
+    """Upper bound of one reservation, in seconds."""
+    idle_release_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """Released after so many seconds without a request."""
+
+
+class Spec(Model):
+    """Where the server is and what it offers."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "self.kind != 'CPU' || !has(self.vram)",
+                "vram is for kind GPU; leave it out for a CPU backend",
+            ),
+            (
+                "!has(self.vram) || !has(self.modelSets) || self.modelSets.all(s, s.models.all(m, !has(m.vram) ||"
+                " quantity(m.vram).compareTo(quantity(self.vram)) <= 0))",
+                "a model in modelSets needs more vram than the backend has; raise spec.vram or take the model out",
+            ),
+        )
+    )
+
+    url: HttpUrl
+    """Base URL of the Ollama server, for example http://gpu-0:11434."""
+    kind: Kind = Kind.GPU
+    """GPU or CPU."""
+    pool: Identifier = "default"
+    """Backends of one pool share work."""
+    vram: Quantity | None = None
+    """Memory of the GPU."""
+    num_parallel: Annotated[int, Field(ge=1, le=65_536)] = 1
+    """OLLAMA_NUM_PARALLEL of the server: requests in flight per model."""
+    max_loaded_models: Annotated[int, Field(ge=1, le=64)] = 3
+    """OLLAMA_MAX_LOADED_MODELS of the server."""
+    capabilities: Annotated[
+        tuple[Capability, ...], Field(min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = (Capability.GENERATE, Capability.EMBED)
+    """What it may be asked for."""
+    model_sets: Annotated[
+        tuple[ModelSet, ...],
+        Field(
+            max_length=8,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = ()
+    """Sets of models that take turns on it; none means whatever the server lists."""
+    reservation: Annotated[Reservation, Field(json_schema_extra={"default": {}})] = Field(default_factory=Reservation)
+    """How long an orchestrator may keep it."""
+    drain: bool = False
+    """No new requests; running ones end."""
+    secret_ref: SecretRef | None = None
+    """Bearer token for the server, key token."""
+
+
+class LoadedModel(Model):
+    """One model in memory."""
+
+    name: ModelName
+    """As the server spells it."""
+    vram: Quantity | None = None
+    """Memory of the GPU that it takes."""
+
+
+class Holder(Model):
+    """A reservation in force."""
+
+    holder: Annotated[str, Field(max_length=253)]
+    """Who."""
+    until: Time
+    """Until when."""
+
+
+class Status(Model):
+    """What is known about the server; written on change only."""
+
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = ()
+    """Ready, Reachable, ModelsLoaded."""
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    """The generation that the rest is about."""
+    active_set: Annotated[str, Field(max_length=63)] = ""
+    """The model set that is loaded."""
+    loaded_models: Annotated[
+        tuple[LoadedModel, ...], Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Models in memory."""
+    reservation: Holder | None = None
+    """The reservation in force."""
+    circuit: Circuit | None = None
+    """State of the circuit breaker."""
+    version: Annotated[str, Field(max_length=128)] = ""
+    """What the server calls itself."""
+    leader_epoch: Annotated[int, Field(ge=0)] = 0
+    """leaseTransitions of the operator that wrote this."""
+
+
+class GpuBackend(Model):
+    """One Ollama server that the router may use."""
+
+    api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
+    kind: Literal["GpuBackend"] = "GpuBackend"
+    metadata: Metadata
+    spec: Spec
+    status: Status = Field(default_factory=Status)

@@ -1,0 +1,63 @@
+"""What every model of a custom resource shares: camelCase on the wire, docstrings as field descriptions.
+
+Unknown fields are ignored when parsing: the apiserver has already refused or pruned what its schema does not know, and
+an older operator must be able to read what a newer one wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+T = TypeVar("T", bound="Model")
+
+
+def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
+    """CEL rules as the schema keyword that the apiserver evaluates; each pair is (rule, message with the remedy)."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+
+
+IMMUTABLE = ("self == oldSelf", "is immutable; delete the object and create a new one")
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+# metav1.Time: RFC 3339, UTC, whole seconds.
+Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str), Field(json_schema_extra={"format": "date-time"})]
+
+
+class Model(BaseModel):
+    """Base of specs, statuses and their parts."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        extra="ignore",
+        frozen=True,
+    )
+
+    def wire(self) -> dict[str, Any]:
+        """The object as the apiserver stores it: camelCase keys, absent instead of null."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Metadata(Model):
+    """The part of metav1.ObjectMeta that decisions are made from."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    labels: Mapping[str, str] = Field(default_factory=dict)
+    annotations: Mapping[str, str] = Field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()

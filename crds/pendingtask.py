@@ -1,0 +1,368 @@
+"""PendingTask (`pt`): one piece of work, from a mail that arrived to a question that a person asked.
+
+Source: blueprint section 3; seed 000 "TaskTypeEnum values", seed 002 for questions and approvals.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from crds import phases
+from crds.conditions import Condition
+from crds.exits import ExitReason
+from crds.model import IMMUTABLE, Metadata, Model, Time, rules
+from crds.schedule import Schedule
+from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
+
+CONTENT_BYTES = 32768
+SUMMARY_BYTES = 2048
+FINISHED_LABEL = "jervis.dev/finished"
+FINALIZER = "jervis.dev/gpu-slot"
+
+
+class Type(StrEnum):
+    """Where the work comes from; it decides how the content is read."""
+
+    EMAIL = "EmailProcessing"
+    WIKI = "WikiProcessing"
+    BUG_TRACKER = "BugTrackerProcessing"
+    GIT = "GitProcessing"
+    USER_INPUT = "UserInputProcessing"
+    USER_TASK = "UserTask"
+    SCHEDULED = "ScheduledTask"
+    LINK = "LinkProcessing"
+    MEETING = "MeetingProcessing"
+
+
+class Mode(StrEnum):
+    """Foreground: a person waits. Background: whenever a GPU has nothing better to do."""
+
+    FOREGROUND = "Foreground"
+    BACKGROUND = "Background"
+
+
+class Decision(StrEnum):
+    """What qualification decided (seed 000 "Three-Way Task Routing", seed 002 directives)."""
+
+    INFO_ONLY = "InfoOnly"
+    EXECUTE = "Execute"
+    EXECUTE_HIGH = "ExecuteHigh"
+    DEFER = "Defer"
+    ASK = "Ask"
+    FAIL = "Fail"
+
+
+class UserTaskKind(StrEnum):
+    """What a person has to do before the task goes on."""
+
+    QUESTION = "Question"
+    APPROVAL = "Approval"
+    FAILURE = "Failure"
+
+
+class Verdict(StrEnum):
+    """A person's decision on an approval."""
+
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+
+
+_APPEND_ONLY = rules(
+    ("oldSelf.all(o, self.exists(n, n.id == o.id))", "is append-only; entries cannot be removed"),
+)  # fmt: skip
+_ENTRY_FIXED = rules(("self == oldSelf", "an entry cannot be changed once it is written; add another one"))
+_AS_MAP = {"x-kubernetes-list-type": "map"}
+
+
+class Attachment(Model):
+    """A file that came with the content."""
+
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+    """File name as it arrived."""
+    media_type: Annotated[str, Field(max_length=127, pattern=r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")]
+    """IANA media type, for example image/png."""
+    content_ref: ContentRef
+    """Where the bytes are."""
+
+
+class Message(Model):
+    """Something a user said about this task."""
+
+    model_config = ConfigDict(json_schema_extra=_ENTRY_FIXED)
+
+    id: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9._-]+$")]
+    """Chosen by the sender; the same id twice is the same message."""
+    text: Annotated[str, Field(min_length=1, max_length=8192)]
+    """What was said."""
+    author: Annotated[str, Field(max_length=253)] = ""
+    """Who said it."""
+    at: Time | None = None
+    """When."""
+
+
+class Answer(Model):
+    """An answer to a question in status.userTask.questions."""
+
+    model_config = ConfigDict(json_schema_extra=_ENTRY_FIXED)
+
+    id: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9._-]+$")]
+    """The id of the question."""
+    text: Annotated[str, Field(min_length=1, max_length=8192)]
+    """The answer."""
+    author: Annotated[str, Field(max_length=253)] = ""
+    """Who answered."""
+
+
+class Approval(Model):
+    """A decision on an approval request."""
+
+    verdict: Verdict
+    """Approved or Rejected."""
+    request_id: Annotated[str, Field(max_length=63)] = ""
+    """Which request is meant; empty means the one that is open."""
+    comment: Annotated[str, Field(max_length=2048)] = ""
+    """Why."""
+    author: Annotated[str, Field(max_length=253)] = ""
+    """Who decided."""
+
+
+class Budget(Model):
+    """Upper bounds of one orchestrator run; the smaller of this and the operator's setting holds."""
+
+    max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Tokens in and out."""
+    max_llm_calls: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Calls of a language model."""
+    max_steps: Annotated[int, Field(ge=1, le=500)] | None = None
+    """Steps of the graph."""
+    max_delegations: Annotated[int, Field(ge=0, le=40)] | None = None
+    """Delegations to specialist agents."""
+    max_depth: Annotated[int, Field(ge=0, le=4)] | None = None
+    """Levels of sub-delegation."""
+
+
+class Spec(Model):
+    """What is to be done."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("has(self.content) != has(self.contentRef)", "set exactly one of content and contentRef"),
+            (
+                "self.type != 'ScheduledTask' || has(self.schedule)",
+                "schedule is required for type ScheduledTask; set schedule.at or schedule.cron",
+            ),
+        )
+    )
+
+    type: Annotated[Type, Field(json_schema_extra=rules(IMMUTABLE))]
+    """Where the work comes from. Immutable."""
+    client_id: FixedIdentifier
+    """The client that the data belongs to. Immutable."""
+    project_id: OptionalIdentifier = ""
+    """The client's project, if it is about one."""
+    group_id: OptionalIdentifier = ""
+    """The group that the project belongs to, if any."""
+    source_urn: Urn | None = None
+    """Identity of the source item, for example email::<id@host>; the same one replaces what was known."""
+    correlation_id: Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9._:-]*$")] = ""
+    """Ties together what belongs to one conversation or import; shown in every log line."""
+    content: (
+        Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=CONTENT_BYTES,
+                json_schema_extra=rules(
+                    (
+                        f"bytes(self).size() <= {CONTENT_BYTES}",
+                        f"must be at most {CONTENT_BYTES} bytes of UTF-8;"
+                        " store it with POST /api/v1/content and set contentRef",
+                    ),
+                    ("self.trim().size() > 0", "must not be blank"),
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """The text itself, at most 32 KiB."""
+    content_ref: ContentRef | None = None
+    """The text by reference, for anything larger."""
+    attachments: Annotated[
+        tuple[Attachment, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Files that came with it."""
+    mode: Mode = Mode.BACKGROUND
+    """Foreground when a person waits for the answer."""
+    queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Explicit place in the queue; tasks without one come after those with one, oldest first."""
+    schedule: Schedule | None = None
+    """When it is due."""
+    messages: Annotated[
+        tuple[Message, ...],
+        Field(max_length=64, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY}),
+    ] = ()
+    """What the user added since. Append-only."""
+    answers: Annotated[
+        tuple[Answer, ...],
+        Field(max_length=64, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY}),
+    ] = ()
+    """Answers to status.userTask.questions. Append-only."""
+    approval: Approval | None = None
+    """The decision on an approval request."""
+    suspend: bool = False
+    """Hold the task where it is; a running Job is asked to drain."""
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
+    """Upper bound of one run, in seconds; at most a week."""
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
+    """How long the finished object stays, in seconds; default from the operator's settings."""
+    budget: Budget | None = None
+    """Upper bounds of one run."""
+
+
+class Retry(Model):
+    """The next try after an operational error."""
+
+    count: Annotated[int, Field(ge=0)] = 0
+    """Tries since the last success."""
+    next_at: Time | None = None
+    """Not before."""
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    """What went wrong last."""
+
+
+class Hints(Model):
+    """What ingestion found out about the content (seed 000 "Three-Way Task Routing")."""
+
+    has_actionable_content: bool = False
+    """Somebody is asked to do something."""
+    is_assigned_to_me: bool = False
+    """That somebody is us."""
+    has_future_deadline: bool = False
+    """By a date that is still to come."""
+    suggested_deadline: Time | None = None
+    """That date."""
+    urgency: Annotated[str, Field(max_length=32)] = ""
+    """low, normal or high."""
+
+
+class Route(Model):
+    """The outcome of qualification."""
+
+    decision: Decision
+    """What happens with the task."""
+    hints: Hints | None = None
+    """From which facts."""
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    """In words."""
+
+
+class Dispatch(Model):
+    """The current run."""
+
+    job_name: Annotated[str, Field(max_length=63)] = ""
+    """Name of the Job."""
+    backend: Annotated[str, Field(max_length=253)] = ""
+    """The GpuBackend whose slot is booked."""
+    started_at: Time | None = None
+    """When the slot was booked."""
+    thread_id: Annotated[str, Field(max_length=63)] = ""
+    """Checkpoint thread; the task's uid."""
+
+
+class Question(Model):
+    """One question to the user."""
+
+    id: Annotated[str, Field(min_length=1, max_length=63)]
+    """Answer it with this id in spec.answers."""
+    text: Annotated[str, Field(max_length=2048)]
+    """The question."""
+
+
+class UserTask(Model):
+    """What the task waits for."""
+
+    kind: UserTaskKind
+    """Question, Approval or Failure."""
+    questions: Annotated[
+        tuple[Question, ...], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Empty for an approval or a failure."""
+    details_ref: Annotated[str, Field(max_length=1024)] = ""
+    """Where the details are; content is never copied into here."""
+
+
+class ResultRef(Model):
+    """Where the whole result is."""
+
+    store: Annotated[str, Field(max_length=32)] = "mongodb"
+    """Kind of store."""
+    collection: Annotated[str, Field(max_length=63)] = "task_results"
+    """Collection in it."""
+    key: Annotated[str, Field(max_length=253)] = ""
+    """Key in that."""
+
+
+class Result(Model):
+    """How it ended."""
+
+    summary: Annotated[str, Field(max_length=SUMMARY_BYTES)] = ""
+    """At most 2 KiB."""
+    ref: ResultRef | None = None
+    """The whole of it."""
+    exit_reason: ExitReason | None = None
+    """Why the last run ended."""
+
+
+class Status(Model):
+    """What the operator knows about the task."""
+
+    phase: phases.Phase | None = None
+    """Where it stands; absent until the operator has seen it."""
+    conditions: Annotated[
+        tuple[Condition, ...],
+        Field(max_length=16, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["type"]}),
+    ] = ()
+    """Qualified, Dispatched, Finished and so on."""
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    """The generation that the rest of the status is about."""
+    attempt: Annotated[int, Field(ge=0)] = 0
+    """Number of the current run; the Job's name ends in it."""
+    preemptions: Annotated[int, Field(ge=0)] = 0
+    """How often a more urgent task took its slot."""
+    leader_epoch: Annotated[int, Field(ge=0)] = 0
+    """leaseTransitions of the operator that wrote this; a lower one must lose."""
+    retry: Retry | None = None
+    """The next try after an operational error."""
+    route: Route | None = None
+    """The outcome of qualification."""
+    dispatch: Dispatch | None = None
+    """The current run."""
+    user_task: UserTask | None = None
+    """What the task waits for."""
+    messages_seen: Annotated[int, Field(ge=0)] = 0
+    """How many of spec.messages the last run has read."""
+    answers_seen: Annotated[int, Field(ge=0)] = 0
+    """How many of spec.answers the last run has read."""
+    scheduled_for: Time | None = None
+    """When a Scheduled task becomes due."""
+    result: Result | None = None
+    """How it ended."""
+    trace_id: Annotated[str, Field(max_length=32)] = ""
+    """OpenTelemetry trace, when tracing is on."""
+    phase_times: Annotated[dict[str, Time], Field(max_length=16)] = Field(default_factory=dict)
+    """When each phase was last entered."""
+    completed_at: Time | None = None
+    """When it reached a terminal phase; the TTL counts from here."""
+
+
+class PendingTask(Model):
+    """One piece of work. Apply it with kubectl; watch its phase until Done or Completed."""
+
+    api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
+    kind: Literal["PendingTask"] = "PendingTask"
+    metadata: Metadata
+    spec: Spec
+    status: Status = Field(default_factory=Status)

@@ -1,0 +1,29 @@
+"""The phases of a PendingTask. Which one may follow which is decided in `controllers.pendingtask.phases`.
+
+Source: seed 000 "Task States Flow" under CamelCase names; `docs/names.md` maps them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """A task without a phase is New: nobody has looked at it yet."""
+
+    NEW = "New"
+    SCHEDULED = "Scheduled"
+    READY_FOR_QUALIFICATION = "ReadyForQualification"
+    QUALIFYING = "Qualifying"
+    READY_FOR_GPU = "ReadyForGpu"
+    DISPATCHED_GPU = "DispatchedGpu"
+    ORCHESTRATING = "Orchestrating"
+    USER_TASK = "UserTask"
+    DONE = "Done"
+    COMPLETED = "Completed"
+    ERROR = "Error"
+
+
+TERMINAL = frozenset({Phase.DONE, Phase.COMPLETED, Phase.ERROR})
+HOLDS_SLOT = frozenset({Phase.DISPATCHED_GPU, Phase.ORCHESTRATING})
+"""A GPU slot is booked and the finalizer is on the object."""

@@ -1,0 +1,48 @@
+"""One scale of urgency for everything that wants a model: P0 (a person waits) to P3 (background).
+
+Sources: seed 000 "Priority Levels" (P0..P3 and the older 100/50), seed 001 (KB lanes, 4 for outcomes); blueprint
+section 9 settles how they map onto each other.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+HEADER = "X-Ollama-Priority"
+
+# Writes of this priority or a more urgent one take the knowledge base's fast lane (seed 001 "Dual Semaphore").
+URGENT = 2
+
+
+class Priority(IntEnum):
+    """Smaller is more urgent."""
+
+    P0 = 0
+    P1 = 1
+    P2 = 2
+    P3 = 3
+
+
+_NAMES = {
+    "critical": Priority.P0,
+    "coding": Priority.P1,
+    "vlm": Priority.P2,
+    "background": Priority.P3,
+    "100": Priority.P0,
+    "50": Priority.P3,
+}
+
+
+def parse(text: str | None) -> Priority | None:
+    """Read a priority header: 0..3, P0..P3, a class name, 100 or 50 of the older protocol, 4 and above as P3.
+
+    Returns None for a missing, empty, "auto" or unknown value: such a request is served by the model table and is
+    never refused for its header.
+    """
+    word = (text or "").split(",", 1)[0].strip().lower()
+    if word in _NAMES:
+        return _NAMES[word]
+    digits = word.removeprefix("p")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 4:
+        return None
+    return Priority(min(int(digits), Priority.P3))

@@ -1,0 +1,62 @@
+"""When a task is due: once at a moment, or again and again by a cron expression."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from crds.model import Model, Time, rules
+
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DAYS = "sun|mon|tue|wed|thu|fri|sat"
+
+
+def _cron_field(value: str, extra: str = "") -> str:
+    item = rf"([*]|({value})(-({value}))?{extra})(/[0-9]{{1,2}})?"
+    return rf"{item}(,{item})*"
+
+
+_FIELDS = (
+    _cron_field("[0-5]?[0-9]"),
+    _cron_field("2[0-3]|[01]?[0-9]"),
+    _cron_field("3[01]|[12][0-9]|0?[1-9]", "|L|LW"),
+    _cron_field(f"1[0-2]|0?[1-9]|{_MONTHS}"),
+    _cron_field(f"[0-7]|{_DAYS}", "(#[1-5]|L)?"),
+)
+# Five fields within their ranges, so that the apiserver refuses most wrong expressions; what only the calendar can
+# refuse (31 February) becomes a condition.
+CRON = "(?i)^" + "[ ]+".join(f"({field})" for field in _FIELDS) + "$"
+
+
+class Schedule(Model):
+    """Exactly one of `at` and `cron`."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("has(self.at) != has(self.cron)", "set exactly one of at and cron"),
+            ("!has(self.timeZone) || has(self.cron)", "timeZone goes with cron; write the offset into at instead"),
+        )
+    )
+
+    at: Time | None = None
+    """One moment, RFC 3339. The task is picked up ten minutes ahead."""
+    cron: (
+        Annotated[
+            str,
+            Field(
+                min_length=9,
+                max_length=128,
+                json_schema_extra=rules(
+                    (
+                        f"self.matches('{CRON}')",
+                        "must have five fields within their ranges: minute hour day-of-month month day-of-week",
+                    )
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """Five fields: minute hour day-of-month month day-of-week."""
+    time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z]+([_/+-][A-Za-z0-9_+-]+){0,3}$")] | None = None
+    """IANA name, for example Europe/Prague; UTC when absent."""

@@ -1,0 +1,39 @@
+"""Whose data it is. Every read and write of the knowledge base carries a Scope; there is no unscoped call.
+
+Source: seed 001 "Multi-tenant Scoping (with Project Groups)":
+
+    Global   client ""   project ""   group ""    visible everywhere
+    Client   client X    project ""   group ""    visible to client X
+    Group    client X    project ""   group G     visible to all projects in group G
+    Project  client X    project Y    group G|""  visible to project Y (and, by its group, to the projects of G)
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+# The same pattern stands in the CRDs: an identifier becomes part of Weaviate tenants and ArangoDB collection names.
+IDENTIFIER = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$"
+OPTIONAL_IDENTIFIER = r"^([A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?)?$"
+
+
+class Scope(BaseModel):
+    """Client, project and group of a piece of data or of a question; `""` means "not bound to one"."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    client_id: str = Field(pattern=OPTIONAL_IDENTIFIER)
+    project_id: str = Field(default="", pattern=OPTIONAL_IDENTIFIER)
+    group_id: str = Field(default="", pattern=OPTIONAL_IDENTIFIER)
+
+    @model_validator(mode="after")
+    def _nested(self) -> Scope:
+        if not self.client_id and (self.project_id or self.group_id):
+            raise ValueError("projectId and groupId need a clientId; leave all three empty for the global scope")
+        return self
+
+    @property
+    def is_global(self) -> bool:
+        """True for data that every client may see."""
+        return not self.client_id
