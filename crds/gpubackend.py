@@ -128,7 +128,9 @@ class Spec(Model):
         ),
     ] = ()
     """Sets of models that take turns on it; none means whatever the server lists."""
-    reservation: Annotated[Reservation, Field(json_schema_extra={"default": {}})] = Field(default_factory=Reservation)
+    reservation: Annotated[
+        Reservation, Field(json_schema_extra={"default": {"maxSeconds": 1800, "idleReleaseSeconds": 300}})
+    ] = Field(default_factory=Reservation)
     """How long an orchestrator may keep it."""
     drain: bool = False
     """No new requests; running ones end."""

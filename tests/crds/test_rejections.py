@@ -62,7 +62,7 @@ def test_base_is_accepted(path: Path, custom_objects: client.CustomObjectsApi) -
     )
 
 
-@pytest.mark.parametrize(("plural", "base", "case"), cases())
+@pytest.mark.parametrize(("plural", "base", "case"), list(cases()))
 def test_refused(
     plural: str, base: dict[str, Any], case: dict[str, Any], custom_objects: client.CustomObjectsApi
 ) -> None:

@@ -37,7 +37,7 @@ def test_scope_is_nested() -> None:
     with pytest.raises(ValidationError, match="need a clientId"):
         scope.Scope(client_id="", project_id="p")
     with pytest.raises(ValidationError, match="clientId"):
-        scope.Scope(client_id="a b")
+        scope.Scope.model_validate({"clientId": "a b"})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""What the apiserver must take: the other side of every bound in the rejection tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from crds import GROUP, VERSION
+
+pytestmark = pytest.mark.apiserver
+
+
+def task(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "PendingTask",
+        "metadata": {"generateName": "accepted-"},
+        "spec": {"type": "EmailProcessing", "clientId": "acme", "content": "x"} | spec,
+    }
+
+
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "*/15 8-18 * * mon-fri",
+        "0 7 L * *",
+        "0 0 1 JAN *",
+        "5,35 * * * *",
+        "0 6 * * 5#2",
+        "59 23 31 12 7",
+        "0  9  *  *  1",
+    ],
+)
+def test_cron(cron: str, custom_objects: client.CustomObjectsApi) -> None:
+    manifest = task(type="ScheduledTask", schedule={"cron": cron, "timeZone": "America/Argentina/Buenos_Aires"})
+    stored = create(custom_objects, manifest)
+    assert stored["spec"]["schedule"]["cron"] == cron
+
+
+@pytest.mark.parametrize("content", ["x" * 32768, "ř" * 16384, "a\n\nb"])
+def test_content_up_to_the_bound(content: str, custom_objects: client.CustomObjectsApi) -> None:
+    assert create(custom_objects, task(content=content))["spec"]["content"] == content
+
+
+def test_defaults_are_filled_in(custom_objects: client.CustomObjectsApi) -> None:
+    spec = create(custom_objects, task())["spec"]
+    assert (spec["mode"], spec["suspend"], spec["projectId"]) == ("Background", False, "")
+    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
+    stored = create(custom_objects, backend | {"spec": {"url": "http://[fd00::7]:11434"}}, "gpubackends")["spec"]
+    assert stored["reservation"] == {"maxSeconds": 1800, "idleReleaseSeconds": 300}
+    assert (stored["kind"], stored["numParallel"], stored["maxLoadedModels"]) == ("GPU", 1, 3)
+
+
+def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
+    stored = create(custom_objects, task(messages=[{"id": "m1", "text": "one"}]), dry_run=False)
+    stored["spec"]["messages"].append({"id": "m2", "text": "two"})
+    name = stored["metadata"]["name"]
+    changed = custom_objects.replace_namespaced_custom_object(
+        GROUP, VERSION, "default", "pendingtasks", name, stored, field_validation="Strict"
+    )
+    assert [message["id"] for message in changed["spec"]["messages"]] == ["m1", "m2"]
+
+
+def test_a_public_git_repository_needs_no_secret(custom_objects: client.CustomObjectsApi) -> None:
+    manifest = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "Connection",
+        "metadata": {"generateName": "accepted-"},
+        "spec": {"type": "Git", "clientId": "acme", "url": "https://git.example.org/a/b.git"},
+    }
+    assert create(custom_objects, manifest, "connections")["spec"]["pollInterval"] == "5m"
+
+
+def test_fields_can_be_selected(custom_objects: client.CustomObjectsApi) -> None:
+    create(custom_objects, task(clientId="selected"), dry_run=False)
+    found = custom_objects.list_namespaced_custom_object(
+        GROUP, VERSION, "default", "pendingtasks", field_selector="spec.clientId=selected,spec.type=EmailProcessing"
+    )
+    assert len(found["items"]) == 1
+
+
+def create(
+    api: client.CustomObjectsApi, manifest: dict[str, Any], plural: str = "pendingtasks", *, dry_run: bool = True
+) -> dict[str, Any]:
+    options: dict[str, Any] = {"dry_run": "All"} if dry_run else {}
+    stored: dict[str, Any] = api.create_namespaced_custom_object(
+        GROUP, VERSION, "default", plural, manifest, field_validation="Strict", **options
+    )
+    return stored
