@@ -57,7 +57,7 @@ def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
     stored = create(custom_objects, task(messages=[{"id": "m1", "text": "one"}]), dry_run=False)
     stored["spec"]["messages"].append({"id": "m2", "text": "two"})
     name = stored["metadata"]["name"]
-    changed = custom_objects.replace_namespaced_custom_object(
+    changed: Any = custom_objects.replace_namespaced_custom_object(
         GROUP, VERSION, "default", "pendingtasks", name, stored, field_validation="Strict"
     )
     assert [message["id"] for message in changed["spec"]["messages"]] == ["m1", "m2"]
@@ -75,7 +75,7 @@ def test_a_public_git_repository_needs_no_secret(custom_objects: client.CustomOb
 
 def test_fields_can_be_selected(custom_objects: client.CustomObjectsApi) -> None:
     create(custom_objects, task(clientId="selected"), dry_run=False)
-    found = custom_objects.list_namespaced_custom_object(
+    found: Any = custom_objects.list_namespaced_custom_object(
         GROUP, VERSION, "default", "pendingtasks", field_selector="spec.clientId=selected,spec.type=EmailProcessing"
     )
     assert len(found["items"]) == 1
@@ -85,7 +85,7 @@ def create(
     api: client.CustomObjectsApi, manifest: dict[str, Any], plural: str = "pendingtasks", *, dry_run: bool = True
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"dry_run": "All"} if dry_run else {}
-    stored: dict[str, Any] = api.create_namespaced_custom_object(
+    stored: Any = api.create_namespaced_custom_object(
         GROUP, VERSION, "default", plural, manifest, field_validation="Strict", **options
     )
-    return stored
+    return dict(stored)
