@@ -1,0 +1,106 @@
+"""The shape of the repository that other things rely on."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("crds", "controllers", "router", "kb", "orchestrator_job")
+
+# A driver is imported in the module that is named after it and in no other (blueprint section 2). Values are patterns
+# of paths; the name of a client library may differ from the name of the thing it drives.
+DRIVERS = {
+    "weaviate": r"(^|/)weaviate\.py$",
+    "arango": r"(^|/)arango\.py$",
+    "motor": r"(^|/)mongo\.py$",
+    "pymongo": r"(^|/)mongo\.py$",
+    "gridfs": r"(^|/)mongo\.py$",
+    "kubernetes": r"(^|/)kube\.py$",
+    "kopf": r"^operator/main\.py$",
+    "sqlite3": r"(^|/)sqlite\.py$",
+}
+
+
+def sources() -> Iterator[Path]:
+    for folder in (*PACKAGES, "operator"):
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    roots = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            roots |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            roots.add(node.module.split(".")[0])
+    return roots
+
+
+def test_operator_is_a_folder_of_scripts() -> None:
+    # With an __init__.py it would shadow the standard library's `operator` for every Python started in the root, and
+    # kopf puts the folder itself first on sys.path.
+    names = {path.stem for path in (ROOT / "operator").glob("*.py")}
+    assert "__init__" not in names
+    assert "main" in names
+    assert not names & set(sys.stdlib_module_names)
+
+
+def test_drivers_stay_in_their_modules() -> None:
+    strays = []
+    for path in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        strays += [
+            f"{relative} imports {driver}"
+            for driver in sorted(imported(path) & set(DRIVERS))
+            if not re.search(DRIVERS[driver], relative)
+        ]
+    assert not strays
+
+
+def test_only_settings_read_the_environment() -> None:
+    readers = [
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        if re.search(r"\bos\.(environ|getenv)\b", path.read_text())
+    ]
+    assert not readers
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.stem)
+def test_lock_has_hashes_and_no_host(path: Path) -> None:
+    text = path.read_text()
+    assert "http" not in re.sub(r"^[a-z0-9-]*http[a-z0-9-]*==", "", text, flags=re.MULTILINE)
+    pins = re.findall(r"^[A-Za-z0-9][^\s]*==[^\s]+", text, flags=re.MULTILINE)
+    assert pins
+    for block in re.split(r"\n(?=[A-Za-z0-9])", text.strip()):
+        assert "--hash=sha256:" in block, block.splitlines()[0]
+
+
+def test_wheel_carries_the_packages_and_nothing_else(tmp_path: Path) -> None:
+    # Built from a copy: setuptools leaves build/ and egg-info beside what it builds.
+    source = tmp_path / "source"
+    source.mkdir()
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    for name in tracked:
+        target = source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / name).read_bytes())
+    build = [sys.executable, "-c", "from setuptools import build_meta; print(build_meta.build_wheel('.'))"]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    (wheel,) = source.glob("*.whl")
+    top = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
