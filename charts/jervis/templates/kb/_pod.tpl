@@ -1,0 +1,104 @@
+{{/*
+The pod of the knowledge base, the same in each of its modes:
+(dict "root" $ "component" "kb-read" "mode" "all|read|write" "values" .Values.kb.read "readiness" "/readyz").
+The caller adds `volumes`, except where a claim template names the volume "data".
+*/}}
+{{- define "jervis.kbPodMetadata" -}}
+labels:
+  {{- include "jervis.labels" . | nindent 2 }}
+  {{- with .root.Values.kb.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+annotations:
+  kubectl.kubernetes.io/default-container: kb
+  {{- with .root.Values.kb.podAnnotations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- define "jervis.kbPodSpec" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ include "jervis.component" (dict "root" .root "component" "kb") }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ $values.kb.terminationGracePeriodSeconds }}
+securityContext:
+  {{- include "jervis.podSecurityContext" .root | nindent 2 }}
+{{- with include "jervis.scheduling" (dict "root" .root "values" .values) | trim }}
+{{- . | nindent 0 }}
+{{- end }}
+containers:
+  - name: kb
+    image: {{ include "jervis.image" $values.image | quote }}
+    imagePullPolicy: {{ $values.image.pullPolicy }}
+    command: [python, -m, kb]
+    env:
+      - name: JERVIS_KB_MODE
+        value: {{ .mode }}
+      - name: JERVIS_KB_HOST
+        value: "0.0.0.0"
+      - name: JERVIS_KB_PORT
+        value: "8080"
+      - name: JERVIS_KB_DATA_DIR
+        value: /var/lib/jervis
+      - name: JERVIS_KB_ROUTER_URL
+        value: {{ include "jervis.routerUrl" .root | quote }}
+      - name: JERVIS_KB_WEAVIATE_URL
+        value: {{ $values.weaviate.url | quote }}
+      - name: JERVIS_KB_WEAVIATE_GRPC_PORT
+        value: {{ $values.weaviate.grpcPort | quote }}
+      {{- include "jervis.mongodbEnv" (dict "root" .root "name" "JERVIS_KB_MONGODB_URI") | nindent 6 }}
+      - name: JERVIS_KB_MONGODB_DATABASE
+        value: {{ $values.mongodb.database | quote }}
+      {{- with $values.arangodb.url }}
+      - name: JERVIS_KB_ARANGO_URL
+        value: {{ . | quote }}
+      - name: JERVIS_KB_ARANGO_DATABASE
+        value: {{ $values.arangodb.database | quote }}
+      {{- with $values.arangodb.existingSecret }}
+      {{- if .name }}
+      - name: JERVIS_KB_ARANGO_USERNAME
+        valueFrom:
+          secretKeyRef: {name: {{ .name }}, key: {{ .usernameKey }}}
+      - name: JERVIS_KB_ARANGO_PASSWORD
+        valueFrom:
+          secretKeyRef: {name: {{ .name }}, key: {{ .passwordKey }}}
+      {{- end }}
+      {{- end }}
+      {{- end }}
+      - name: JERVIS_KB_EXTRACT_MODEL
+        value: {{ $values.models.qualifier | quote }}
+      - name: JERVIS_KB_EMBED_MODEL
+        value: {{ $values.models.embedding | quote }}
+      {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $values.kb.settings) | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
+      {{- with $values.kb.extraEnv }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    ports:
+      - name: http
+        containerPort: 8080
+    startupProbe:
+      httpGet: {path: /healthz, port: http}
+      periodSeconds: 2
+      failureThreshold: 60
+    livenessProbe:
+      httpGet: {path: /healthz, port: http}
+      periodSeconds: 10
+      timeoutSeconds: 5
+      failureThreshold: 6
+    readinessProbe:
+      httpGet: {path: {{ .readiness }}, port: http}
+      periodSeconds: 5
+      timeoutSeconds: 5
+    resources:
+      {{- toYaml .values.resources | nindent 6 }}
+    securityContext:
+      {{- include "jervis.containerSecurityContext" .root | nindent 6 }}
+    volumeMounts:
+      - name: tmp
+        mountPath: /tmp
+      - name: data
+        mountPath: /var/lib/jervis
+{{- end }}

@@ -1,0 +1,41 @@
+{{/*
+The GpuBackends of the two simulators, in the shape of `gpuBackends`.
+*/}}
+{{- define "jervis.simulatorBackends" -}}
+{{- $root := . -}}
+{{- $models := .Values.models -}}
+- name: {{ include "jervis.component" (dict "root" . "component" "ollama-gpu") }}
+  kind: GPU
+  url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-gpu") | quote }}
+  vram: {{ .Values.simulator.gpu.vram | quote }}
+  numParallel: {{ .Values.simulator.gpu.numParallel }}
+  maxLoadedModels: 4
+  capabilities: [generate, embed]
+  modelSets:
+    - name: orchestrator
+      models:
+        - {name: {{ $models.orchestrator | quote }}, vram: 20Gi, cpuAllowed: false, priority: 0}
+    - name: background
+      models:
+        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
+        {{- end }}
+        - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
+- name: {{ include "jervis.component" (dict "root" . "component" "ollama-cpu") }}
+  kind: CPU
+  url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-cpu") | quote }}
+  numParallel: {{ .Values.simulator.cpu.numParallel }}
+  maxLoadedModels: 3
+  capabilities: [generate, embed]
+  modelSets:
+    - name: background
+      models:
+        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
+        {{- end }}
+        - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
+{{- end }}
+
+{{- define "jervis.simulatorUrl" -}}
+{{- printf "http://%s.%s.svc:11434" (include "jervis.component" .) .root.Release.Namespace -}}
+{{- end }}

@@ -1,0 +1,76 @@
+"""From a Connection's spec to its conditions. Pure; honest about what is not done."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from crds import conditions, connection
+from crds.connection import Type
+
+SCHEMES = {
+    Type.EMAIL: ("imap", "imaps", "pop3", "pop3s"),
+    Type.JIRA: ("http", "https"),
+    Type.CONFLUENCE: ("http", "https"),
+    Type.GITHUB: ("http", "https"),
+    Type.GITLAB: ("http", "https"),
+    Type.GIT: ("http", "https", "ssh", "git", "file"),
+}
+_OPEN = frozenset({Type.GIT, Type.MEETING})
+"""Types that may do without credentials."""
+
+
+def patch(conn: connection.Connection, now: datetime) -> dict[str, Any]:
+    """Merge patch of the status; empty when it already says all of this."""
+    listed = conn.status.conditions
+    for one in _conditions(conn, now):
+        listed = conditions.put(listed, one)
+    said = [(c.type, c.status, c.reason, c.message) for c in listed]
+    before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
+    if said == before and conn.status.observed_generation == conn.metadata.generation:
+        return {}
+    return {"conditions": [c.wire() for c in listed], "observedGeneration": conn.metadata.generation}
+
+
+def _conditions(conn: connection.Connection, now: datetime) -> tuple[conditions.Condition, ...]:
+    generation = conn.metadata.generation
+
+    def make(type_: str, ok: bool | None, reason: str, message: str) -> conditions.Condition:
+        return conditions.make(type_, ok, reason, message, now=now, generation=generation)
+
+    problem = _url_problem(conn)
+    if conn.spec.secret_ref is not None:
+        name = conn.spec.secret_ref.name
+        credentials = make(
+            "CredentialsValid", None, "NotChecked", f"Secret {name!r} is named; no call has tried it yet."
+        )
+    elif conn.spec.type in _OPEN:
+        credentials = make(
+            "CredentialsValid", True, "NotNeeded", "No secretRef: the source is read without credentials."
+        )
+    else:
+        text = "spec.secretRef is missing; create a Secret with the credentials and name it there."
+        return make("CredentialsValid", False, "SecretRefMissing", text), make("Ready", False, "SecretRefMissing", text)
+    if problem:
+        return credentials, make("Ready", False, "InvalidURL", problem)
+    if conn.spec.suspend:
+        return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
+    text = (
+        f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
+        " operator; create PendingTasks for the items meanwhile."
+    )
+    return credentials, make("Ready", False, "PollingNotEnabled", text)
+
+
+def _url_problem(conn: connection.Connection) -> str:
+    allowed = SCHEMES.get(conn.spec.type)
+    try:
+        parts = urlsplit(conn.spec.url)
+    except ValueError as error:
+        return f"spec.url {conn.spec.url!r} is no URL: {error}."
+    if allowed is not None and parts.scheme not in allowed:
+        return f"spec.url of type {conn.spec.type.value} must start with {' or '.join(s + '://' for s in allowed)}."
+    if allowed is not None and parts.scheme != "file" and not parts.hostname:
+        return f"spec.url {conn.spec.url!r} names no host."
+    return ""

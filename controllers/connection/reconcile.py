@@ -1,0 +1,96 @@
+"""The shell of Connection: conditions, written when they say something new."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+import pydantic
+import structlog
+
+from controllers import kube, lease, metrics, queue
+from controllers.connection import decide
+from crds import connection, errors
+
+log = structlog.get_logger(__name__)
+
+AWAY_SECONDS = 2.0
+
+
+class Connections:
+    """All Connections by uid."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        work: queue.WorkQueue[str],
+        measured: metrics.Metrics,
+        leadership: lease.Lease,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._api, self._work, self._metrics, self._lease = api, work, measured, leadership
+        self._wall, self._monotonic = wall, monotonic
+        self._known: dict[str, connection.Connection] = {}
+        self.may_act = asyncio.Event()
+
+    def observe(self, raw: kube.Object, *, deleted: bool) -> None:
+        """An event of a Connection."""
+        uid = raw["metadata"]["uid"]
+        if deleted:
+            self._known.pop(uid, None)
+            self._work.forget(uid)
+        elif self._take(raw):
+            self._work.put(uid, (raw["metadata"]["name"],))
+
+    async def work(self) -> None:
+        """One worker: until cancelled."""
+        await self.may_act.wait()
+        while True:
+            uid = await self._work.get()
+            try:
+                await self._look(uid)
+            except errors.JervisError as error:
+                log.info("connection looked at in vain", reason=error.message)
+                self._work.wake(uid, (uid,), self._monotonic() + AWAY_SECONDS)
+            except Exception:
+                # The edge of a look: one object that trips a bug of ours must not stop the others.
+                self._metrics.failures.inc()
+                log.exception("looking at a connection failed")
+            finally:
+                self._work.done(uid)
+
+    async def _look(self, uid: str) -> None:
+        conn = self._known.get(uid)
+        if conn is None:
+            return
+        patch = decide.patch(conn, self._wall())
+        if not patch:
+            return
+        meta = conn.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": {**patch, "leaderEpoch": self._lease.epoch},
+        }
+        try:
+            self._take(await self._api.merge(kube.CONNECTIONS, meta.namespace, meta.name, body, "status"))
+        except kube.Conflict:
+            self._metrics.conflicts.inc()
+            self._take(await self._api.get(kube.CONNECTIONS, meta.namespace, meta.name))
+            raise
+        except kube.NotFound:
+            self._known.pop(uid, None)
+
+    def _take(self, raw: kube.Object) -> bool:
+        uid = raw["metadata"]["uid"]
+        known = self._known.get(uid)
+        if known is not None and int(raw["metadata"]["resourceVersion"]) <= int(known.metadata.resource_version):
+            return False
+        try:
+            self._known[uid] = connection.Connection.model_validate(raw)
+        except pydantic.ValidationError as error:
+            log.error("connection cannot be read", connection=raw["metadata"]["name"], error=str(error))
+            return False
+        return True

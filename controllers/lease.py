@@ -1,0 +1,212 @@
+"""Leadership: a coordination.k8s.io Lease renewed in a thread of its own.
+
+The arithmetic (`Watcher`, `Terms`) is pure; the thread around it only reads clocks and calls a `Store`. Three promises:
+
+- an observer takes over only after the record has not changed for its whole duration by the observer's own monotonic
+  clock, so clocks of different machines need not agree;
+- the holder's deadline is counted from *before* its last successful renewal was sent, minus a margin; `check` is called
+  before every write, so a process that was frozen writes nothing after it thaws;
+- a holder that cannot renew in time ends the process at once.
+
+`epoch` is `leaseTransitions` and goes into every status that is written. kopf's peering is not a lock and is not used.
+Source: client-go tools/leaderelection; operator.md point 5.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from crds import errors
+
+log = structlog.get_logger(__name__)
+
+
+class Fenced(errors.Operational):
+    """This process does not hold the lease, or not for long enough to write."""
+
+
+class ContestedError(Exception):
+    """Somebody else changed the record first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The Lease as stored; `version` is its resourceVersion, "" for one that does not exist yet."""
+
+    holder: str
+    duration: float
+    acquired: datetime | None
+    renewed: datetime | None
+    transitions: int
+    version: str = ""
+
+
+class Store(Protocol):
+    """Where the record is. Blocking, with timeouts of its own; raises `crds.errors.Operational` when it is away."""
+
+    def read(self) -> Record | None:
+        """The record, or None when there is none."""
+
+    def write(self, record: Record) -> Record:
+        """Create (version "") or replace it; raises `ContestedError` when the version is not the stored one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds. `margin` is what the holder gives up of its duration for the time a write is on its way."""
+
+    duration: float = 8.0
+    renew_every: float = 1.5
+    margin: float = 2.0
+
+    def deadline(self, sent: float) -> float:
+        """Until when (monotonic) a holder may write whose renewal was sent at `sent`."""
+        return sent + self.duration - self.margin
+
+
+class Watcher:
+    """When did the record last change, by our own clock?"""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, str] | None = None
+        self._since = 0.0
+
+    def vacant(self, record: Record | None, now: float) -> bool:
+        """May the lease be taken? To be asked at every reading."""
+        if record is None or not record.holder:
+            return True
+        mark = (record.holder, record.version)
+        if mark != self._seen:
+            self._seen, self._since = mark, now
+        return now >= self._since + record.duration
+
+
+def claimed(old: Record | None, me: str, terms: Terms, now: datetime) -> Record:
+    """The record that makes `me` the holder; the epoch goes up with every change of holder."""
+    transitions = 1 if old is None else old.transitions + 1
+    return Record(me, terms.duration, now, now, transitions, "" if old is None else old.version)
+
+
+class Lease:
+    """`start` it; `check` before writes; `release` at the end.
+
+    `die` is called with a sentence when the lease is lost; it must not return. `acquired` is called from the thread
+    when the lease is won.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        identity: str,
+        terms: Terms,
+        *,
+        monotonic: Callable[[], float],
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        die: Callable[[str], None],
+        acquired: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._store, self._me, self._terms = store, identity, terms
+        self._monotonic, self._wall = monotonic, wall
+        self._die, self._acquired = die, acquired
+        self._watcher = Watcher()
+        self._held: Record | None = None
+        self._deadline = 0.0
+        self._heard = monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    @property
+    def epoch(self) -> int:
+        """leaseTransitions of the lease that is held; 0 when none is."""
+        held = self._held
+        return 0 if held is None else held.transitions
+
+    @property
+    def leading(self) -> bool:
+        """May this process write at this very moment?"""
+        return self._held is not None and self._monotonic() < self._deadline
+
+    def silent_for(self) -> float:
+        """Seconds since the store last answered: what liveness looks at."""
+        return self._monotonic() - self._heard
+
+    def alive(self) -> bool:
+        """The thread runs."""
+        return self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raise `Fenced` unless this process may write now."""
+        if not self.leading:
+            raise Fenced("this replica does not hold the lease")
+
+    def start(self) -> None:
+        """Begin to compete for the lease."""
+        self._thread.start()
+
+    def release(self, timeout: float = 5.0) -> None:
+        """Stop renewing and hand the lease over, when nothing writes any more; blocks up to `timeout` seconds."""
+        self._stop.set()
+        self._thread.join(timeout)
+        held, self._held = self._held, None
+        if held is None or self._thread.is_alive():
+            return
+        try:
+            self._store.write(replace(held, holder="", renewed=self._wall(), duration=1.0))
+        except (ContestedError, errors.JervisError) as error:
+            log.info("lease not handed over; it runs out by itself", reason=str(error))
+
+    def step(self) -> float:
+        """One turn: renew, or try to acquire. Returns the seconds until the next one."""
+        sent = self._monotonic()
+        try:
+            if self._held is not None:
+                self._renew(self._held, sent)
+            else:
+                self._compete(sent)
+            self._heard = self._monotonic()
+        except ContestedError:
+            self._heard = self._monotonic()
+            if self._held is not None:
+                self._verify(self._held)
+        except errors.JervisError as error:
+            log.warning("lease not renewed" if self._held else "lease not read", reason=error.message)
+        if self._held is not None and self._monotonic() >= self._deadline:
+            self._die("the lease could not be renewed in time")
+        return self._terms.renew_every
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            try:
+                pause = self.step()
+            except Exception as error:  # noqa: BLE001  # the edge of this thread: without it the process must not go on
+                self._die(f"the lease thread failed: {error!r}")
+                return
+
+    def _renew(self, held: Record, sent: float) -> None:
+        self._held = self._store.write(replace(held, renewed=self._wall()))
+        self._deadline = self._terms.deadline(sent)
+
+    def _compete(self, sent: float) -> None:
+        record = self._store.read()
+        if not self._watcher.vacant(record, sent):
+            return
+        won = self._store.write(claimed(record, self._me, self._terms, self._wall()))
+        self._deadline = self._terms.deadline(sent)
+        self._held = won
+        log.info("lease acquired", epoch=won.transitions, identity=self._me)
+        self._acquired()
+
+    def _verify(self, held: Record) -> None:
+        """A conflict on our own lease: somebody edited it, or somebody took it."""
+        record = self._store.read()
+        if record is None or record.holder != self._me:
+            self._die(f"the lease was taken by {record.holder if record else 'nobody'}")
+            return
+        self._held = replace(held, version=record.version, transitions=record.transitions)

@@ -1,0 +1,51 @@
+"""The task memory of one task as a document: what the orchestrator's Job may know about it.
+
+Source: seed 000 "TaskMemory - Context Passing"; the Job has no access to the Kubernetes API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from crds import pendingtask
+
+TITLE_ANNOTATION = "jervis.dev/title"
+
+
+def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[str, Any]:
+    """Everything but the qualifier's findings. Absent values are null, so that an update takes old ones away."""
+    spec, status, meta = task.spec, task.status, task.metadata
+    return {
+        "taskUid": meta.uid,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "title": meta.annotations.get(TITLE_ANNOTATION, ""),
+        "type": spec.type.value,
+        "mode": spec.mode.value,
+        "correlationId": spec.correlation_id,
+        "scope": {"clientId": spec.client_id, "projectId": spec.project_id, "groupId": spec.group_id},
+        "sourceUrn": spec.source_urn,
+        "content": spec.content,
+        "contentRef": spec.content_ref.wire() if spec.content_ref else None,
+        "attachments": [one.wire() for one in spec.attachments],
+        "messages": [one.wire() for one in spec.messages],
+        "answers": [one.wire() for one in spec.answers],
+        "approval": spec.approval.wire() if spec.approval else None,
+        "budget": spec.budget.wire() if spec.budget else None,
+        "routingDecision": status.route.decision.value if status.route else None,
+        "routingReason": status.route.reason if status.route else None,
+        "attempt": attempt,
+        "updatedAt": now,
+    }
+
+
+def of_findings(summary: str, node_keys: Sequence[str], chunk_ids: Sequence[str], now: datetime) -> dict[str, Any]:
+    """What qualification found out; kept from then on."""
+    return {
+        "contextSummary": summary,
+        "graphNodeKeys": list(node_keys),
+        "ragDocumentIds": list(chunk_ids),
+        "updatedAt": now,
+    }

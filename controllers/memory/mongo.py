@@ -1,0 +1,75 @@
+"""MongoDB side of the task memory, through motor.
+
+Uses nothing that the MongoDB-wire server of the local profile lacks: single-document upserts and reads by _id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import bson.errors
+import pymongo.errors
+from motor.motor_asyncio import AsyncIOMotorClient
+
+from crds import errors
+
+MEMORY = "task_memory"
+RESULTS = "task_results"
+
+
+class Unavailable(errors.Operational):
+    """MongoDB is away or busy."""
+
+
+class Rejected(errors.Permanent):
+    """MongoDB will never take this document."""
+
+
+class Memory:
+    """One database. `timeout` in seconds bounds every call, connecting included; `fence` is asked before a write."""
+
+    def __init__(
+        self, uri: str, database: str, *, fence: Callable[[], None], timeout: float = 5.0, app_name: str = "operator"
+    ) -> None:
+        milliseconds = int(timeout * 1000)
+        self._client: Any = AsyncIOMotorClient(
+            uri,
+            appname=f"jervis-{app_name}",
+            serverSelectionTimeoutMS=milliseconds,
+            connectTimeoutMS=milliseconds,
+            socketTimeoutMS=milliseconds,
+            tz_aware=True,
+        )
+        self._database = self._client[database]
+        self._fence = fence
+
+    async def write(self, uid: str, fields: Mapping[str, Any]) -> None:
+        """Set `fields` of the task's memory, creating it if need be. Raises `Unavailable` or `Rejected`."""
+        self._fence()
+        try:
+            await self._database[MEMORY].update_one({"_id": uid}, {"$set": dict(fields)}, upsert=True)
+        except (pymongo.errors.DocumentTooLarge, bson.errors.InvalidDocument) as error:
+            raise Rejected(f"the task memory cannot be stored: {error}", field="spec.content") from error
+        except pymongo.errors.PyMongoError as error:
+            raise Unavailable(f"MongoDB did not take the task memory: {_short(error)}") from error
+
+    async def result(self, uid: str, attempt: int) -> Mapping[str, Any] | None:
+        """The stored result of that run, or None when it left none. Raises `Unavailable`."""
+        try:
+            found = await self._database[RESULTS].find_one({"_id": uid, "attempt": attempt})
+        except pymongo.errors.PyMongoError as error:
+            raise Unavailable(f"MongoDB did not say whether the run left a result: {_short(error)}") from error
+        if found is None:
+            return None
+        said: Mapping[str, Any] = {**found, "ref": {"store": "mongodb", "collection": RESULTS, "key": uid}}
+        return said
+
+    def close(self) -> None:
+        """Drop the connections."""
+        self._client.close()
+
+
+def _short(error: Exception) -> str:
+    """pymongo appends its whole topology to a message; its first clause says what is wrong."""
+    return f"{type(error).__name__}: {str(error).split(', Timeout', 1)[0][:200]}"

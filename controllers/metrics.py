@@ -1,0 +1,53 @@
+"""The operator's metrics (operator.md point 15). The registry is an argument; nothing is registered at import."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_PREFIX = "jervis_operator"
+
+
+class Metrics:
+    """One attribute per metric family; all names start with jervis_operator_."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.queue_depth = Gauge(f"{_PREFIX}_queue_depth", "Tasks ready to be looked at", ["lane"], registry=registry)
+        self.queue_sleeping = Gauge(f"{_PREFIX}_queue_sleeping", "Tasks that wait for a moment", registry=registry)
+        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a waiting room", ["room"], registry=registry)
+        self.oldest = Gauge(
+            f"{_PREFIX}_waiting_oldest_seconds", "Age of the first task in a room", ["room"], registry=registry
+        )
+        self.tasks = Gauge(f"{_PREFIX}_tasks", "Unfinished tasks by phase", ["phase"], registry=registry)
+        self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "How late the event loop is", registry=registry)
+        self.watch_age = Gauge(
+            f"{_PREFIX}_watch_age_seconds", "Since the watch was last heard", ["watch"], registry=registry
+        )
+        self.api = Counter(f"{_PREFIX}_api_requests", "Kubernetes API calls", ["verb", "code"], registry=registry)
+        self.transitions = Counter(f"{_PREFIX}_transitions", "Phase changes", ["source", "target"], registry=registry)
+        self.retries = Counter(f"{_PREFIX}_retries", "Postponed tries by reason", ["reason"], registry=registry)
+        self.conflicts = Counter(f"{_PREFIX}_conflicts", "Writes that lost to a newer version", registry=registry)
+        self.failures = Counter(
+            f"{_PREFIX}_reconcile_failures", "Looks at a task that ended in an error of ours", registry=registry
+        )
+        self.reconcile = Histogram(
+            f"{_PREFIX}_reconcile_seconds",
+            "One look at one task",
+            registry=registry,
+            buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
+        )
+        self.slots = Gauge(f"{_PREFIX}_gpu_slots", "GPU slots", ["state"], registry=registry)
+        self.qualifying = Gauge(f"{_PREFIX}_qualifying", "Qualifications under way", registry=registry)
+        self.leader = Gauge(f"{_PREFIX}_leader", "1 while this replica holds the lease", registry=registry)
+        self.epoch = Gauge(f"{_PREFIX}_leader_epoch", "leaseTransitions of the lease held", registry=registry)
+        self.breaker = Gauge(
+            f"{_PREFIX}_dispatch_breaker_open", "1 while dispatching rests after failures", registry=registry
+        )
+        self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
+        self.events_dropped = Counter(f"{_PREFIX}_events_dropped", "Events not posted", registry=registry)
+        self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
+        self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
+
+    def call(self, verb: str, code: int) -> None:
+        """One answer of the Kubernetes API; code 0: none came."""
+        self.api.labels(verb, str(code)).inc()

@@ -1,0 +1,223 @@
+"""What a decision says, and the few ways to build one.
+
+A `Decision` is data: the merge patch of the status, the effects to perform once that patch is persisted, when to look
+again, and in which waiting room the task sits meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from controllers.pendingtask import phases
+from controllers.pendingtask.world import World
+from crds import conditions, pendingtask
+from crds.model import Model
+from crds.phases import Phase
+
+Field = Model | str | int | None
+"""A value of a field of the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """Have the knowledge base take the content; brings `Ingested` or `Trouble`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Write the task memory, then create (or resume) the Job of this attempt; brings `Trouble` when it fails."""
+
+    attempt: int
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendJob:
+    """Ask the running Job to drain: its pod gets SIGTERM and saves its checkpoint."""
+
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob:
+    """Remove a Job that never got to work."""
+
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireJob:
+    """Let the Job go `ttl_seconds` from now; its result is recorded."""
+
+    job_name: str
+    ttl_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Create the execution copy of a recurring task for `due`; brings `CopyMade`."""
+
+    due: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFinished:
+    """Put the label that takes the task out of the watch."""
+
+
+Effect = Ingest | Launch | SuspendJob | DeleteJob | ExpireJob | Copy | LabelFinished
+
+
+class Room(StrEnum):
+    """Where a task waits for something that is not its own: woken in queue order when the room opens."""
+
+    QUALIFIER = "Qualifier"
+    GPU = "Gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One Event: a CamelCase reason, a sentence, and whether it is a warning."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`requeue_after` in seconds from now; None: only an event wakes the task."""
+
+    status_patch: Mapping[str, Any] = field(default_factory=dict)
+    effects: tuple[Effect, ...] = ()
+    requeue_after: float | None = None
+    room: Room | None = None
+    note: Note | None = None
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase that the patch sets, if it sets one."""
+        value = self.status_patch.get("phase")
+        return None if value is None else Phase(value)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What every policy gets: the task, the world and the time (aware, UTC)."""
+
+    task: pendingtask.PendingTask
+    world: World
+    now: datetime
+
+    @property
+    def phase(self) -> Phase:
+        """A task without a phase is New."""
+        return self.task.status.phase or Phase.NEW
+
+    def entered(self) -> datetime:
+        """When the current phase was entered; a missing time counts as now, so that nothing is stale by accident."""
+        return self.task.status.phase_times.get(self.phase.value, self.now)
+
+
+def wait(seconds: float | None = None, *, room: Room | None = None) -> Decision:
+    """Change nothing; look again after `seconds`, or when the room opens."""
+    return Decision(requeue_after=seconds, room=room)
+
+
+def until(view: View, moment: datetime) -> Decision:
+    """Change nothing before `moment`."""
+    return Decision(requeue_after=max(0.0, (moment - view.now).total_seconds()))
+
+
+def act(*effects: Effect, requeue_after: float | None = None) -> Decision:
+    """The intent is persisted already: perform, observe."""
+    return Decision(effects=effects, requeue_after=requeue_after)
+
+
+def condition(view: View, type_: str, ok: bool | None, reason: str, message: str) -> conditions.Condition:
+    """A condition of this task as of now."""
+    return conditions.make(type_, ok, reason, message, now=view.now, generation=view.task.metadata.generation)
+
+
+def whole(at: datetime) -> datetime:
+    """`at` in whole seconds as metav1.Time has them, rounded up so that "not before" stays true."""
+    floor = at.replace(microsecond=0)
+    return floor if floor == at else floor + timedelta(seconds=1)
+
+
+def moment(at: datetime) -> str:
+    """metav1.Time on the wire: RFC 3339, UTC, whole seconds."""
+    return whole(at).astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def put(view: View, *new: conditions.Condition) -> list[dict[str, Any]] | None:
+    """The new list of conditions, or None when it would say the same as now."""
+    merged = view.task.status.conditions
+    for one in new:
+        merged = conditions.put(merged, one)
+
+    def said(items: tuple[conditions.Condition, ...]) -> list[tuple[str, str, str, str]]:
+        return [(c.type, c.status.value, c.reason, c.message) for c in items]
+
+    return None if said(merged) == said(view.task.status.conditions) else [c.wire() for c in merged]
+
+
+def remark(view: View, new: conditions.Condition, *, decision: Decision) -> Decision:
+    """`decision`, saying why in a condition as well; the condition is written only when it says something new."""
+    listed = put(view, new)
+    if listed is None:
+        return decision
+    return Decision(
+        {**decision.status_patch, "conditions": listed},
+        decision.effects,
+        decision.requeue_after,
+        decision.room,
+        decision.note or Note(new.reason, new.message, warning=new.status is conditions.Status.FALSE),
+    )
+
+
+def to(
+    view: View,
+    phase: Phase,
+    reason: str,
+    message: str,
+    *conds: conditions.Condition,
+    effects: tuple[Effect, ...] = (),
+    warning: bool = False,
+    fields: Mapping[str, Field] = MappingProxyType({}),
+) -> Decision:
+    """Go to `phase`. `fields` are snake_case fields of the status; None removes one. The table is asked first."""
+    route = fields.get("route", view.task.status.route)
+    phases.check(view.phase, phase, qualified=route is not None)
+    patch: dict[str, Any] = {
+        "phase": phase.value,
+        "phaseTimes": {phase.value: moment(view.now)},
+        "observedGeneration": view.task.metadata.generation,
+    }
+    for name, value in fields.items():
+        # A merge patch merges objects: what the old one had and the new one has not must be taken out by name.
+        patch[_camel(name)] = _replaced(view, name, value.wire()) if isinstance(value, Model) else value
+    extra = list(conds)
+    if phases.terminal(phase):
+        patch["completedAt"] = moment(view.now)
+        extra.append(condition(view, "Finished", True, reason, message))
+    listed = put(view, *extra)
+    if listed is not None:
+        patch["conditions"] = listed
+    return Decision(patch, effects, note=Note(reason, message, warning=warning))
+
+
+def _camel(name: str) -> str:
+    alias = pendingtask.Status.model_fields[name].alias
+    assert alias is not None, f"crds.pendingtask.Status.{name} has no wire name"
+    return alias
+
+
+def _replaced(view: View, name: str, new: dict[str, Any]) -> dict[str, Any]:
+    old = getattr(view.task.status, name)
+    return {**dict.fromkeys(old.wire().keys(), None), **new} if isinstance(old, Model) else new

@@ -1,0 +1,31 @@
+"""`spec.suspend` and patience: what keeps a task where it is, in any phase that does not run anything."""
+
+from __future__ import annotations
+
+from controllers.pendingtask.decision import Decision, View, condition, put, remark, until, wait
+from crds import conditions
+
+
+def suspended(view: View) -> Decision | None:
+    """The user holds the task."""
+    if not view.task.spec.suspend:
+        return None
+    held = condition(view, "Suspended", True, "SuspendedByUser", "spec.suspend is true; set it to false to go on.")
+    return remark(view, held, decision=wait())
+
+
+def resumed(view: View) -> Decision | None:
+    """The user let go: say so once."""
+    old = conditions.find(view.task.status.conditions, "Suspended")
+    if view.task.spec.suspend or old is None or old.status is not conditions.Status.TRUE:
+        return None
+    listed = put(view, condition(view, "Suspended", False, "Resumed", ""))
+    return Decision({"conditions": listed})
+
+
+def retry_later(view: View) -> Decision | None:
+    """The last try failed for an operational reason; its wait is not over."""
+    retry = view.task.status.retry
+    if retry is not None and retry.next_at is not None and retry.next_at > view.now:
+        return until(view, retry.next_at)
+    return None

@@ -1,0 +1,210 @@
+"""What the operator remembers of unfinished tasks, their Jobs and their pods: small, versioned, never the truth.
+
+An older version of an object never replaces a newer one, so a watch event that is overtaken by an own write is ignored.
+Content and messages' text do not live here; an object is kept as compact JSON and parsed when it is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from controllers.pendingtask import order, views
+from controllers.pendingtask.world import JobView, PodView
+from crds import pendingtask
+from crds.phases import HOLDS_SLOT, Phase
+
+Raw = Mapping[str, Any]
+_WAITING_FOR_OTHERS = frozenset({Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR})
+
+_POSTPONABLE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One task at one version."""
+
+    version: int
+    namespace: str
+    name: str
+    phase: Phase
+    order: order.Order
+    backend: str
+    user_waits: bool
+    stripped: bytes
+
+
+def version(raw: Raw) -> int:
+    """resourceVersion as a number; the API has ordered them since Kubernetes 1.35 by contract and before in fact."""
+    text = str(raw["metadata"].get("resourceVersion", "0"))
+    return int(text) if text.isdigit() else 0
+
+
+def strip(raw: Raw) -> bytes:
+    """The object without what decisions do not need: managed fields and content."""
+    meta = {key: value for key, value in raw["metadata"].items() if key != "managedFields"}
+    spec = {key: value for key, value in raw["spec"].items() if key not in ("content", "contentRef", "attachments")}
+    spec["messages"] = [{**one, "text": "-"} for one in spec.get("messages", ())]
+    slim = {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": meta, "spec": spec}
+    return orjson.dumps({**slim, "status": raw.get("status") or {}})
+
+
+class Tasks:
+    """Unfinished tasks by uid."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._entries: dict[str, Entry] = {}
+        self._gone: dict[str, int] = {}
+        self._by_phase: dict[Phase, set[str]] = {phase: set() for phase in Phase}
+        self._users: set[str] = set()
+        self.last_user: datetime | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._entries))
+
+    def observe(self, raw: Raw) -> bool:
+        """Take a version in; False when it is not newer than what is known. Raises pydantic.ValidationError."""
+        uid, number = raw["metadata"]["uid"], version(raw)
+        known = self._entries.get(uid)
+        if (known is not None and number <= known.version) or number < self._gone.get(uid, 0):
+            return False
+        task = pendingtask.PendingTask.model_validate(raw)
+        phase = task.status.phase or Phase.NEW
+        entry = Entry(
+            version=number,
+            namespace=task.metadata.namespace,
+            name=task.metadata.name,
+            phase=phase,
+            order=order.of(task),
+            backend=task.status.dispatch.backend if task.status.dispatch else "",
+            user_waits=_user_waits(task, phase),
+            stripped=strip(raw),
+        )
+        if known is not None:
+            self._by_phase[known.phase].discard(uid)
+        self._entries[uid] = entry
+        self._by_phase[phase].add(uid)
+        self._user(uid, entry.user_waits)
+        return True
+
+    def forget(self, uid: str, at: int = 0) -> None:
+        """The task is finished or deleted; versions up to `at` stay out."""
+        known = self._entries.pop(uid, None)
+        if known is not None:
+            self._by_phase[known.phase].discard(uid)
+        self._user(uid, False)
+        # A write's answer may come in after the deletion's event: remember a few of the departed.
+        self._gone[uid] = max(at, known.version if known else 0) + 1
+        if len(self._gone) > 10_000:
+            for old in list(self._gone)[:5_000]:
+                del self._gone[old]
+
+    def get(self, uid: str) -> pendingtask.PendingTask | None:
+        """The task without its content, or None."""
+        entry = self._entries.get(uid)
+        return None if entry is None else pendingtask.PendingTask.model_validate(orjson.loads(entry.stripped))
+
+    def entry(self, uid: str) -> Entry | None:
+        """What is known without parsing."""
+        return self._entries.get(uid)
+
+    def phase(self, *phases: Phase) -> Iterator[str]:
+        """Uids in any of these phases."""
+        for phase in phases:
+            yield from self._by_phase[phase]
+
+    def count(self, phase: Phase) -> int:
+        """How many are in that phase."""
+        return len(self._by_phase[phase])
+
+    def booked(self) -> Iterable[tuple[str, str]]:
+        """(uid, backend) of every task that holds a slot."""
+        return [(uid, self._entries[uid].backend) for uid in self.phase(*HOLDS_SLOT)]
+
+    @property
+    def user_active(self) -> bool:
+        """A Foreground task is waiting or running."""
+        return bool(self._users)
+
+    def _user(self, uid: str, waits: bool) -> None:
+        if waits:
+            self._users.add(uid)
+        elif uid in self._users:
+            self._users.discard(uid)
+            self.last_user = self._clock()
+
+
+class Workloads:
+    """Jobs by namespace and name; pods by the task that they belong to."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[tuple[str, str], tuple[int, JobView]] = {}
+        self._pods: dict[str, dict[str, tuple[int, PodView]]] = {}
+
+    def observe_job(self, raw: Raw) -> bool:
+        """Take a version in; False when it is older than what is known."""
+        key = (raw["metadata"]["namespace"], raw["metadata"]["name"])
+        known = self._jobs.get(key)
+        if known is not None and known[1].uid == raw["metadata"]["uid"] and version(raw) < known[0]:
+            return False
+        self._jobs[key] = (version(raw), views.job_view(raw))
+        return True
+
+    def forget_job(self, namespace: str, name: str) -> None:
+        """The Job is gone."""
+        self._jobs.pop((namespace, name), None)
+
+    def job(self, namespace: str, name: str) -> JobView | None:
+        """The Job as last seen; None means "not seen", not "not there"."""
+        known = self._jobs.get((namespace, name))
+        return None if known is None else known[1]
+
+    def observe_pod(self, raw: Raw) -> bool:
+        """Take a version in; False when it is older than what is known."""
+        pods = self._pods.setdefault(views.task_uid(raw), {})
+        known = pods.get(raw["metadata"]["name"])
+        if known is not None and version(raw) < known[0]:
+            return False
+        pods[raw["metadata"]["name"]] = (version(raw), views.pod_view(raw))
+        return True
+
+    def forget_pod(self, uid: str, name: str) -> None:
+        """The pod is gone. What an ended one said stays until its task is forgotten."""
+        pods = self._pods.get(uid, {})
+        known = pods.get(name)
+        if known is not None and known[1].live:
+            del pods[name]
+
+    def replace_pods(self, uid: str, raws: Iterable[Raw]) -> None:
+        """A fresh list from the API: pods that are not on it do not live any more."""
+        listed = {raw["metadata"]["name"]: raw for raw in raws}
+        for name in list(self._pods.get(uid, {})):
+            if name not in listed:
+                self.forget_pod(uid, name)
+        for raw in listed.values():
+            self.observe_pod(raw)
+
+    def pods(self, uid: str) -> tuple[PodView, ...]:
+        """Pods of the task as last seen."""
+        return tuple(view for _, view in self._pods.get(uid, {}).values())
+
+    def forget_task(self, uid: str) -> None:
+        """The task is finished or deleted."""
+        self._pods.pop(uid, None)
+
+
+def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
+    """A person waits for this task now; one that is postponed or held does not keep the GPU from others."""
+    if not order.foreground(task.spec) or task.spec.suspend or task.metadata.deletion_timestamp is not None:
+        return False
+    retry = task.status.retry
+    postponed = phase in _POSTPONABLE and retry is not None and retry.next_at is not None
+    return phase not in _WAITING_FOR_OTHERS and not postponed

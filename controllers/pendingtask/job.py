@@ -1,0 +1,167 @@
+"""The Job of one run: its deterministic name and its manifest.
+
+The same task and attempt always give the same name, so that a repeated creation is refused by the apiserver instead of
+starting a second run. Content decides nothing here: image, service account and command come from the settings alone.
+Source: operator.md points 3 and 10; blueprint section 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from crds import API_VERSION, exits, pendingtask
+
+UID_LABEL = "jervis.dev/task-uid"
+TASK_LABEL = "jervis.dev/task"
+ATTEMPT_LABEL = "jervis.dev/attempt"
+CONTAINER = "orchestrator"
+_MAX_NAME = 63
+# The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
+_MAX_BASE = _MAX_NAME - 6
+_USER = 10001
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What all runs share, from the operator's settings. `resources` is a Kubernetes ResourceRequirements."""
+
+    image: str
+    image_pull_policy: str
+    service_account: str
+    kb_url: str
+    router_url: str
+    mongodb_uri: str
+    model: str
+    priority: int = 0
+    grace_seconds: int = 60
+    default_deadline_seconds: int = 3600
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    image_pull_secrets: tuple[str, ...] = ()
+
+
+def name(task_name: str, uid: str, attempt: int) -> str:
+    """`<task>-<uid8>-<attempt>`, at most 57 characters, a DNS label."""
+    suffix = f"-{uid.replace('-', '')[:8]}-{attempt}"
+    stem = re.sub(r"[^a-z0-9-]+", "-", task_name.lower())[: _MAX_BASE - len(suffix)].strip("-")
+    return f"{stem or 'task'}{suffix}"
+
+
+def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
+    """How Jobs and pods are found again; a label holds at most 63 characters."""
+    return {
+        UID_LABEL: task.metadata.uid,
+        TASK_LABEL: task.metadata.name[:63].strip("-."),
+        ATTEMPT_LABEL: str(attempt),
+        "app.kubernetes.io/name": "jervis",
+        "app.kubernetes.io/component": "orchestrator-job",
+    }
+
+
+def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
+    """The Job as it is sent to the apiserver."""
+    marks = {**template.labels, **labels(task, attempt)}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name,
+            "namespace": task.metadata.namespace,
+            "labels": marks,
+            "ownerReferences": [
+                {
+                    "apiVersion": API_VERSION,
+                    "kind": "PendingTask",
+                    "name": task.metadata.name,
+                    "uid": task.metadata.uid,
+                    "controller": True,
+                    # A task that is being deleted does not wait for its Job.
+                    "blockOwnerDeletion": False,
+                }
+            ],
+        },
+        "spec": {
+            "parallelism": 1,
+            "completions": 1,
+            # One owner of retries: the operator. Only a disruption (eviction, node drain) is repeated by the Job
+            # itself, after the pod is really gone.
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": CONTAINER,
+                            "operator": "In",
+                            "values": [exits.FAILED, exits.DRAINED],
+                        },
+                    },
+                ]
+            },
+            "activeDeadlineSeconds": task.spec.active_deadline_seconds or template.default_deadline_seconds,
+            "template": {"metadata": {"labels": marks}, "spec": _pod(task, attempt, template)},
+        },
+    }
+
+
+def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dict[str, Any]:
+    pod: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "serviceAccountName": template.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": template.grace_seconds,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": template.image,
+                "imagePullPolicy": template.image_pull_policy,
+                "command": ["python", "-m", "orchestrator_job"],
+                "env": [{"name": key, "value": value} for key, value in _environment(task, attempt, template).items()],
+                "resources": dict(template.resources),
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # a mount point, not a file of ours
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}],
+    }
+    if template.node_selector:
+        pod["nodeSelector"] = dict(template.node_selector)
+    if template.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": secret} for secret in template.image_pull_secrets]
+    return pod
+
+
+def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> dict[str, str]:
+    return {
+        **template.environment,
+        "JERVIS_TASK_UID": task.metadata.uid,
+        "JERVIS_TASK_NAME": task.metadata.name,
+        "JERVIS_TASK_NAMESPACE": task.metadata.namespace,
+        "JERVIS_ATTEMPT": str(attempt),
+        "JERVIS_KB_URL": template.kb_url,
+        "JERVIS_ROUTER_URL": template.router_url,
+        "JERVIS_MONGODB_URI": template.mongodb_uri,
+        "JERVIS_MODEL": template.model,
+        "JERVIS_PRIORITY": str(template.priority),
+    }

@@ -1,0 +1,138 @@
+"""DispatchedGpu: the slot is booked; is the Job there, and does its pod start?
+
+Every crash point ends here: the claim is persisted, so the same Launch is performed again under the same name.
+Source: seed 000 "Stale task recovery" (Background over 10 min without a live worker; Foreground is kept), "Orchestrator
+Dispatch Backoff".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controllers import backoff
+from controllers.pendingtask.decision import (
+    Decision,
+    DeleteJob,
+    Field,
+    Launch,
+    SuspendJob,
+    View,
+    act,
+    condition,
+    remark,
+    to,
+    wait,
+    whole,
+)
+from controllers.pendingtask.world import JobState, Trouble
+from crds import pendingtask
+from crds.phases import Phase
+
+FAILED = "DispatchFailed"
+POLL_SECONDS = 5.0
+ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
+
+
+def retried(view: View, kind: str, sentence: str) -> pendingtask.Retry:
+    """The next try; failures of one kind in a row are counted together."""
+    old = view.task.status.retry
+    count = (old.count if old is not None and old.reason.startswith(f"{kind}:") else 0) + 1
+    later = view.now + timedelta(seconds=backoff.DISPATCH.delay(count))
+    return pendingtask.Retry(count=count, next_at=whole(later), reason=f"{kind}: {sentence}"[:1024])
+
+
+def trouble(view: View) -> Decision | None:
+    """The memory could not be written or the Job could not be created."""
+    found = view.world.observed
+    if not isinstance(found, Trouble):
+        return None
+    problem = condition(view, "Dispatched", False, FAILED, found.sentence())
+    if not found.operational:
+        asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
+        result = pendingtask.Result(summary=found.sentence())
+        return to(
+            view,
+            Phase.USER_TASK,
+            FAILED,
+            found.sentence(),
+            problem,
+            warning=True,
+            fields={"user_task": asked, "result": result},
+        )
+    retry = retried(view, FAILED, found.sentence())
+    decision = to(view, Phase.READY_FOR_GPU, FAILED, found.sentence(), problem, warning=True, fields={"retry": retry})
+    return replace(decision, note=decision.note if retry.count == 1 else None)
+
+
+def started(view: View) -> Decision | None:
+    """The container runs, or the Job is over already."""
+    job = view.world.job
+    if job is None:
+        return None
+    running = any(pod.started and pod.attempt == view.task.status.attempt for pod in view.world.live_pods())
+    if not running and job.state not in ENDED:
+        return None
+    retry = view.task.status.retry
+    cleared: dict[str, Field] = {"retry": None} if retry and retry.reason.startswith(FAILED) else {}
+    fine = condition(view, "Dispatched", True, "Running", f"Job {job.name} runs.")
+    return to(view, Phase.ORCHESTRATING, "Running", f"Job {job.name} runs.", fine, fields=cleared)
+
+
+def suspend(view: View) -> Decision | None:
+    """The user holds the task: drain the Job, then give the slot back. The same Job is resumed later."""
+    job = view.world.job
+    if not view.task.spec.suspend:
+        return None
+    if job is None:
+        return to(view, Phase.READY_FOR_GPU, "Suspended", "Held before its Job was created.")
+    if not job.suspended:
+        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
+    if view.world.live_pods():
+        return wait(POLL_SECONDS)
+    return to(view, Phase.READY_FOR_GPU, "Suspended", "The run is drained; it resumes from its checkpoint.")
+
+
+def stale(view: View) -> Decision | None:
+    """A Background task whose worker never came to life gives its slot back; its attempt counts once."""
+    overdue = view.entered() + view.world.limits.stale_after <= view.now
+    if view.task.spec.mode is pendingtask.Mode.FOREGROUND or not overdue or view.world.working:
+        return None
+    if view.world.job is not None:
+        if view.world.job.state is JobState.DELETING:
+            return wait(POLL_SECONDS)
+        return act(DeleteJob(view.world.job.name), requeue_after=POLL_SECONDS)
+    if view.world.live_pods():
+        return wait(POLL_SECONDS)
+    minutes = int(view.world.limits.stale_after.total_seconds() // 60)
+    sentence = f"No worker came to life within {minutes} min."
+    problem = condition(view, "Dispatched", False, "Stale", sentence)
+    retry = retried(view, "Stale", sentence)
+    return to(
+        view, Phase.READY_FOR_GPU, "Stale", sentence, problem, warning=True, fields={"retry": retry, "dispatch": None}
+    )
+
+
+def launch(view: View) -> Decision | None:
+    """Create the Job, or resume the one that was suspended."""
+    dispatch, job = view.task.status.dispatch, view.world.job
+    if dispatch is None:
+        # Cannot be told from what is stored: somebody edited the status. Start over with a new attempt.
+        return to(view, Phase.READY_FOR_GPU, "Lost", "status.dispatch is missing; the task is dispatched anew.")
+    if job is not None and not job.suspended:
+        return None
+    if view.world.working:
+        return wait()
+    if job is None and view.world.live_pods():
+        return wait(POLL_SECONDS)
+    return act(Launch(view.task.status.attempt, dispatch.job_name))
+
+
+def starting(view: View) -> Decision | None:
+    """The Job is there and its pod is not running yet: say why, if the kubelet does."""
+    patience = wait(view.world.limits.recheck.total_seconds())
+    stuck = next((pod for pod in view.world.pods if pod.live and pod.waiting_message), None)
+    if stuck is None:
+        return patience
+    told = f"{stuck.waiting_reason}: {stuck.waiting_message}"
+    return remark(view, condition(view, "Dispatched", False, stuck.waiting_reason, told), decision=patience)

@@ -1,0 +1,187 @@
+"""Orchestrating: how did the run end?
+
+The exit reason of the termination message (or of the stored result) decides; without either the worker was lost.
+Source: blueprint sections 4 and 9; `crds.exits`; seed 000 "Auto-Requeue on Inline Messages".
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from controllers.pendingtask.decision import (
+    Decision,
+    Effect,
+    ExpireJob,
+    SuspendJob,
+    View,
+    act,
+    condition,
+    to,
+    wait,
+    whole,
+)
+from controllers.pendingtask.launch import ENDED, POLL_SECONDS, retried
+from controllers.pendingtask.qualify import clip
+from controllers.pendingtask.world import JobState, Outcome
+from crds import exits, pendingtask
+from crds.exits import ExitReason
+from crds.phases import Phase
+
+LOST = "WorkerLost"
+DRAIN_PAUSE = timedelta(seconds=5)
+
+
+def ended(view: View) -> Decision | None:
+    """The Job is over or gone, and none of its pods lives."""
+    job = view.world.job
+    if job is not None and job.state not in ENDED:
+        return None
+    if any(pod.attempt == view.task.status.attempt for pod in view.world.live_pods()):
+        return wait(POLL_SECONDS)
+    outcome = _outcome(view)
+    if outcome is None:
+        return _lost(view)
+    if outcome.exit_reason in exits.RESUMABLE:
+        return _resume(view, outcome)
+    if len(view.task.spec.messages) > view.task.status.messages_seen and outcome.exit_reason in (
+        exits.FINAL | exits.ASKS
+    ):
+        return _again(view)
+    if outcome.exit_reason in exits.FINAL:
+        return _complete(view, outcome)
+    return _ask(view, outcome)
+
+
+def suspend(view: View) -> Decision | None:
+    """The user holds the task, or somebody suspended its Job: the slot goes back once the pod is gone."""
+    job = view.world.job
+    if job is None or job.state is JobState.DELETING:
+        return None
+    if view.task.spec.suspend and not job.suspended:
+        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
+    if not job.suspended:
+        return None
+    if view.world.live_pods():
+        return wait(POLL_SECONDS)
+    return to(view, Phase.READY_FOR_GPU, "Suspended", "The run is drained; it resumes from its checkpoint.")
+
+
+def running(view: View) -> Decision | None:
+    """Look again now and then, should an event have been missed."""
+    return wait(view.world.limits.recheck.total_seconds())
+
+
+def _outcome(view: View) -> Outcome | None:
+    told = [pod.outcome for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.outcome]
+    if told:
+        return told[-1]
+    job = view.world.job
+    if view.world.recorded is None and job is not None and job.reason == "DeadlineExceeded":
+        return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
+    return view.world.recorded
+
+
+def _expire(view: View) -> tuple[Effect, ...]:
+    job = view.world.job
+    if job is None or job.has_ttl or job.state is JobState.DELETING:
+        return ()
+    return (ExpireJob(job.name, view.world.limits.job_ttl_seconds),)
+
+
+def _result(outcome: Outcome) -> pendingtask.Result:
+    ref = pendingtask.ResultRef(collection=outcome.collection, key=outcome.key) if outcome.key else None
+    return pendingtask.Result(summary=clip(outcome.summary), ref=ref, exit_reason=outcome.exit_reason)
+
+
+def _complete(view: View, outcome: Outcome) -> Decision:
+    return to(
+        view,
+        Phase.COMPLETED,
+        "Completed",
+        "The run has answered.",
+        effects=_expire(view),
+        fields={"retry": None, "dispatch": None, "result": _result(outcome)},
+    )
+
+
+def _again(view: View) -> Decision:
+    """Messages came in while the run was under way: it runs again with the whole conversation."""
+    count = len(view.task.spec.messages) - view.task.status.messages_seen
+    return to(
+        view,
+        Phase.READY_FOR_GPU,
+        "NewMessages",
+        f"{count} message(s) arrived during the run; it runs again with all of them.",
+        effects=_expire(view),
+        fields={"retry": None, "dispatch": None},
+    )
+
+
+def _resume(view: View, outcome: Outcome) -> Decision:
+    if outcome.exit_reason is ExitReason.DRAINED:
+        # A short pause: a program that drains at once for ever must not create Jobs at full speed.
+        retry = pendingtask.Retry(next_at=whole(view.now + DRAIN_PAUSE), reason="Drained: it resumes.")
+    else:
+        retry = retried(view, outcome.exit_reason.value, outcome.summary)
+    return to(
+        view,
+        Phase.READY_FOR_GPU,
+        outcome.exit_reason.value,
+        clip(outcome.summary or "The run resumes from its checkpoint."),
+        effects=_expire(view),
+        warning=outcome.exit_reason is not ExitReason.DRAINED,
+        fields={"retry": retry, "dispatch": None},
+    )
+
+
+def _ask(view: View, outcome: Outcome) -> Decision:
+    kinds = {
+        ExitReason.NEEDS_INPUT: pendingtask.UserTaskKind.QUESTION,
+        ExitReason.NEEDS_APPROVAL: pendingtask.UserTaskKind.APPROVAL,
+    }
+    kind = kinds.get(outcome.exit_reason, pendingtask.UserTaskKind.FAILURE)
+    asked = pendingtask.UserTask(
+        kind=kind,
+        questions=outcome.questions,
+        details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
+    )
+    return _to_user(view, asked, outcome.exit_reason.value, outcome.summary, _result(outcome))
+
+
+def _lost(view: View) -> Decision:
+    """The pod was killed, evicted or deleted before it could say anything: run again, but not for ever."""
+    ends = [pod for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
+    how = f"its container ended with code {ends[-1].exit_code} ({ends[-1].ended_reason})" if ends else "its pod is gone"
+    sentence = f"Run {view.task.status.attempt} left no result: {how}."
+    retry = retried(view, LOST, sentence)
+    if retry.count > view.world.limits.max_lost_runs:
+        asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
+        text = f"{retry.count} runs in a row left no result. {sentence}"
+        return _to_user(view, asked, LOST, text, pendingtask.Result(summary=clip(text), exit_reason=ExitReason.ERROR))
+    problem = condition(view, "Dispatched", False, LOST, sentence)
+    return to(
+        view,
+        Phase.READY_FOR_GPU,
+        LOST,
+        sentence,
+        problem,
+        effects=_expire(view),
+        warning=True,
+        fields={"retry": retry, "dispatch": None},
+    )
+
+
+def _to_user(
+    view: View, asked: pendingtask.UserTask, reason: str, summary: str, result: pendingtask.Result
+) -> Decision:
+    waiting = condition(view, "WaitingForUser", True, asked.kind.value, clip(summary or reason))
+    return to(
+        view,
+        Phase.USER_TASK,
+        reason,
+        clip(summary or f"A person has to look: {asked.kind.value}."),
+        waiting,
+        effects=_expire(view),
+        warning=asked.kind is pendingtask.UserTaskKind.FAILURE,
+        fields={"retry": None, "dispatch": None, "user_task": asked, "result": result},
+    )

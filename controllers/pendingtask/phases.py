@@ -1,0 +1,65 @@
+"""Which phase may follow which: data, and the only place that knows. Everything else asks `check`.
+
+Source: blueprint section 4 and 9; seed 000 "Task States Flow"; seed 002 "State Flow Guarantees".
+
+    New -> Scheduled -> ReadyForQualification -> Qualifying -> Done | ReadyForGpu | Scheduled | UserTask | Error
+    ReadyForGpu -> DispatchedGpu -> Orchestrating -> Completed | ReadyForGpu | UserTask
+    UserTask -> ReadyForGpu (answered) | Error (given up by a person)
+
+Two rules go beyond pairs. A task that has a route (it was qualified) never enters ReadyForQualification or Qualifying
+again: a deferred one is due for the GPU, not for another qualification. And Qualifying returns to
+ReadyForQualification only without a route, that is, after an operational error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from crds.phases import TERMINAL, Phase
+
+TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
+    Phase.NEW: frozenset({Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION}),
+    Phase.SCHEDULED: frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU}),
+    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.QUALIFYING}),
+    Phase.QUALIFYING: frozenset(
+        {
+            Phase.DONE,
+            Phase.READY_FOR_GPU,
+            Phase.SCHEDULED,
+            Phase.USER_TASK,
+            Phase.ERROR,
+            Phase.READY_FOR_QUALIFICATION,
+        }
+    ),
+    Phase.READY_FOR_GPU: frozenset({Phase.DISPATCHED_GPU}),
+    Phase.DISPATCHED_GPU: frozenset({Phase.ORCHESTRATING, Phase.READY_FOR_GPU, Phase.USER_TASK}),
+    Phase.ORCHESTRATING: frozenset({Phase.COMPLETED, Phase.READY_FOR_GPU, Phase.USER_TASK}),
+    Phase.USER_TASK: frozenset({Phase.READY_FOR_GPU, Phase.ERROR}),
+    Phase.DONE: frozenset(),
+    Phase.COMPLETED: frozenset(),
+    Phase.ERROR: frozenset(),
+}
+
+BEFORE_ROUTE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING})
+"""Closed to a task that has a route."""
+
+
+class ForbiddenTransitionError(AssertionError):
+    """A policy proposed a transition that the table does not list: a bug of ours, never a user's mistake."""
+
+
+def permitted(source: Phase, target: Phase, *, qualified: bool) -> bool:
+    """May a task go from `source` to `target`? `qualified` means that it has a route after the step."""
+    return target in TRANSITIONS[source] and not (qualified and target in BEFORE_ROUTE)
+
+
+def check(source: Phase, target: Phase, *, qualified: bool) -> None:
+    """Raise `ForbiddenTransitionError` unless the step is permitted."""
+    if not permitted(source, target, qualified=qualified):
+        state = "qualified" if qualified else "not yet qualified"
+        raise ForbiddenTransitionError(f"a {state} task cannot go from {source} to {target}")
+
+
+def terminal(phase: Phase) -> bool:
+    """No phase follows."""
+    return phase in TERMINAL

@@ -1,0 +1,103 @@
+"""Ingestions under way: one asyncio task each, at most one per PendingTask, their outcome as an observation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+import pydantic
+import structlog
+
+from controllers.memory import document, mongo
+from controllers.pendingtask import directive, ingestion, order
+from controllers.pendingtask.world import Ingested, Observation, Trouble, trouble
+from crds import errors, pendingtask
+from crds.priority import Priority
+from kb import client
+
+log = structlog.get_logger(__name__)
+
+Fetch = Callable[[str], Awaitable[pendingtask.PendingTask | None]]
+
+
+class Qualifier:
+    """`fetch` reads the whole task from the API; `done(uid, observation)` is called in the loop at the end."""
+
+    def __init__(
+        self,
+        kb: client.Client,
+        memory: mongo.Memory,
+        *,
+        team: tuple[str, ...],
+        fetch: Fetch,
+        done: Callable[[str, Observation | None], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._kb, self._memory, self._team = kb, memory, team
+        self._fetch, self._done, self._clock = fetch, done, clock
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._running
+
+    def start(self, uid: str) -> None:
+        """Begin, unless it is under way."""
+        if uid not in self._running:
+            self._running[uid] = asyncio.create_task(self._run(uid), name=f"qualify {uid}")
+
+    def cancel(self, uid: str) -> None:
+        """The task is gone; nobody wants the outcome."""
+        running = self._running.pop(uid, None)
+        if running is not None:
+            running.cancel()
+
+    async def close(self) -> None:
+        """Cancel all; they are repeated after the next start."""
+        running = list(self._running.values())
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, uid: str) -> None:
+        found: Observation | None = None
+        try:
+            found = await self._ingest(uid)
+        except errors.JervisError as error:
+            found = trouble(error)
+        except Exception as error:
+            # The edge of this asyncio task: a bug of ours must end in a status that a person sees, not in silence.
+            log.exception("qualification failed", uid=uid)
+            found = Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
+        finally:
+            if self._running.get(uid) is asyncio.current_task():
+                del self._running[uid]
+        self._done(uid, found)
+
+    async def _ingest(self, uid: str) -> Observation | None:
+        task = await self._fetch(uid)
+        if task is None:
+            return None
+        urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
+        try:
+            request = ingestion.request(task, self._team)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
+        reply = await self._kb.ingest(request, urgency=urgency)
+        hints = pendingtask.Hints.model_validate(reply.hints.model_dump())
+        if hints.has_actionable_content or task.spec.type in directive.ORDERED:
+            # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
+            now = self._clock()
+            await self._memory.write(uid, document.of_findings(reply.summary, reply.node_keys, reply.chunk_ids, now))
+        return Ingested(
+            hints=hints,
+            reason=reply.hints.reason,
+            summary=reply.summary,
+            chunk_ids=tuple(reply.chunk_ids),
+            node_keys=tuple(reply.node_keys),
+        )

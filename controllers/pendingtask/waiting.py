@@ -1,0 +1,79 @@
+"""UserTask: a person was asked; has the answer come?
+
+Any new message brings the task back. Otherwise a Question needs an answer to each of its ids, an Approval a decision,
+and a Failure an answer or an approval (try again) or a rejection (give up: Error).
+Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU), seed 002 (ASK, FAIL).
+"""
+
+from __future__ import annotations
+
+from controllers.pendingtask.decision import Decision, View, condition, to, wait
+from crds import conditions, pendingtask
+from crds.pendingtask import UserTaskKind, Verdict
+from crds.phases import Phase
+
+
+def request_id(view: View) -> str:
+    """The id of the open approval request: one per run."""
+    return f"run-{view.task.status.attempt}"
+
+
+def messages(view: View) -> Decision | None:
+    """The user said something more."""
+    if len(view.task.spec.messages) <= view.task.status.messages_seen:
+        return None
+    return _back(view, "NewMessages", "A new message arrived; the task runs again with it.")
+
+
+def question(view: View) -> Decision | None:
+    """Every open question has its answer."""
+    asked = view.task.status.user_task
+    if asked is None or asked.kind is not UserTaskKind.QUESTION:
+        return None
+    given = {answer.id for answer in view.task.spec.answers}
+    if asked.questions:
+        complete = all(one.id in given for one in asked.questions)
+    else:
+        complete = len(view.task.spec.answers) > view.task.status.answers_seen
+    return _back(view, "Answered", "The questions are answered.") if complete else None
+
+
+def approval(view: View) -> Decision | None:
+    """A decision, either way, brings it back: the run is told which."""
+    asked, given = view.task.status.user_task, _decided(view)
+    if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
+        return None
+    return _back(view, given.verdict.value, f"{given.verdict.value} by {given.author or 'a user'}.")
+
+
+def failure(view: View) -> Decision | None:
+    """Try again or give up."""
+    asked, given = view.task.status.user_task, _decided(view)
+    if asked is not None and asked.kind is not UserTaskKind.FAILURE:
+        return None
+    if given is not None and given.verdict is Verdict.REJECTED:
+        return to(view, Phase.ERROR, "GivenUp", f"Given up by {given.author or 'a user'}.", fields={"user_task": None})
+    if given is not None or len(view.task.spec.answers) > view.task.status.answers_seen:
+        return _back(view, "RetryRequested", "A user asked for another try.")
+    return None
+
+
+def still(view: View) -> Decision | None:
+    """Nobody has answered: only an event wakes it."""
+    return wait()
+
+
+def _decided(view: View) -> pendingtask.Approval | None:
+    """The decision on the open request. Without a request id it must be newer than the request itself."""
+    given = view.task.spec.approval
+    if given is None:
+        return None
+    if given.request_id:
+        return given if given.request_id == request_id(view) else None
+    opened = conditions.find(view.task.status.conditions, "WaitingForUser")
+    return given if opened is None or view.task.metadata.generation > opened.observed_generation else None
+
+
+def _back(view: View, reason: str, message: str) -> Decision:
+    closed = condition(view, "WaitingForUser", False, reason, message)
+    return to(view, Phase.READY_FOR_GPU, reason, message, closed, fields={"retry": None, "user_task": None})

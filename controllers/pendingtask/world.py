@@ -1,0 +1,173 @@
+"""Everything a decision may look at besides the task itself, as plain frozen values.
+
+The shell fills a `World` from its caches and from what its last effect for this task brought; tests fill it by hand.
+Times are aware datetimes (UTC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from crds import errors
+from crds.exits import ExitReason
+from crds.pendingtask import Hints, Question
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings that decisions depend on."""
+
+    schedule_lead: timedelta = timedelta(days=2)
+    advance: timedelta = timedelta(minutes=10)
+    idle_threshold: timedelta = timedelta(seconds=30)
+    stale_after: timedelta = timedelta(minutes=10)
+    recheck: timedelta = timedelta(seconds=60)
+    qualifying_at_once: int = 10
+    max_lost_runs: int = 5
+    job_ttl_seconds: int = 600
+
+
+class JobState(StrEnum):
+    """What a Job's status adds up to."""
+
+    ACTIVE = "Active"
+    SUSPENDED = "Suspended"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """The Job of the current attempt. `reason` and `message` are those of its terminal condition."""
+
+    name: str
+    uid: str
+    state: JobState
+    suspended: bool = False
+    has_ttl: bool = False
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run said about its own end, from the termination message or the stored result."""
+
+    exit_reason: ExitReason
+    summary: str = ""
+    collection: str = "task_results"
+    key: str = ""
+    questions: tuple[Question, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod of the task.
+
+    `live` is true until all containers have ended. `started` is true once the container has run. `waiting` is the
+    kubelet's reason and message while it has not (ImagePullBackOff ...). `exit_code` is None while it runs.
+    """
+
+    name: str
+    attempt: int
+    live: bool
+    started: bool
+    waiting_reason: str = ""
+    waiting_message: str = ""
+    exit_code: int | None = None
+    ended_reason: str = ""
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """The knowledge base took the content."""
+
+    hints: Hints
+    reason: str = ""
+    summary: str = ""
+    chunk_ids: tuple[str, ...] = ()
+    node_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """An effect failed. `operational`: trying again later can help; otherwise somebody must change something."""
+
+    message: str
+    operational: bool
+    retry_after: float | None = None
+    field: str | None = None
+    remedy: str | None = None
+
+    def sentence(self) -> str:
+        """Message, field and remedy as text for a condition."""
+        parts = [self.message.rstrip(".") + "."]
+        if self.field:
+            parts.append(f"Field: {self.field}.")
+        if self.remedy:
+            parts.append(self.remedy)
+        return " ".join(parts)[:1024]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMade:
+    """The execution copy of a recurring task for that moment exists."""
+
+    due: datetime
+
+
+def trouble(error: errors.JervisError) -> Trouble:
+    """An error as something that a decision can be made from."""
+    if isinstance(error, errors.Operational):
+        return Trouble(error.message, operational=True, retry_after=error.retry_after)
+    if isinstance(error, errors.Permanent):
+        return Trouble(error.message, operational=False, field=error.field, remedy=error.remedy)
+    return Trouble(error.message, operational=False)
+
+
+Observation = Ingested | Trouble | CopyMade
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The book of GPU slots. `free` lists (backend name, free slots) of Ready GPU backends with room, best first."""
+
+    total: int = 0
+    free: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A snapshot.
+
+    qualifying      qualifications under way in this process, not counting this task's own
+    working         this task's qualification or other effect is under way in this process
+    observed        what the last effect for this task brought, not yet persisted
+    job             the Job of the current attempt; None means that the API was asked and there is none
+    pods            pods of this task, any attempt
+    recorded        the stored result of the current attempt, looked up when the pod left no message
+    user_active     a Foreground task is waiting or running
+    last_user       when a user request was last active; None: never since this process started
+    dispatch_open   the circuit breaker lets another dispatch through
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    qualifying: int = 0
+    working: bool = False
+    observed: Observation | None = None
+    job: JobView | None = None
+    pods: tuple[PodView, ...] = ()
+    recorded: Outcome | None = None
+    slots: Slots = field(default_factory=Slots)
+    user_active: bool = False
+    last_user: datetime | None = None
+    dispatch_open: bool = True
+
+    def live_pods(self) -> tuple[PodView, ...]:
+        """Pods that still run or are about to."""
+        return tuple(pod for pod in self.pods if pod.live)

@@ -1,0 +1,217 @@
+"""The one work queue: bounded, by priority, each key at most once, and one heap for every wake-up.
+
+A key that is being worked on is not handed out a second time; if it is put again meanwhile it comes back once it is
+done. `Waiting` is a waiting room: keys in order that wait for something to become free. Neither knows what a key means.
+Times are monotonic seconds, given by the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+Rank = tuple[Any, ...]
+"""Comparable; smaller is sooner."""
+
+
+class Ranked(Generic[K]):
+    """A heap with replacement and removal: each key once, at its latest rank."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Rank, int, K]] = []
+        self._live: dict[K, tuple[Rank, int]] = {}
+        self._serial = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._live
+
+    def put(self, key: K, rank: Rank) -> None:
+        """Add `key`, or move it to `rank`."""
+        old = self._live.get(key)
+        if old is not None and old[0] == rank:
+            return
+        entry = (rank, next(self._serial))
+        self._live[key] = entry
+        heapq.heappush(self._heap, (*entry, key))
+        if len(self._heap) > 2 * len(self._live) + 64:
+            self._heap = [(*place, each) for each, place in self._live.items()]
+            heapq.heapify(self._heap)
+
+    def discard(self, key: K) -> None:
+        """Take `key` out if it is there."""
+        self._live.pop(key, None)
+
+    def rank(self, key: K) -> Rank | None:
+        """Where `key` stands; None when it is not in."""
+        place = self._live.get(key)
+        return None if place is None else place[0]
+
+    def peek(self) -> tuple[K, Rank] | None:
+        """The first key and its rank, which stays; None when empty."""
+        while self._heap:
+            rank, serial, key = self._heap[0]
+            if self._live.get(key) == (rank, serial):
+                return key, rank
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> tuple[K, Rank] | None:
+        """Take the first key out; None when empty."""
+        first = self.peek()
+        if first is not None:
+            heapq.heappop(self._heap)
+            del self._live[first[0]]
+        return first
+
+    def worst(self) -> tuple[K, Rank] | None:
+        """The last key: linear, used only when a bound is hit."""
+        if not self._live:
+            return None
+        key = max(self._live, key=lambda each: self._live[each])
+        return key, self._live[key][0]
+
+    def ranks(self) -> Iterable[Rank]:
+        """Every rank, unordered: for metrics."""
+        return [rank for rank, _ in self._live.values()]
+
+
+class WorkQueue(Generic[K]):
+    """`put` from the watch, `get` and `done` from the workers, `wake` for later. Belongs to one event loop."""
+
+    def __init__(self, clock: Callable[[], float], capacity: int = 100_000) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._ready: Ranked[K] = Ranked()
+        self._later: Ranked[K] = Ranked()
+        self._rank_later: dict[K, Rank] = {}
+        self._busy: set[K] = set()
+        self._again: dict[K, Rank] = {}
+        self._changed = asyncio.Event()
+        self.overflowed = False
+        """A key was turned away because of the bound: whoever empties the queue has to look at everything again."""
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    @property
+    def sleeping(self) -> int:
+        """Keys that wait for a wake-up."""
+        return len(self._later)
+
+    def put(self, key: K, rank: Rank) -> None:
+        """`key` wants to be looked at now, in the order of `rank`."""
+        self._forget_wake(key)
+        if key in self._busy:
+            self._again[key] = rank
+            return
+        if key not in self._ready and len(self._ready) >= self._capacity:
+            self.overflowed = True
+            worst = self._ready.worst()
+            if worst is None or worst[1] <= rank:
+                return
+            self._ready.discard(worst[0])
+        self._ready.put(key, rank)
+        self._changed.set()
+
+    def wake(self, key: K, rank: Rank, at: float) -> None:
+        """`key` wants to be looked at no later than the monotonic second `at`."""
+        if key in self._ready or key in self._again:
+            return
+        known = self._later.rank(key)
+        if known is not None and known[0] <= at:
+            return
+        self._later.put(key, (at,))
+        self._rank_later[key] = rank
+        self._changed.set()
+
+    def forget(self, key: K) -> None:
+        """`key` is gone for good."""
+        self._ready.discard(key)
+        self._again.pop(key, None)
+        self._forget_wake(key)
+
+    async def get(self) -> K:
+        """The next key; it is busy until `done`."""
+        while True:
+            self._promote()
+            first = self._ready.pop()
+            if first is not None:
+                self._busy.add(first[0])
+                if len(self._ready):
+                    self._changed.set()
+                return first[0]
+            self._changed.clear()
+            await self._sleep()
+
+    def done(self, key: K) -> None:
+        """The work on `key` is over; if it was put meanwhile, it is ready again."""
+        self._busy.discard(key)
+        rank = self._again.pop(key, None)
+        if rank is not None:
+            self.put(key, rank)
+
+    def depth(self) -> Iterable[Rank]:
+        """Ranks of all ready keys: for metrics."""
+        return self._ready.ranks()
+
+    async def _sleep(self) -> None:
+        first = self._later.peek()
+        timeout = None if first is None else max(0.0, first[1][0] - self._clock())
+        try:
+            async with asyncio.timeout(timeout):
+                await self._changed.wait()
+        except TimeoutError:
+            # A wake-up is due; the caller's next turn promotes it.
+            return
+
+    def _promote(self) -> None:
+        now = self._clock()
+        while (first := self._later.peek()) is not None and first[1][0] <= now:
+            key = first[0]
+            rank = self._rank_later[key]
+            self._forget_wake(key)
+            self.put(key, rank)
+
+    def _forget_wake(self, key: K) -> None:
+        self._later.discard(key)
+        self._rank_later.pop(key, None)
+
+
+class Waiting(Generic[K]):
+    """A waiting room in order of rank."""
+
+    def __init__(self) -> None:
+        self._keys: Ranked[K] = Ranked()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._keys
+
+    def enter(self, key: K, rank: Rank) -> None:
+        """Wait, or move to another place."""
+        self._keys.put(key, rank)
+
+    def leave(self, key: K) -> None:
+        """Not waiting any more."""
+        self._keys.discard(key)
+
+    def first(self) -> Rank | None:
+        """Rank of the first in line; None when nobody waits."""
+        found = self._keys.peek()
+        return None if found is None else found[1]
+
+    def call(self, count: int) -> list[tuple[K, Rank]]:
+        """Take out the first `count`, in order."""
+        called: list[tuple[K, Rank]] = []
+        while len(called) < count and (first := self._keys.pop()) is not None:
+            called.append(first)
+        return called

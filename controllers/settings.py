@@ -1,0 +1,123 @@
+"""Every setting of the operator, read once by the composition root. Prefix JERVIS_OPERATOR_."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from controllers.pendingtask import job, world
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """Durations are in seconds unless the name says otherwise."""
+
+    model_config = SettingsConfigDict(env_prefix="JERVIS_OPERATOR_", extra="ignore", frozen=True)
+
+    namespace: str = "default"
+    """Where the Lease is; also watched when `watch_namespaces` is empty."""
+    watch_namespaces: Names = ()
+    """Namespaces whose objects are served: a JSON list, or names separated by commas."""
+    identity: str = ""
+    """Name of the pod. Only one process runs under it at a time, so a restarted one takes its lease over at once."""
+    lease_name: str = "jervis-operator"
+    kubeconfig: str | None = None
+    """Path; by default the pod's service account, else ~/.kube/config."""
+
+    kb_url: str = "http://jervis-kb-write:8080"
+    kb_read_url: str = ""
+    """Where runs ask; `kb_url` when empty."""
+    router_url: str = "http://jervis-router:11430"
+    mongodb_uri: str = "mongodb://localhost:27017"
+    mongodb_database: str = "jervis"
+
+    image: str = "localhost/jervis:dev"
+    image_pull_policy: str = "IfNotPresent"
+    job_service_account: str = "jervis-job"
+    model: str = "qwen3-coder-tool:30b"
+    job_resources: dict[str, Any] = Field(
+        default_factory=lambda: {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
+    )
+    job_environment: dict[str, str] = Field(default_factory=dict)
+    job_labels: dict[str, str] = Field(default_factory=dict)
+    job_node_selector: dict[str, str] = Field(default_factory=dict)
+    job_image_pull_secrets: Names = ()
+    job_deadline_seconds: Annotated[int, Field(ge=1)] = 3600
+    """Of a task without activeDeadlineSeconds."""
+    job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
+    """How long a Job stays after its result is recorded."""
+    job_grace_seconds: Annotated[int, Field(ge=30)] = 60
+
+    team: Names = ()
+    """Names and mail addresses that are "we" when the qualifier asks whether something is assigned to us."""
+    schedule_lead_days: Annotated[float, Field(ge=0)] = 2
+    """SCHEDULE_LEAD_DAYS of the seed."""
+    idle_seconds: Annotated[float, Field(ge=0)] = 30
+    qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
+    stale_seconds: Annotated[float, Field(gt=0)] = 600
+    recheck_seconds: Annotated[float, Field(gt=0)] = 60
+    max_lost_runs: Annotated[int, Field(ge=1)] = 5
+    workers: Annotated[int, Field(ge=1, le=256)] = 16
+    """Tasks looked at at the same time."""
+    queue_capacity: Annotated[int, Field(ge=1)] = 100_000
+
+    request_timeout: Annotated[float, Field(gt=0)] = 10
+    """One request to the Kubernetes API."""
+    kb_timeout: Annotated[float, Field(gt=0)] = 900
+    """One ingestion: model loads and long documents included."""
+    probe_seconds: Annotated[float, Field(gt=0)] = 15
+    """Between two looks at a reachable GPU backend."""
+    lease_seconds: Annotated[float, Field(ge=3)] = 8
+    watch_silence_seconds: Annotated[float, Field(gt=0)] = 90
+    """A watch without an event or bookmark for longer is dead."""
+    metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9090
+    log_level: str = "info"
+
+    @field_validator("watch_namespaces", "team", "job_image_pull_secrets", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return json.loads(value) if value.startswith("[") else [one.strip() for one in value.split(",") if one.strip()]
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """The namespaces to watch."""
+        return self.watch_namespaces or (self.namespace,)
+
+    def limits(self) -> world.Limits:
+        """What decisions depend on."""
+        return world.Limits(
+            schedule_lead=timedelta(days=self.schedule_lead_days),
+            idle_threshold=timedelta(seconds=self.idle_seconds),
+            stale_after=timedelta(seconds=self.stale_seconds),
+            recheck=timedelta(seconds=self.recheck_seconds),
+            qualifying_at_once=self.qualify_at_once,
+            max_lost_runs=self.max_lost_runs,
+            job_ttl_seconds=self.job_ttl_seconds,
+        )
+
+    def template(self) -> job.Template:
+        """What all Jobs share."""
+        return job.Template(
+            image=self.image,
+            image_pull_policy=self.image_pull_policy,
+            service_account=self.job_service_account,
+            kb_url=self.kb_read_url or self.kb_url,
+            router_url=self.router_url,
+            mongodb_uri=self.mongodb_uri,
+            model=self.model,
+            grace_seconds=self.job_grace_seconds,
+            default_deadline_seconds=self.job_deadline_seconds,
+            resources=self.job_resources,
+            environment=self.job_environment,
+            labels=self.job_labels,
+            node_selector=self.job_node_selector,
+            image_pull_secrets=self.job_image_pull_secrets,
+        )

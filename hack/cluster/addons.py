@@ -1,0 +1,116 @@
+"""What the API holds from the start: rights of CoreDNS, Services of the data services, and disks for claims."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hack.cluster import errors, services
+from hack.cluster.layout import Layout
+
+DATA_NAMESPACE = "jervis-data"
+_DISKS = 8
+
+
+def apply(layout: Layout, kubectl: Path) -> None:
+    """Server-side apply of all of it; harmless when it is there. Raises errors.Failure with the API's words."""
+    content = json.dumps({"apiVersion": "v1", "kind": "List", "items": _manifests(layout)})
+    command = [kubectl, f"--kubeconfig={layout.kubeconfig}", "apply", "--server-side", "--force-conflicts", "-f", "-"]
+    done = subprocess.run(command, input=content, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise errors.Failure(f"the API refused an add-on: {done.stderr.strip()}")
+
+
+def renew_disks(layout: Layout, kubectl: Path) -> None:
+    """A disk whose claim is gone is offered again, empty."""
+    base = [str(kubectl), f"--kubeconfig={layout.kubeconfig}"]
+    listed = subprocess.run([*base, "get", "pv", "-o", "json"], check=True, capture_output=True, text=True)
+    for volume in json.loads(listed.stdout)["items"]:
+        if volume["status"].get("phase") == "Released":
+            subprocess.run([*base, "delete", "pv", volume["metadata"]["name"]], check=True, capture_output=True)
+
+
+def _manifests(layout: Layout) -> list[dict[str, Any]]:
+    return [*_dns_rights(), *_data_services(layout), *_disks(layout)]
+
+
+def _dns_rights() -> list[dict[str, Any]]:
+    rights = [
+        {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    return [
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "system:coredns"}, "rules": rights},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "system:coredns"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:coredns"},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "system:coredns"}],
+        },
+    ]
+
+
+def _data_services(layout: Layout) -> list[dict[str, Any]]:
+    """Services without selector: their endpoints are the processes beside the cluster."""
+    manifests: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": DATA_NAMESPACE}},
+    ]
+    for service in services.ALL:
+        metadata = {"name": service.name, "namespace": DATA_NAMESPACE}
+        ports = [{"name": name, "port": port, "protocol": "TCP"} for name, port in service.ports.items()]
+        manifests.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": metadata,
+                "spec": {"ports": [{**port, "targetPort": port["port"]} for port in ports]},
+            }
+        )
+        manifests.append(
+            {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {**metadata, "labels": {"kubernetes.io/service-name": service.name}},
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": [layout.node], "conditions": {"ready": True}}],
+                "ports": ports,
+            }
+        )
+    return manifests
+
+
+def _disks(layout: Layout) -> list[dict[str, Any]]:
+    """A default StorageClass over directories of the state directory, so that a claim is bound as elsewhere."""
+    manifests: list[dict[str, Any]] = [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    ]
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [layout.name]}
+    for number in range(_DISKS):
+        directory = layout.directory / "disks" / str(number)
+        directory.mkdir(parents=True, exist_ok=True)
+        manifests.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": f"local-{number}"},
+                "spec": {
+                    "storageClassName": "local",
+                    "capacity": {"storage": "20Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "local": {"path": str(directory)},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+                },
+            }
+        )
+    return manifests

@@ -1,0 +1,64 @@
+"""What the machine must have before a cluster or an image can be made: the one list of Debian packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from hack.cluster import binaries, errors, progress
+
+# Debian package: a program (or, with a slash, a file) that it brings.
+CLUSTER = {
+    "ca-certificates": "/etc/ssl/certs/ca-certificates.crt",
+    "containerd": "containerd",
+    "containernetworking-plugins": "/usr/lib/cni/ptp",
+    "iproute2": "ip",
+    "maven": "mvn",
+    "nftables": "nft",
+    "openjdk-17-jdk-headless": "javac",
+    "openssl": "openssl",
+    "procps": "sysctl",
+    "runc": "runc",
+    "util-linux": "nsenter",
+}
+IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
+_SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def missing(packages: dict[str, str]) -> list[str]:
+    """The packages whose program is not there."""
+    paths = f"{os.environ.get('PATH', '')}:{_SYSTEM_PATHS}"
+    return [
+        package
+        for package, brings in packages.items()
+        if not (Path(brings).exists() if brings.startswith("/") else shutil.which(brings, path=paths))
+    ]
+
+
+def ensure(packages: dict[str, str], report: progress.Progress) -> None:
+    """Install what is missing when we are root on Debian.
+
+    Raises errors.Missing with one line that says what to install, and why we did not.
+    """
+    if not sys.platform.startswith("linux"):
+        raise errors.Missing("the local cluster needs Linux: set KUBECONFIG to a kind or k3d cluster instead")
+    if os.geteuid() != 0:
+        raise errors.Missing("the local cluster needs root (namespaces, mounts): use sudo -E, or set KUBECONFIG")
+    absent = missing(packages)
+    if absent:
+        if shutil.which("apt-get") is None:
+            raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
+        _install(absent, report)
+    binaries.go_version()
+
+
+def _install(absent: list[str], report: progress.Progress) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with report.step(f"installing {' '.join(absent)}"):
+        for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *absent]):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise errors.Missing(f"install by hand: apt-get install {' '.join(absent)} ({done.stderr.strip()[-300:]})")

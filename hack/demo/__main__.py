@@ -1,0 +1,134 @@
+"""`python -m hack.demo COMMAND`: install Jervis, feed it, watch it, show what came out. See --help."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from hack.cluster import errors as cluster_errors
+from hack.cluster import progress
+from hack.demo import (
+    answer,
+    context,
+    diagnosis,
+    errors,
+    expectation,
+    inputs,
+    kubectl,
+    release,
+    report,
+    services,
+    settings,
+    submit,
+    watch,
+)
+
+_Command = Callable[[argparse.Namespace, settings.Settings, progress.Progress], int]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit status: 0 every task ended as expected, 1 it did not, or the command failed (one line says why)."""
+    parser = argparse.ArgumentParser(prog="python -m hack.demo", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("up", _up, "install Jervis and show it at work; may be run again at once"),
+        ("down", _down, "remove the release; `make demo-down` then removes the local cluster"),
+        ("env", _env, "shell exports that point kubectl at the demonstration"),
+    ):
+        commands.add_parser(name, help=text, description=settings.__doc__).set_defaults(run=run)
+    result = commands.add_parser("result", help="the answer to a task with its evidence")
+    result.add_argument("task")
+    result.set_defaults(run=_result)
+    parsed = parser.parse_args(arguments)
+    command: _Command = parsed.run
+    try:
+        return command(parsed, settings.read(os.environ), progress.Progress())
+    except (errors.Failure, cluster_errors.Failure) as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+
+
+def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
+    began = time.monotonic()
+    cluster = _cluster(wanted, said)
+    console = Console(highlight=False)
+    wanted = services.ensure(wanted, cluster, said)
+    with said.step("installing the chart"):
+        release.install(wanted, cluster, said)
+    backends = [gpu["metadata"]["name"] for gpu in cluster.items("gpubackends")]
+    cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
+    said.say(f"language models: {'SIMULATED' if wanted.simulated else wanted.ollama_url} ({', '.join(backends)} Ready)")
+    if removed := submit.clear(cluster):
+        said.say(f"removed {removed} tasks of earlier runs")
+
+    now = datetime.now(UTC)
+    run = f"{now:%H%M%S}"
+    commits = inputs.history(wanted.checkout)
+    if not commits:
+        said.say("no Git history here (an unpacked archive, or nothing committed yet): going on without commits")
+    first = [*inputs.mails(wanted.checkout, now), inputs.issue(wanted.checkout), *commits]
+    question = inputs.question(wanted.checkout)
+    expected: list[expectation.Expectation] = []
+    seen: watch.Seen = {}
+    for title, items in (("what arrived", first), ("what a person asks", [question])):
+        console.print(f"\n[bold]{title}[/] ({len(items)} {'task' if len(items) == 1 else 'tasks'})")
+        submit.apply(cluster, items, run)
+        batch = _expected(items, run, wanted)
+        expected += batch
+        seen |= watch.shown(console, cluster, submit.selector(run), batch, wanted.timeout)
+
+    verdicts = expectation.judge(expected, seen)
+    if not all(verdict.ok for verdict in verdicts):
+        console.print()
+        console.print(diagnosis.table(verdicts))
+        diagnosis.explain(console, cluster)
+        return 1
+    asked = seen[submit.name(question, run)]
+    report.show(console, cluster, wanted, submit.selector(run), question.content, answer.read(cluster, asked), asked)
+    said.say(f"{len(verdicts)} tasks ended as expected in {time.monotonic() - began:.0f} s")
+    return 0
+
+
+def _expected(items: Sequence[inputs.Item], run: str, wanted: settings.Settings) -> list[expectation.Expectation]:
+    strict = [expectation.Expectation(submit.name(item, run), item.story, item.expected) for item in items]
+    return strict if wanted.simulated else expectation.relaxed(strict)
+
+
+def _down(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
+    cluster = _cluster(wanted, said)
+    if cluster.attempt("version", "--request-timeout=5s").returncode != 0:
+        said.say("no cluster answers: nothing to remove")
+        return 0
+    with said.step(f"removing the release from namespace {wanted.namespace}"):
+        release.remove(wanted, cluster, said)
+        services.remove(wanted, cluster)
+    return 0
+
+
+def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
+    config = context.write(wanted, _cluster(wanted, said))
+    print(f"export KUBECONFIG={shlex.quote(str(config))}")
+    print(f"export DEMO_NAMESPACE={shlex.quote(wanted.namespace)}")
+    return 0
+
+
+def _result(parsed: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
+    cluster = _cluster(wanted, said)
+    task = cluster.task(parsed.task)
+    answer.show(Console(highlight=False), answer.read(cluster, task))
+    return 0
+
+
+def _cluster(wanted: settings.Settings, said: progress.Progress) -> kubectl.Kubectl:
+    return kubectl.Kubectl(kubectl.find(said), wanted.kubeconfig, wanted.namespace)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

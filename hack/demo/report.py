@@ -1,0 +1,51 @@
+"""What the user sees at the end: the tasks, the answer with its evidence, and what to try next."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from crds import pendingtask
+from hack.demo import answer
+from hack.demo.kubectl import Kubectl
+from hack.demo.settings import Settings
+
+_WIDTH = 180
+
+
+def show(
+    console: Console,
+    cluster: Kubectl,
+    wanted: Settings,
+    selector: str,
+    question: str,
+    found: answer.Answer,
+    asked: pendingtask.PendingTask,
+) -> None:
+    """Print the three parts."""
+    width = max(console.width, _WIDTH) if not console.is_terminal else console.width
+    console.print("\n[bold]$ kubectl get pt -o wide[/]")
+    for line in cluster.run("get", "pt", "-l", selector, "-o", "wide").splitlines():
+        cut = line if len(line) <= width else f"{line[: width - 1]}…"
+        console.print(cut, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\n[bold]{escape(question)}[/]")
+    answer.show(console, found)
+    if wanted.simulated:
+        console.print("\n[yellow]The language models are simulators: the words come from rules, not from a model.[/]")
+    console.print("\n[bold]what to try next[/]")
+    for command, meaning in _next(asked):
+        console.print(f"  {command:<62} [dim]# {meaning}[/]", soft_wrap=True)
+
+
+def _next(asked: pendingtask.PendingTask) -> list[tuple[str, str]]:
+    name = asked.metadata.name
+    return [
+        ('eval "$(.venv/bin/python -m hack.demo env)"', "point kubectl at this cluster and namespace"),
+        ("kubectl get pt -w", "watch tasks move"),
+        (f"kubectl describe pt {name}", "conditions and events of one task"),
+        (f".venv/bin/python -m hack.demo result {name}", "this answer again, from MongoDB"),
+        ("kubectl get gpu -o wide", "the backends"),
+        ("kubectl apply -f examples/demo/first-mail.yaml", "your first task: see docs/first-task.md"),
+        ("make demo OLLAMA_URL=http://HOST:11434", "the same with a real Ollama"),
+        ("make demo-down", "remove everything"),
+    ]

@@ -1,0 +1,54 @@
+"""Items become PendingTasks by server-side apply; what an earlier run left behind goes away first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from crds import API_VERSION
+from hack.demo import inputs, settings
+from hack.demo.kubectl import Kubectl
+
+RUN_LABEL = f"{settings.LABEL}-run"
+
+
+def name(item: inputs.Item, run: str) -> str:
+    """The task's name in that run."""
+    return f"{item.name}-{run}"
+
+
+def selector(run: str) -> str:
+    """Selects the tasks of one run."""
+    return f"{RUN_LABEL}={run}"
+
+
+def spec(item: inputs.Item) -> dict[str, Any]:
+    """The task's spec, but for whose it is."""
+    given: dict[str, Any] = {"type": item.type.value, "mode": item.mode.value, "content": item.content}
+    if item.source_urn is not None:
+        given["sourceUrn"] = item.source_urn
+    return given
+
+
+def manifest(item: inputs.Item, run: str) -> dict[str, Any]:
+    """The PendingTask object."""
+    owner = {"clientId": settings.CLIENT, "projectId": settings.PROJECT, "correlationId": f"demo-{run}"}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PendingTask",
+        "metadata": {"name": name(item, run), "labels": {settings.LABEL: "true", RUN_LABEL: run}},
+        "spec": {**owner, **spec(item)},
+    }
+
+
+def apply(kubectl: Kubectl, items: Sequence[inputs.Item], run: str) -> None:
+    """Hand the items over. Raises errors.Refused with the apiserver's words."""
+    kubectl.apply(manifest(item, run) for item in items)
+
+
+def clear(kubectl: Kubectl) -> int:
+    """Delete the tasks of earlier runs with their Jobs; returns how many there were."""
+    found: Iterable[str] = kubectl.run(
+        "delete", "pendingtasks", "-l", f"{settings.LABEL}=true", "--ignore-not-found", "-o", "name", seconds=120
+    ).split()
+    return len(list(found))

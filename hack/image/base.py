@@ -1,0 +1,46 @@
+"""The local stand-in for python:3.11-slim: Debian from its own packages, made once per machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hack.cluster import errors, progress
+from hack.image.store import Store
+
+_SUITE = "bookworm"  # its python3 is 3.11
+_PACKAGES = ("ca-certificates", "git", "python3", "python3-venv")
+NAME = f"localhost/jervis-base:{_SUITE}-1"
+
+
+def ensure(store: Store, report: progress.Progress) -> str:
+    """The base image's name, bootstrapped first if the store lacks it.
+
+    `JERVIS_DEBIAN_MIRROR` names another mirror than debootstrap's own. Raises errors.Failure when that fails.
+    """
+    if not store.has(NAME):
+        with report.step(f"bootstrapping the base image (Debian {_SUITE})"), tempfile.TemporaryDirectory(dir=store.directory) as scratch:
+            root = Path(scratch) / "root"
+            _bootstrap(root)
+            container = store.buildah("from", "scratch", quiet=True)
+            try:
+                store.buildah("copy", "-q", container, root, "/", quiet=True)
+                store.buildah("config", "--env", "LANG=C.UTF-8", container, quiet=True)
+                store.buildah("commit", "-q", "--disable-compression", container, NAME, quiet=True)
+            finally:
+                store.buildah("rm", container, quiet=True)
+    return NAME
+
+
+def _bootstrap(root: Path) -> None:
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", _SUITE, str(root)]
+    mirror = os.environ.get("JERVIS_DEBIAN_MIRROR")
+    done = subprocess.run([*command, mirror] if mirror else command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise errors.Failure(f"debootstrap failed (a Debian mirror must be reachable): {done.stdout.strip()[-400:]}")
+    for waste in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+        shutil.rmtree(root / waste, ignore_errors=True)
+        (root / waste).mkdir(parents=True)

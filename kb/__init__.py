@@ -1,0 +1,10 @@
+"""The knowledge base: what Jervis knows, with the sentence that proves it.
+
+I own: ingest (chunks, extraction, normalisation, routing hints), retrieval, the graph, the vectors and stored content,
+and the HTTP service around them. Every read and every write carries a `crds.scope.Scope`; there is no unscoped call.
+
+Who may call me: everybody, but only through `kb.client` and the wire models of `kb.wire`.
+I never import another room except `crds` and `router.client`, and I never decide what happens to a task: I hint.
+
+My root is `kb/__main__.py` (`python -m kb`); nothing else in here reads the environment.
+"""

@@ -1,0 +1,104 @@
+"""Content in MongoDB's GridFS (bucket `content`), through motor.
+
+GridFS writes the chunks of a file first and its entry last, so an upload that breaks off is never visible; its chunks
+are cleared away by the next upload of the same bytes. Needs no transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gridfs.errors import CorruptGridFile, NoFile
+from motor import motor_asyncio
+from pymongo import errors as pymongo
+
+from crds import scope
+from kb import errors, identity, visibility, wire
+
+_BUCKET = "content"
+
+
+class Store:
+    """Implements `kb.content.store.Store` on one database.
+
+    The connection is made on first use; a server that is away costs a call `patience` seconds.
+    """
+
+    def __init__(self, uri: str, database: str, *, patience: float = 5.0) -> None:
+        milliseconds = int(patience * 1000)
+        self._client: Any = motor_asyncio.AsyncIOMotorClient(
+            uri, serverSelectionTimeoutMS=milliseconds, connectTimeoutMS=milliseconds, appname="jervis-kb"
+        )
+        self.database_name = database
+        self._database = self._client[database]
+        self._bucket: Any = motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=_BUCKET)
+
+    async def ready(self) -> None:
+        with _translated():
+            await self._database.command("ping")
+
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
+        sha256 = identity.digest_bytes(body)
+        key = identity.content(owner, sha256)
+        metadata = {**owner.model_dump(by_alias=True), "sha256": sha256, "mediaType": media_type}
+        reference = wire.ContentRef(key=key, sha256=sha256, bytes=len(body))
+        with _translated():
+            if await self._entry(key) is not None:
+                # Only the group of a project's content can differ: the newest writer knows it best.
+                await self._database[f"{_BUCKET}.files"].update_one({"_id": key}, {"$set": {"metadata": metadata}})
+                return reference
+            await self._database[f"{_BUCKET}.chunks"].delete_many({"files_id": key})
+            try:
+                await self._bucket.upload_from_stream_with_id(key, key, body, metadata=metadata)
+            except (pymongo.DuplicateKeyError, pymongo.BulkWriteError):
+                # Somebody uploads the same bytes at this moment; theirs serve as well once their entry is there.
+                if await self._entry(key) is None:
+                    raise errors.Away("mongodb", "the same content is being uploaded", retry_after=1) from None
+        return reference
+
+    async def load(self, viewer: scope.Scope, key: str) -> bytes:
+        missing = errors.NotFound(
+            f"no content {key!r}", field="key", remedy="Use the key of a contentRef, in the scope it was stored with."
+        )
+        with _translated():
+            entry = await self._entry(key)
+            if entry is None:
+                raise missing
+            metadata = entry.get("metadata") or {}
+            owner = scope.Scope(
+                client_id=metadata["clientId"], project_id=metadata["projectId"], group_id=metadata["groupId"]
+            )
+            if not visibility.sees(viewer, owner):
+                raise missing
+            try:
+                stream = await self._bucket.open_download_stream(key)
+                body: bytes = await stream.read()
+            except NoFile:
+                raise missing from None
+            except CorruptGridFile as error:
+                raise _damaged(key) from error
+        if identity.digest_bytes(body) != metadata["sha256"]:
+            raise _damaged(key)
+        return body
+
+    async def close(self) -> None:
+        self._client.close()
+
+    async def _entry(self, key: str) -> dict[str, Any] | None:
+        entry: dict[str, Any] | None = await self._database[f"{_BUCKET}.files"].find_one({"_id": key})
+        return entry
+
+
+def _damaged(key: str) -> errors.Invalid:
+    return errors.Invalid(f"the content {key!r} is damaged", field="key", remedy="Store the content again.")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Give pymongo's network errors our names."""
+    try:
+        yield
+    except (pymongo.ConnectionFailure, pymongo.ExecutionTimeout, pymongo.WaitQueueTimeoutError) as error:
+        raise errors.Away("mongodb", str(error)[:300]) from error

@@ -1,0 +1,28 @@
+"""The port of the content store. Raises `kb.errors.Away` when it does not answer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crds import scope
+from kb import wire
+
+
+class Store(Protocol):
+    """Bytes by key; a key is only ever shown to viewers of its owner."""
+
+    async def ready(self) -> None:
+        """Return when the store answers."""
+        ...
+
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
+        """Keep `body`; the same body of the same owner is kept once and has the same key."""
+        ...
+
+    async def load(self, viewer: scope.Scope, key: str) -> bytes:
+        """The bytes under `key`, checked against their SHA-256. Raises `kb.errors.NotFound`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,5 @@
+"""placeholder"""
+
+
+class Store:
+    def __init__(self, *a: str) -> None: ...

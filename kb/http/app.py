@@ -1,0 +1,49 @@
+"""The aiohttp application: which routes a process of which mode has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from kb import metrics
+from kb.http import content, health, knowledge, openapi, problems
+
+
+@dataclass(frozen=True)
+class Faces:
+    """What there is to serve; `writing` or `reading` is None in a process of the other mode."""
+
+    writing: knowledge.Writing | None
+    reading: knowledge.Reading | None
+    content: content.Content
+    health: health.Health
+
+
+def build(faces: Faces, meters: metrics.Metrics, *, max_body: int, version: str) -> web.Application:
+    """The application. JSON bodies over `max_body` bytes are refused with 413."""
+    application = web.Application(client_max_size=max_body, middlewares=[problems.middleware(meters)])
+    served: list[openapi.Route] = []
+
+    def add(route: openapi.Route, handler: problems.Handler) -> None:
+        application.router.add_route(route.method, route.path, handler)
+        served.append(route)
+
+    if faces.writing is not None:
+        add(openapi.INGEST, faces.writing.ingest)
+        add(openapi.FORGET, faces.writing.forget)
+        add(openapi.SAVE, faces.content.save)
+    if faces.reading is not None:
+        add(openapi.RETRIEVE, faces.reading.retrieve)
+    add(openapi.LOAD, faces.content.load)
+
+    specification = openapi.document(served, version)
+
+    async def describe(request: web.Request) -> web.Response:
+        return web.json_response(specification)
+
+    application.router.add_get("/api/v1/openapi.json", describe)
+    application.router.add_get("/healthz", faces.health.live)
+    application.router.add_get("/readyz", faces.health.ready)
+    application.router.add_get("/metrics", faces.health.meters)
+    return application

@@ -1,0 +1,61 @@
+"""Liveness, readiness and metrics.
+
+/healthz: the event loop turns. /readyz: everything that requests need answers; otherwise 503 naming each component that
+is down and why. The service itself stays up and recovers when they come back, so only /healthz may restart it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+from prometheus_client import exposition
+
+from crds import errors
+from kb import metrics
+
+Check = Callable[[], Awaitable[object]]
+_PATIENCE = 4.0
+
+
+class Health:
+    """`checks`: component -> a call that raises `crds.errors.Operational` while it is down."""
+
+    def __init__(self, checks: Mapping[str, Check], meters: metrics.Metrics) -> None:
+        self._checks = checks
+        self._meters = meters
+
+    async def live(self, request: web.Request) -> web.Response:
+        """GET /healthz"""
+        return web.json_response({"status": "alive"})
+
+    async def ready(self, request: web.Request) -> web.Response:
+        """GET /readyz"""
+        reasons = await asyncio.gather(*(self._reason(check) for check in self._checks.values()))
+        components = {name: reason or "ok" for name, reason in zip(self._checks, reasons, strict=True)}
+        down = sorted(name for name, state in components.items() if state != "ok")
+        if not down:
+            return web.json_response({"status": "ready", "components": components})
+        problem = {
+            "code": "unavailable",
+            "message": "; ".join(f"{name}: {components[name]}" for name in down),
+            "remedy": f"Start or reach: {', '.join(down)}.",
+        }
+        document = {"status": "waiting", "components": components, "down": down, "error": problem}
+        return web.json_response(document, status=503, headers={"Retry-After": "5"})
+
+    async def meters(self, request: web.Request) -> web.Response:
+        """GET /metrics"""
+        text = exposition.generate_latest(self._meters.registry)
+        return web.Response(body=text, headers={"Content-Type": exposition.CONTENT_TYPE_LATEST})
+
+    async def _reason(self, check: Check) -> str | None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await check()
+        except errors.JervisError as error:
+            return error.message
+        except TimeoutError:
+            return f"no answer in {_PATIENCE:.0f} s"
+        return None

@@ -1,0 +1,64 @@
+"""Ingest, retrieve and forget over HTTP."""
+
+from __future__ import annotations
+
+import pydantic
+from aiohttp import web
+
+from crds import priority
+from kb import errors, wire
+from kb.http import body
+from kb.ingest import lanes, pipeline
+from kb.retrieve import search
+
+
+class Writing:
+    """The routes of a process that writes."""
+
+    def __init__(self, pipe: pipeline.Pipeline, writers: lanes.Lanes) -> None:
+        self._pipeline = pipe
+        self._lanes = writers
+
+    async def ingest(self, request: web.Request) -> web.Response:
+        """POST /api/v1/ingest/full"""
+        urgency = body.urgency(request)
+        document = await body.read(request, wire.IngestRequest)
+        async with self._lanes.enter(urgency):
+            reply = await self._pipeline.ingest(document, _or_background(urgency))
+        return _json(reply)
+
+    async def forget(self, request: web.Request) -> web.Response:
+        """DELETE /api/v1/documents?sourceUrn=...&clientId=..."""
+        owner = body.owner(request)
+        source_urn = request.query.get("sourceUrn", "")
+        if not source_urn:
+            raise errors.Invalid("sourceUrn is missing", field="sourceUrn", remedy="Add sourceUrn to the query.")
+        async with self._lanes.enter(body.urgency(request)):
+            known = await self._pipeline.forget(owner, source_urn)
+        if not known:
+            raise errors.NotFound(
+                f"no document {source_urn!r} in this scope",
+                field="sourceUrn",
+                remedy="Use the sourceUrn and the scope that the document was ingested with.",
+            )
+        return web.Response(status=204)
+
+
+class Reading:
+    """The routes of a process that reads."""
+
+    def __init__(self, finder: search.Search) -> None:
+        self._search = finder
+
+    async def retrieve(self, request: web.Request) -> web.Response:
+        """POST /api/v1/retrieve"""
+        question = await body.read(request, wire.RetrieveRequest)
+        return _json(await self._search.retrieve(question, _or_background(body.urgency(request))))
+
+
+def _or_background(urgency: priority.Priority | None) -> priority.Priority:
+    return priority.Priority.P3 if urgency is None else urgency
+
+
+def _json(reply: pydantic.BaseModel, status: int = 200) -> web.Response:
+    return web.Response(status=status, text=reply.model_dump_json(by_alias=True), content_type="application/json")

@@ -1,0 +1,97 @@
+"""Errors as answers: one shape, `{"error": {code, message, field, remedy}}`, and the status that says what to do.
+
+400 malformed_json     422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     413 too_large
+429 crowded and 503 unavailable carry Retry-After: the same request may succeed later
+500 internal is a bug of this service
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from crds import errors as root
+from kb import errors, metrics, wire
+
+log = structlog.get_logger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_RETRY_AFTER = 5.0
+# The first class that fits decides, so the more specific come first.
+_PERMANENT: tuple[tuple[type[root.Permanent], int, str], ...] = (
+    (errors.NotFound, 404, "not_found"),
+    (errors.TooLarge, 413, "too_large"),
+    (errors.Invalid, 422, "invalid"),
+    (errors.Unusable, 422, "unusable_answer"),
+    (errors.Misconfigured, 422, "misconfigured"),
+    (root.Permanent, 422, "model_rejected"),
+)
+
+
+class MalformedJson(errors.Invalid):
+    """The body is not JSON at all."""
+
+
+def answer(error: root.JervisError) -> web.Response:
+    """The response that an error of ours becomes."""
+    if isinstance(error, root.Operational):
+        status, code = (429, "crowded") if isinstance(error, errors.Crowded) else (503, "unavailable")
+        seconds = _RETRY_AFTER if error.retry_after is None else error.retry_after
+        return _reply(status, wire.Problem(code=code, message=error.message), {"Retry-After": str(math.ceil(seconds))})
+    if isinstance(error, MalformedJson):
+        return _reply(400, wire.Problem(code="malformed_json", message=error.message, remedy=error.remedy))
+    for kind, status, code in _PERMANENT:
+        if isinstance(error, kind):
+            problem = wire.Problem(code=code, message=error.message, field=error.field, remedy=error.remedy)
+            return _reply(status, problem)
+    return _reply(500, wire.Problem(code="internal", message=error.message))
+
+
+def middleware(meters: metrics.Metrics) -> Middleware:
+    """Turns every error into an answer and counts every request by its route."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource
+        route = resource.canonical if resource is not None else "unknown"
+        started = time.perf_counter()
+        response = await _attempt(request, handler)
+        meters.requests.labels(route, str(response.status)).inc()
+        meters.seconds.labels(route).observe(time.perf_counter() - started)
+        return response
+
+    return guard
+
+
+async def _attempt(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except root.JervisError as error:
+        return answer(error)
+    except web.HTTPRequestEntityTooLarge as error:
+        return answer(
+            errors.TooLarge(
+                f"the body is larger than this service takes ({error.text})",
+                field="content",
+                remedy="Store the content with POST /api/v1/content and send its contentRef.",
+            )
+        )
+    except web.HTTPException as error:
+        code = (error.reason or "error").lower().replace(" ", "_")
+        allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        message = f"{request.method} {request.path}: {error.reason}"
+        return _reply(error.status, wire.Problem(code=code, message=message), allowed)
+    except Exception:
+        log.exception("unhandled", method=request.method, path=request.path)
+        problem = wire.Problem(code="internal", message="an unexpected error; the service's log has its traceback")
+        return _reply(500, problem)
+
+
+def _reply(status: int, problem: wire.Problem, headers: dict[str, str] | None = None) -> web.Response:
+    body = wire.ErrorReply(error=problem).model_dump_json(by_alias=True, exclude_none=True)
+    return web.Response(status=status, text=body, content_type="application/json", headers=headers)

@@ -1,0 +1,60 @@
+"""Deterministic ids: the same input has the same id in every store, on every run, in every process.
+
+UUIDv5 over the owner and the content's hash (kb page, trap 3). That makes every write an upsert, a repeated ingest a
+no-op and a crashed one resumable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+
+from crds import scope
+
+_ROOT = uuid.uuid5(uuid.NAMESPACE_DNS, "kb.jervis.dev")
+# The ASCII unit separator cannot stand in an identifier, so joined parts never run into each other.
+_SEPARATOR = "\x1f"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of the text as UTF-8, in hex."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def digest_bytes(body: bytes) -> str:
+    """SHA-256 of bytes, in hex."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def owner(where: scope.Scope) -> str:
+    """The part of a scope that identifies data.
+
+    A project's data keeps its identity when the project moves to another group (seed 001 "Re-grouping"), so the group
+    counts only where there is no project.
+    """
+    group = "" if where.project_id else where.group_id
+    return _SEPARATOR.join((where.client_id, where.project_id, group))
+
+
+def document(where: scope.Scope, source_urn: str) -> str:
+    """Id of the document that a source URN names within its owner."""
+    return _make("document", owner(where), source_urn)
+
+
+def chunk(document_id: str, content_hash: str, occurrence: int) -> str:
+    """Id of a chunk; `occurrence` counts chunks of equal text within the document from 0."""
+    return _make("chunk", document_id, content_hash, str(occurrence))
+
+
+def sentence(chunk_id: str, text: str) -> str:
+    """Id of a sentence of a chunk; equal sentences of one chunk are one."""
+    return _make("sentence", chunk_id, digest(text))
+
+
+def content(where: scope.Scope, sha256: str) -> str:
+    """Key of stored content: the same bytes of the same owner are stored once."""
+    return _make("content", owner(where), sha256)
+
+
+def _make(*parts: str) -> str:
+    return str(uuid.uuid5(_ROOT, _SEPARATOR.join(parts)))

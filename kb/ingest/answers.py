@@ -1,0 +1,94 @@
+"""Structured answers of a model: asked with a JSON schema, validated, retried within bounds, kept.
+
+An answer is kept under the hash of everything it depends on (prompt version, messages, schema, model), so that a
+repeated or resumed ingest asks nothing twice. What fails validation three times is `kb.errors.Unusable` and not kept.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol, TypeVar
+
+import pydantic
+
+from crds import priority
+from kb import errors, identity, metrics
+from kb.ingest import prompt
+from router import client
+
+_Shape = TypeVar("_Shape", bound=pydantic.BaseModel)
+ATTEMPTS = 3
+
+
+class Shelf(Protocol):
+    """Where answers are kept between calls and runs."""
+
+    async def answer(self, key: str) -> str | None:
+        """The kept answer, if any."""
+        ...
+
+    async def keep_answer(self, key: str, prompt_name: str, text: str) -> None:
+        """Keep an answer; old ones may be evicted."""
+        ...
+
+
+class Answers:
+    """Asks one model. Raises `router.client.Unavailable`, `router.client.Rejected` or `kb.errors.Unusable`."""
+
+    def __init__(
+        self, router: client.Client, model: str, shelf: Shelf, meters: metrics.Metrics, *, num_ctx: int | None = None
+    ) -> None:
+        self._router = router
+        self._model = model
+        self._shelf = shelf
+        self._meters = meters
+        self._num_ctx = num_ctx
+
+    async def ask(self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority) -> _Shape:
+        """The model's answer to `question` as a valid `shape`."""
+        schema = shape.model_json_schema(by_alias=True)
+        key = identity.digest(json.dumps([self._model, question.name, question.messages, schema], sort_keys=True))
+        kept = await self._shelf.answer(key)
+        if kept is not None:
+            self._meters.answers.labels(question.name, "cache").inc()
+            return shape.model_validate_json(kept)
+        answer = await self._converse(question, shape, schema, urgency)
+        await self._shelf.keep_answer(key, question.name, answer.model_dump_json(by_alias=True))
+        return answer
+
+    async def _converse(
+        self, question: prompt.Prompt, shape: type[_Shape], schema: dict[str, object], urgency: priority.Priority
+    ) -> _Shape:
+        messages: list[dict[str, str]] = list(question.messages)
+        for attempt in range(ATTEMPTS):
+            text = await self._router.chat(self._model, messages, urgency, format_schema=schema, num_ctx=self._num_ctx)
+            try:
+                answer = shape.model_validate_json(text)
+            except pydantic.ValidationError as error:
+                self._meters.answers.labels(question.name, "invalid").inc()
+                complaint = _complaint(error)
+                if attempt == ATTEMPTS - 1:
+                    raise errors.Unusable(
+                        f"model {self._model!r} gave no valid answer to {question.name} in {ATTEMPTS} attempts: "
+                        f"{complaint}",
+                        field="extractModel",
+                        remedy="Use a model that follows Ollama's `format` schema, or a larger context window.",
+                    ) from error
+                messages = [
+                    *question.messages,
+                    {"role": "assistant", "content": text[:4000]},
+                    {"role": "user", "content": f"That is not valid: {complaint}. Answer again, with JSON only."},
+                ]
+            else:
+                self._meters.answers.labels(question.name, "model").inc()
+                return answer
+        raise AssertionError("the loop returns or raises")
+
+
+def _complaint(error: pydantic.ValidationError) -> str:
+    """The first problems in words, short enough to be shown to a model and to a person."""
+    problems = [
+        f"{'.'.join(map(str, problem['loc'])) or 'the answer'}: {problem['msg']}"
+        for problem in error.errors(include_url=False, include_input=False)[:3]
+    ]
+    return "; ".join(problems)

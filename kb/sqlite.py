@@ -1,0 +1,132 @@
+"""One SQLite file, used from asyncio without ever blocking the loop.
+
+One thread owns the writing connection (SQLite has one writer anyway), a few threads own a reading connection each.
+WAL lets readers go on beside the writer. A crash leaves the last committed transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from pathlib import Path
+from typing import TypeVar
+
+from kb import errors
+
+_Result = TypeVar("_Result")
+
+# sqlite3 has one exception class for a full disk and for our own broken SQL; these primary codes mean the former.
+_AWAY = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+
+
+class Database:
+    """A file with a schema of one `version`, kept in `user_version`; a file of another version is refused."""
+
+    def __init__(self, path: Path, schema: str, *, version: int, readers: int = 2) -> None:
+        self._path = path
+        self._schema = schema
+        self._version = version
+        self._writer = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{path.stem}-write")
+        self._readers = futures.ThreadPoolExecutor(readers, thread_name_prefix=f"{path.stem}-read")
+        self._local = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+
+    async def write(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Run `work` in one transaction: all of it becomes visible at its end, or none. Raises `errors.Away`."""
+        return await self._run(self._writer, lambda: self._transact(work))
+
+    async def read(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Run `work` on one consistent view of the file. Raises `errors.Away`."""
+        return await self._run(self._readers, lambda: self._view(work))
+
+    async def prepare(self) -> None:
+        """Create the schema, or check the version of the one that is there. Raises `errors.Misconfigured`."""
+        await self.write(lambda connection: None)
+
+    async def close(self) -> None:
+        """Wait for running work, then close every connection."""
+        await asyncio.to_thread(self._close)
+
+    async def _run(self, pool: futures.ThreadPoolExecutor, work: Callable[[], _Result]) -> _Result:
+        # Shielded: a cancelled request must not abandon a running transaction half observed; it ends on its thread.
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(pool, self._guard, work))
+
+    def _guard(self, work: Callable[[], _Result]) -> _Result:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in _AWAY:
+                raise errors.Away("disk", f"{self._path.name}: {error}") from error
+            raise
+
+    def _transact(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        connection = self._connection(create=True)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        return result
+
+    def _view(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        connection = self._connection(create=False)
+        connection.execute("BEGIN")
+        try:
+            return work(connection)
+        finally:
+            connection.execute("ROLLBACK")
+
+    def _connection(self, *, create: bool) -> sqlite3.Connection:
+        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if known is not None:
+            return known
+        # check_same_thread is off for `close` alone; each connection is used by the thread that opened it.
+        connection = sqlite3.connect(self._path, timeout=5.0, isolation_level=None, check_same_thread=False)
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            if create:
+                self._create(connection)
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._open.append(connection)
+        self._local.connection = connection
+        return connection
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            connection.executescript(f"BEGIN;{self._schema};PRAGMA user_version={self._version};COMMIT;")
+        elif found != self._version:
+            raise errors.Misconfigured(
+                f"{self._path} has schema version {found}, this program needs {self._version}",
+                field="dataDir",
+                remedy="Point the setting at an empty directory and ingest again, or run the version that wrote it.",
+            )
+
+    def _close(self) -> None:
+        self._writer.shutdown()
+        self._readers.shutdown()
+        with self._lock:
+            for connection in self._open:
+                connection.close()
+            self._open.clear()

@@ -1,0 +1,79 @@
+"""The port that every vector store implements; `tests/kb/vectors/contract.py` is its meaning.
+
+Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may see is `kb.visibility.sees`. Dense and
+lexical search are separate calls with raw scores, because a viewer's data lies in two partitions (its client's and the
+global one) and scores that a store has already normalised within one of them cannot be compared with the other's.
+
+All calls raise `kb.errors.Away` when the store does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from crds import scope
+from kb.vectors import model
+
+
+class Store(Protocol):
+    """Async, safe to call concurrently. All vectors of one store come from one embedding model."""
+
+    async def ready(self) -> None:
+        """Return when the store answers."""
+        ...
+
+    async def known(self, owner: scope.Scope, document_id: str) -> dict[str, str]:
+        """Chunk id -> revision of the document's chunks that are stored."""
+        ...
+
+    async def known_sentences(self, owner: scope.Scope, sentence_ids: Collection[str]) -> set[str]:
+        """Those of `sentence_ids` that are stored for exactly this owner."""
+        ...
+
+    async def put(
+        self,
+        owner: scope.Scope,
+        chunks: Sequence[tuple[model.Chunk, model.Vector]],
+        sentences: Sequence[tuple[model.Sentence, model.Vector]],
+    ) -> None:
+        """Insert or overwrite by id."""
+        ...
+
+    async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
+        """Overwrite everything but the vector of stored chunks."""
+        ...
+
+    async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
+        """Delete the document's chunks other than `keep`, and their sentences."""
+        ...
+
+    async def dense(
+        self, viewer: scope.Scope, vector: model.Vector, *, limit: int, kinds: Sequence[str] | None = None
+    ) -> list[model.Hit]:
+        """Nearest chunks by cosine, best first."""
+        ...
+
+    async def lexical(
+        self, viewer: scope.Scope, query: str, *, limit: int, kinds: Sequence[str] | None = None
+    ) -> list[model.Hit]:
+        """Best chunks by BM25 over heading and text, best first."""
+        ...
+
+    async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
+        """The visible ones of `chunk_ids`."""
+        ...
+
+    async def cosines(
+        self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str]
+    ) -> dict[str, float]:
+        """Sentence id -> cosine with `vector`, for the visible ones of `sentence_ids`."""
+        ...
+
+    async def counts(self, viewer: scope.Scope) -> tuple[int, int]:
+        """How many chunks and sentences the viewer can see."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,94 @@
+"""`python -m orchestrator_job`: the root of a run. Reads the settings, builds, wires, runs, reports, exits.
+
+Exit status: 0 finished (answered, or asks the user), 42 drained (resume me), 1 failed. A termination message is written
+in every case. The signal handlers are installed before anything slow is imported, hence the imports inside functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator_job import drain
+
+if TYPE_CHECKING:
+    from orchestrator_job import logs, outcome, settings
+
+
+def main() -> int:
+    """Run to the end and return the exit status."""
+    request = drain.Request()
+    request.install()
+
+    import pydantic
+
+    from orchestrator_job import errors, logs, outcome, settings
+
+    reporting = settings.Reporting()
+    try:
+        configured = settings.Settings()
+    except pydantic.ValidationError as error:
+        logs.configure("info")
+        problems = "; ".join(
+            f"JERVIS_{'_'.join(str(part) for part in each['loc']).upper()}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
+        )
+        refused = errors.InvalidInput(f"The Job's settings cannot be used: {problems}.", field="env")
+        return _report(outcome.of_error(refused), reporting, "", 0)
+    fields = logs.configure(configured.log_level)
+    fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
+    return _report(_run(configured, request, fields), reporting, configured.task_uid, configured.attempt)
+
+
+def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fields) -> outcome.Outcome:
+    import asyncio
+    import uuid
+    from datetime import UTC, datetime
+
+    import httpx
+    import structlog
+
+    from crds import errors
+    from orchestrator_job import mongo, outcome, patience, run
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    async def whole() -> outcome.Outcome:
+        request.attach(asyncio.get_running_loop())
+        insistence = patience.Patience(configured.unavailable_seconds)
+        # trust_env off: router and knowledge base are cluster services; a proxy of the node must not see their traffic.
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False) as http:
+            database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
+            try:
+                job = run.Run(configured, database, http, insistence, fields, holder=uuid.uuid4().hex, now=now)
+                return await job.to_end(request)
+            finally:
+                database.client.close()
+
+    try:
+        return asyncio.run(whole())
+    except errors.JervisError as error:
+        return outcome.of_error(error)
+    except Exception as error:  # noqa: BLE001 - the process's edge: a bug too must reach the operator as a message
+        structlog.get_logger("orchestrator_job").exception("bug")
+        return outcome.of_bug(error)
+
+
+def _report(result: outcome.Outcome, reporting: settings.Reporting, task_uid: str, attempt: int) -> int:
+    import structlog
+
+    from orchestrator_job import termination
+
+    log = structlog.get_logger("orchestrator_job")
+    log.info("ended", exit_reason=result.reason.value, exit_code=result.exit_code, summary=result.summary[:500])
+    try:
+        termination.write(reporting.termination_log, termination.encode(result, task_uid, attempt))
+    except OSError as error:
+        # The exit status still tells the operator what to do; only the words are lost.
+        log.error("termination message not written", path=str(reporting.termination_log), reason=str(error))
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

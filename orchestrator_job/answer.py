@@ -1,0 +1,62 @@
+"""The model's answer: its schema, its validation against the evidence, and what to tell the model when it is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from orchestrator_job import errors
+
+_MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
+_SHOWN_PROBLEMS = 5
+
+
+class Unusable(errors.InvalidOutput):
+    """The answer does not follow the schema or cites what is not there; the text says what to mend."""
+
+
+class Answer(BaseModel):
+    """`job.respond/v1`. `citations` are ids of evidence items; `questions` are for the user when input is needed."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    answer: str
+    citations: list[int]
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    needs_input: bool
+    questions: Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=16)]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema that the model is held to."""
+    return Answer.model_json_schema(by_alias=True)
+
+
+def parse(text: str, evidence_ids: Collection[int]) -> Answer:
+    """The validated answer, citations sorted and complete (marks in the text count as citations).
+
+    Raises Unusable for anything that is not JSON of the schema, for a citation of unknown evidence, for an empty answer
+    and for a need of input without a question.
+    """
+    try:
+        given = Answer.model_validate_json(text)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[:_SHOWN_PROBLEMS]
+        problems = [f"{'.'.join(str(part) for part in each['loc']) or 'answer'}: {each['msg']}" for each in found]
+        raise Unusable("; ".join(problems)) from error
+    cited = set(given.citations) | {
+        int(number) for mark in _MARK.findall(given.answer) for number in re.findall(r"\d+", mark)
+    }
+    unknown = sorted(cited - set(evidence_ids))
+    if unknown:
+        known = f"1 to {max(evidence_ids)}" if evidence_ids else "no evidence at all"
+        raise Unusable(f"citations: {unknown} name no evidence; there is {known}")
+    if given.needs_input and not any(question.strip() for question in given.questions):
+        raise Unusable("questions: needsInput is true, but no question is asked")
+    if not given.needs_input and not given.answer.strip():
+        raise Unusable("answer: is empty although needsInput is false")
+    return given.model_copy(update={"citations": sorted(cited)})

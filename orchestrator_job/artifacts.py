@@ -1,0 +1,62 @@
+"""Large values beside the checkpoint, addressed by the SHA-256 of their content: documents, evidence packs, answers.
+
+`orchestrator_artifacts`: {_id: "<task uid>/<sha256>", taskUid, round, body (JSON text), createdAt}.
+Writing the same value twice is one document; a value is checked against its address when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from orchestrator_job import errors, mongo
+
+COLLECTION = "orchestrator_artifacts"
+
+
+class Artifacts:
+    """The artifacts of one task."""
+
+    def __init__(self, database: mongo.Database, task_uid: str, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._task_uid = task_uid
+        self._now = now
+
+    async def put(self, value: JsonValue, round_number: int) -> str:
+        """Store the value durably and return its key for the state."""
+        body = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        key = hashlib.sha256(body.encode()).hexdigest()
+        await self._database.update(
+            COLLECTION,
+            {"_id": self._id(key)},
+            {
+                # The latest round that needs it counts for the pruning.
+                "$set": {"round": round_number},
+                "$setOnInsert": {"taskUid": self._task_uid, "body": body, "createdAt": self._now()},
+            },
+            upsert=True,
+        )
+        return key
+
+    async def get(self, key: str) -> JsonValue:
+        """The value under `key`. Raises CheckpointRefused when it is gone or is not what the key says."""
+        document = await self._database.find_one(COLLECTION, {"_id": self._id(key)})
+        if document is None or hashlib.sha256(str(document["body"]).encode()).hexdigest() != key:
+            found = "missing" if document is None else "damaged"
+            raise errors.CheckpointRefused(
+                f"The checkpoint refers to artifact {key[:12]}…, which is {found}.",
+                remedy="Delete the task's thread from orchestrator_checkpoints, so that the next run begins anew.",
+            )
+        value: JsonValue = json.loads(document["body"])
+        return value
+
+    async def prune(self, round_number: int) -> int:
+        """Delete what only earlier rounds needed; returns how many were deleted."""
+        return await self._database.delete(COLLECTION, {"taskUid": self._task_uid, "round": {"$lt": round_number}})
+
+    def _id(self, key: str) -> str:
+        return f"{self._task_uid}/{key}"

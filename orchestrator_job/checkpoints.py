@@ -1,0 +1,134 @@
+"""Checkpoints in MongoDB: langgraph-checkpoint-mongodb, fenced, bounded in size, strict about what it reads back.
+
+`orchestrator_checkpoints` and `orchestrator_checkpoint_writes`; thread id = task uid. This module and `graph` are the
+only ones that import LangGraph; they are imported while a run starts, never before.
+
+Two guards against an older process that still writes: it is refused before each write (`Fence.check`), and should its
+write slip in between, the latest checkpoint is chosen by (epoch, id), so that it never outranks a newer process's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.mongodb import MongoDBSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from orchestrator_job import errors, fence, mongo
+
+CHECKPOINTS = "orchestrator_checkpoints"
+WRITES = "orchestrator_checkpoint_writes"
+LIMIT = 256 * 1024
+"""Bytes of one serialised value: a super-step of a 1 MB state costs twenty times one of a small state."""
+
+TTL_SECONDS = 30 * 24 * 3600
+
+
+class Serializer(JsonPlusSerializer):
+    """Plain data only: no pickle, and no class outside LangGraph's safe list is ever built from a checkpoint."""
+
+    def __init__(self) -> None:
+        super().__init__(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Raises CheckpointRefused beyond LIMIT: something large belongs into `artifacts`."""
+        kind, raw = super().dumps_typed(obj)
+        if len(raw) > LIMIT:
+            raise errors.CheckpointRefused(
+                f"A checkpoint value of {len(raw)} bytes is over the limit of {LIMIT}; large values are artifacts."
+            )
+        return kind, raw
+
+
+class Saver(MongoDBSaver):
+    """The saver of one task and one process. Only its asynchronous methods are fenced and repeated; use those."""
+
+    def __init__(self, database: mongo.Database, guard: fence.Fence) -> None:
+        # Creates the indexes: blocking, so construct it through `open_saver`.
+        super().__init__(
+            database.client,
+            database.name,
+            checkpoint_collection_name=CHECKPOINTS,
+            writes_collection_name=WRITES,
+            ttl=TTL_SECONDS,
+            serde=Serializer(),
+        )
+        self._database = database
+        self._guard = guard
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The named checkpoint, or the latest of the newest epoch. Raises CheckpointRefused for an unreadable one."""
+        settings = config["configurable"]
+        if not settings.get("checkpoint_id"):
+            latest = self.checkpoint_collection.find_one(
+                {
+                    "thread_id": settings["thread_id"],
+                    "checkpoint_ns": settings.get("checkpoint_ns", ""),
+                    "type": {"$exists": True},  # a stamp whose checkpoint never followed is none
+                },
+                projection=["checkpoint_id"],
+                sort=[("epoch", -1), ("checkpoint_id", -1)],
+            )
+            if latest is None:
+                return None
+            config = {"configurable": {**settings, "checkpoint_id": latest["checkpoint_id"]}}
+        try:
+            return super().get_tuple(config)
+        except (ValueError, KeyError, TypeError, NotImplementedError) as error:
+            # What msgpack, a missing field or an unknown serialisation raise: the bytes are not of this program.
+            raise errors.CheckpointRefused(
+                f"The checkpoint of task {settings['thread_id']} cannot be read: {type(error).__name__}: {error}",
+                remedy=f"Delete the task's thread from {CHECKPOINTS}, so that the next run begins anew.",
+            ) from error
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As `get_tuple`, outwaiting MongoDB."""
+        return await self._database.call("read the checkpoint", lambda: self.get_tuple(config))
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Write a checkpoint under this process's epoch. Raises Fenced, StoreUnavailable or CheckpointRefused."""
+        await self._guard.check()
+        identity = {
+            "thread_id": config["configurable"]["thread_id"],
+            "checkpoint_ns": config["configurable"]["checkpoint_ns"],
+            "checkpoint_id": checkpoint["id"],
+        }
+        stamp = {"epoch": self._guard.epoch, "attempt": self._guard.attempt}
+
+        def write() -> RunnableConfig:
+            # Stamped first: a checkpoint must never be readable without the epoch that ranks it.
+            self.checkpoint_collection.update_one(identity, {"$set": stamp}, upsert=True)
+            return self.put(config, checkpoint, metadata, new_versions)
+
+        return await self._database.call("write the checkpoint", write)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Write what a node returned. Raises as `aput`."""
+        await self._guard.check()
+        await self._database.call("write a node's result", lambda: self.put_writes(config, writes, task_id, task_path))
+
+    async def keep_latest(self, thread_id: str) -> int:
+        """Delete all but the latest checkpoint of a finished thread; returns how many were deleted."""
+        latest = await self.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
+        if latest is None:
+            return 0
+        older = {"thread_id": thread_id, "checkpoint_id": {"$ne": latest.checkpoint["id"]}}
+        await self._guard.check()
+        await self._database.delete(WRITES, older)
+        return await self._database.delete(CHECKPOINTS, older)
+
+
+async def open_saver(database: mongo.Database, guard: fence.Fence) -> Saver:
+    """A saver whose collections and indexes exist."""
+    return await database.call("prepare the checkpoint collections", lambda: Saver(database, guard))

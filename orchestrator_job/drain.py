@@ -1,0 +1,54 @@
+"""Being asked to stop. SIGTERM (preemption, eviction, node shutdown) and SIGINT ask; the run drains, then is cancelled.
+
+Only the standard library is imported here: as process 1 of a container Python would not notice a SIGTERM at all without
+a handler, so this one is installed before the slow imports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+
+class Drained(Exception):  # noqa: N818 - not an error: the run did what it was asked to
+    """The run stopped at a checkpoint because it was asked to; nothing is wrong."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Request:
+    """Whether somebody asked the process to stop, and who wants to be told."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._listeners: list[Callable[[str], None]] = []
+
+    def install(self, signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Handle the signals from now on, event loop or not."""
+        for number in signals:
+            signal.signal(number, self._on_signal)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the signals wake the event loop; call it from the coroutine that runs on it."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ask, number.name)
+
+    def listen(self, told: Callable[[str], None]) -> None:
+        """Call `told(reason)` when a stop is asked for, or at once when it already was."""
+        self._listeners.append(told)
+        if self.reason is not None:
+            told(self.reason)
+
+    def ask(self, reason: str) -> None:
+        """Ask the run to stop; only the first reason counts."""
+        if self.reason is None:
+            self.reason = reason
+            for told in self._listeners:
+                told(reason)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.ask(signal.Signals(number).name)

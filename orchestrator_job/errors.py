@@ -1,0 +1,78 @@
+"""Why a run cannot go on. Each class carries the exit reason that the operator is told.
+
+crds.errors.Operational
++-- StoreUnavailable   MongoDB is away or busy
+crds.errors.Permanent
++-- Failure            names its ExitReason
+    +-- InvalidInput        what the operator or the user gave cannot be worked on
+    +-- InvalidOutput       the model did not keep to the schema, retries included
+    +-- BudgetExhausted     steps or model calls are used up
+    +-- DeadlineExceeded    the run's wall clock is used up
+    +-- Stuck               the run repeats itself without learning anything
+    +-- MayHaveHappened     an effect was started and nobody knows whether it took place: a person must look
+    +-- Fenced              a newer run has the task; this one must not write any more
+    +-- CheckpointRefused   the stored state cannot be read by this program
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from crds import errors
+from crds.exits import ExitReason
+
+
+class StoreUnavailable(errors.Operational):
+    """MongoDB did not answer, or answered that it cannot serve just now."""
+
+
+class Failure(errors.Permanent):
+    """The run ends here; `reason` is what the operator is told."""
+
+    reason: ClassVar[ExitReason] = ExitReason.ERROR
+
+
+class InvalidInput(Failure):
+    """Settings, task memory or content that cannot be worked on."""
+
+    reason = ExitReason.INVALID_INPUT
+
+
+class InvalidOutput(Failure):
+    """The model's answers did not follow the schema, bounded retries included."""
+
+    reason = ExitReason.INVALID_OUTPUT
+
+
+class BudgetExhausted(Failure):
+    """Steps or model calls of this run are used up."""
+
+    reason = ExitReason.BUDGET_EXHAUSTED
+
+
+class DeadlineExceeded(Failure):
+    """The run took longer than it may."""
+
+    reason = ExitReason.DEADLINE_EXCEEDED
+
+
+class Stuck(Failure):
+    """The same step was taken again and again without new evidence."""
+
+    reason = ExitReason.STUCK
+
+
+class MayHaveHappened(Failure):
+    """An effect was started by an earlier process, cannot be looked up and must not be repeated blindly."""
+
+    reason = ExitReason.NEEDS_APPROVAL
+
+
+class Fenced(Failure):
+    """A newer run of the same task has taken over."""
+
+    reason = ExitReason.FENCED
+
+
+class CheckpointRefused(Failure):
+    """The checkpoint is too large, unreadable, or of a form that this program does not know."""

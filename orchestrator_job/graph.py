@@ -1,0 +1,77 @@
+"""The graph itself, and the only place that runs it: START -> intake -> evidence -> respond -> finalize -> END.
+
+LangGraph's own exceptions end here; what leaves this module is the vocabulary of `errors` and `drain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import RunControl
+
+from orchestrator_job import drain, errors
+from orchestrator_job.state import State
+
+
+class Node(Protocol):
+    """One step: reads the state and returns what changes in it."""
+
+    async def __call__(self, state: State) -> State: ...
+
+
+class Program:
+    """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run."""
+
+    def __init__(
+        self, nodes: Sequence[tuple[str, Node]], saver: BaseCheckpointSaver[int], thread_id: str, max_steps: int
+    ) -> None:
+        builder = StateGraph(State)
+        previous = START
+        for name, node in nodes:
+            builder.add_node(name, _step(node))
+            builder.add_edge(previous, name)
+            previous = name
+        builder.add_edge(previous, END)
+        self._compiled = builder.compile(checkpointer=saver)
+        self._config: RunnableConfig = {"configurable": {"thread_id": thread_id}, "recursion_limit": max_steps}
+        self._max_steps = max_steps
+        self._control = RunControl()
+
+    def request_drain(self, reason: str) -> None:
+        """Stop after the node that is running; safe from any thread and before `go`."""
+        self._control.request_drain(reason)
+
+    async def found(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The thread's last state and its pending nodes; empty for a thread that never ran."""
+        snapshot = await self._compiled.aget_state(self._config)
+        return dict(snapshot.values), tuple(snapshot.next)
+
+    async def go(self, begin: State | None) -> dict[str, Any]:
+        """Run from the start with `begin`, or resume after the last finished node with None; the final state.
+
+        Every super-step is durable before the next one starts. Raises drain.Drained after `request_drain`,
+        BudgetExhausted after `max_steps`, and whatever a node raises.
+        """
+        try:
+            final = await self._compiled.ainvoke(begin, self._config, durability="sync", control=self._control)
+        except GraphDrained as error:
+            raise drain.Drained(error.reason) from error
+        except GraphRecursionError as error:
+            raise errors.BudgetExhausted(
+                f"The run has used all of its {self._max_steps} steps.", field="budget.maxSteps"
+            ) from error
+        return dict(final)
+
+
+def _step(node: Node) -> Node:
+    """A plain coroutine function of the node: LangGraph asks a callable object for its name and source."""
+
+    async def step(state: State) -> State:
+        return await node(state)
+
+    return step

@@ -1,0 +1,89 @@
+"""Task memory: what the operator wrote for this run before it created the Job. Read only; one document per task uid.
+
+Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task Context Loading".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from crds import pendingtask, scope, values
+from orchestrator_job import errors, mongo
+
+COLLECTION = "task_memory"
+
+
+class TaskMemory(BaseModel):
+    """The task as one run sees it. Unknown fields are ignored: a newer operator may write more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    task_uid: str
+    name: str = ""
+    namespace: str = ""
+    type: pendingtask.Type
+    mode: pendingtask.Mode = pendingtask.Mode.BACKGROUND
+    correlation_id: str = ""
+    scope: scope.Scope
+    source_urn: str | None = None
+    title: str = ""
+    content: str | None = None
+    content_ref: values.ContentRef | None = None
+    messages: tuple[pendingtask.Message, ...] = ()
+    answers: tuple[pendingtask.Answer, ...] = ()
+    context_summary: str | None = None
+    graph_node_keys: tuple[str, ...] = ()
+    rag_document_ids: tuple[str, ...] = ()
+    routing_decision: str | None = None
+    routing_reason: str | None = None
+    budget: pendingtask.Budget | None = None
+    attempt: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_content(self) -> TaskMemory:
+        if (self.content is None) == (self.content_ref is None):
+            raise ValueError("exactly one of content and contentRef must be set")
+        return self
+
+    @property
+    def asked_by_user(self) -> bool:
+        """True when the content is what a person asks of us; otherwise it is a document that somebody else wrote."""
+        return self.type in (pendingtask.Type.USER_INPUT, pendingtask.Type.USER_TASK, pendingtask.Type.SCHEDULED)
+
+    def digest(self) -> str:
+        """Identity of what this round has to answer: it changes when a message or an answer is added.
+
+        SHA-256 in hex over content (or its reference's hash), messages and answers.
+        """
+        said = {
+            "content": self.content,
+            "ref": self.content_ref.sha256 if self.content_ref is not None else None,
+            "messages": [(message.id, message.text) for message in self.messages],
+            "answers": [(answer.id, answer.text) for answer in self.answers],
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+async def load(database: mongo.Database, task_uid: str) -> TaskMemory:
+    """The memory of a task. Raises InvalidInput naming the field that is missing or wrong."""
+    document = await database.find_one(COLLECTION, {"_id": task_uid})
+    if document is None:
+        raise errors.InvalidInput(
+            f"There is no task memory for task {task_uid!r}.",
+            field="JERVIS_TASK_UID",
+            remedy=f"The operator writes {COLLECTION!r} before it creates the Job; check that both use one MongoDB.",
+        )
+    try:
+        # A driver gives None for what was stored as null; absent and null mean the same here.
+        return TaskMemory.model_validate({key: value for key, value in document.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in first["loc"]) or "content"
+        raise errors.InvalidInput(
+            f"The task memory of {task_uid!r} cannot be worked on: {path}: {first['msg']}.",
+            field=f"{COLLECTION}.{path}",
+        ) from error

@@ -1,0 +1,85 @@
+"""The evidence pack of a round: numbered items, bounded in size, stored as one artifact.
+
+Order: the task's own document, what the user said since, then what the knowledge base found, best first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+from kb import wire
+
+# The task's own document may fill this part of the budget at most.
+_DOCUMENT_PART = 0.5
+
+
+class Item(BaseModel):
+    """One piece of evidence. `id` is what the answer cites, from 1; `origin` is Task, User, RAG or Graph."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    id: int
+    source: str
+    title: str = ""
+    content: str
+    origin: str
+    confidence: float = 1.0
+    chunk_id: str | None = None
+
+
+_ITEMS = TypeAdapter(tuple[Item, ...])
+
+
+def build(
+    own: Sequence[Item], found: Iterable[wire.EvidenceItem], own_source: str | None, context_chars: int
+) -> tuple[Item, ...]:
+    """Number the items and cut them to `context_chars` of text in all.
+
+    `own` are the task's document and the user's words (their ids are ignored). Pieces of the document itself
+    (`own_source`) and repetitions of one chunk are left out of what was found.
+    """
+    items: list[Item] = []
+    left = context_chars
+
+    def add(item: Item, most: int) -> None:
+        nonlocal left
+        content = item.content.strip()[: max(0, min(most, left))]
+        if content:
+            left -= len(content)
+            items.append(item.model_copy(update={"id": len(items) + 1, "content": content}))
+
+    for item in own:
+        add(item, int(context_chars * _DOCUMENT_PART))
+    seen: set[str] = set()
+    for hit in found:
+        place = hit.provenance
+        if hit.content in seen or (own_source is not None and place.source_urn == own_source):
+            continue
+        seen.add(hit.content)
+        add(
+            Item(
+                id=0,
+                source=place.source_urn,
+                title=place.title,
+                content=hit.content,
+                origin=hit.source,
+                confidence=hit.confidence,
+                chunk_id=place.chunk_id,
+            ),
+            left,
+        )
+    return tuple(items)
+
+
+def dump(items: Sequence[Item]) -> JsonValue:
+    """The pack as it is stored."""
+    stored: JsonValue = _ITEMS.dump_python(tuple(items), mode="json", by_alias=True)
+    return stored
+
+
+def load(value: JsonValue) -> tuple[Item, ...]:
+    """The pack from what `dump` stored."""
+    return _ITEMS.validate_python(value)

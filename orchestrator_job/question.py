@@ -1,0 +1,56 @@
+"""What the run asks: the user's own words, or what a document that arrived asks of us. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator_job import memory, pack
+
+_QUESTION_CHARS = 4000
+_QUERY_CHARS = 2000
+_TITLE_CHARS = 160
+_SUBJECT = re.compile(r"^(?:Subject|Summary|Title):[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+
+
+def title(task: memory.TaskMemory, document: str) -> str:
+    """The task's title, its subject line, or its first line; at most 160 characters."""
+    subject = _SUBJECT.search(document[:_QUESTION_CHARS])
+    first_line = next((line.strip() for line in document.splitlines() if line.strip()), "")
+    return (task.title or (subject.group(1).strip() if subject else "") or first_line)[:_TITLE_CHARS]
+
+
+def ask(task: memory.TaskMemory, document: str) -> str:
+    """The question for the model: with what the user added, at most about 4000 characters of each part."""
+    if task.asked_by_user:
+        main = document.strip()[:_QUESTION_CHARS]
+    else:
+        main = f'What does "{title(task, document)}" ask of us, and what has to be done by whom and by when?'
+    added = [f"The user added: {message.text}" for message in task.messages]
+    return "\n".join([main, *added])
+
+
+def query(task: memory.TaskMemory, document: str) -> str:
+    """What the knowledge base is asked, at most 2000 characters: the latest words first, they narrow the rest."""
+    said = [answer.text for answer in reversed(task.answers)] + [message.text for message in reversed(task.messages)]
+    main = document.strip() if task.asked_by_user else f"{title(task, document)}\n{task.context_summary or ''}"
+    return "\n".join(part for part in [*said, main.strip()] if part)[:_QUERY_CHARS]
+
+
+def own_evidence(task: memory.TaskMemory, document: str) -> list[pack.Item]:
+    """The task's own document (unless it is the question itself) and the user's words, as items to be numbered."""
+    items: list[pack.Item] = []
+    if not task.asked_by_user:
+        items.append(
+            pack.Item(
+                id=0,
+                source=task.source_urn or f"task:{task.task_uid}",
+                title=title(task, document),
+                content=document,
+                origin="Task",
+            )
+        )
+    for message in task.messages:
+        items.append(pack.Item(id=0, source=f"message:{message.id}", content=message.text, origin="User"))
+    for given in task.answers:
+        items.append(pack.Item(id=0, source=f"answer:{given.id}", content=given.text, origin="User"))
+    return items

@@ -1,0 +1,109 @@
+"""The two effects that end a round: the result of the task, and the entry in the session memory.
+
+`task_results`:   one document per task (_id = task uid); a run of a lower epoch never overwrites a later one's.
+`session_memory`: seed 000 "SessionEntry" and "MongoDB Collections": seven days, at most 50 per client and project. The
+expiry is swept here as well, because a TTL index alone is not served by every MongoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from crds import scope
+from orchestrator_job import errors, fence, ledger, mongo, outcome
+
+SESSIONS = "session_memory"
+SESSION_SUMMARY_CHARS = 200
+SESSION_LIMIT = 50
+SESSION_LIFE = timedelta(days=7)
+
+
+class SaveResult:
+    """Writes `task_results`."""
+
+    repeatable = True
+
+    def __init__(self, database: mongo.Database, guard: fence.Fence, body: Mapping[str, Any]) -> None:
+        self._database = database
+        self._guard = guard
+        self._body = body
+
+    def intent(self) -> Mapping[str, Any]:
+        """Reason and size; the body itself goes into the result."""
+        return {"collection": outcome.RESULTS, "exitReason": self._body["exitReason"]}
+
+    async def find(self, key: str) -> ledger.Receipt | None:
+        """The result that an earlier process wrote under this key."""
+        found = await self._database.find_one(outcome.RESULTS, {"_id": self._guard.task_uid, "effectKey": key})
+        return {"key": self._guard.task_uid} if found is not None else None
+
+    async def perform(self, key: str) -> ledger.Receipt:
+        """Write it; raises Fenced when a later run's result stands there."""
+        written = await self._database.update(
+            outcome.RESULTS,
+            {"_id": self._guard.task_uid, "epoch": {"$lte": self._guard.epoch}},
+            {
+                "$set": {
+                    **self._body,
+                    "taskUid": self._guard.task_uid,
+                    "attempt": self._guard.attempt,
+                    "epoch": self._guard.epoch,
+                    "effectKey": key,
+                }
+            },
+            upsert=True,
+        )
+        if written is None:
+            raise errors.Fenced(f"A newer run has written the result of task {self._guard.task_uid}.")
+        return {"key": self._guard.task_uid}
+
+
+class RememberSession:
+    """Adds one entry to the session memory of the task's client and project, and sweeps what is over."""
+
+    repeatable = True
+
+    def __init__(
+        self, database: mongo.Database, owner: scope.Scope, task_uid: str, source: str, summary: str, now: datetime
+    ) -> None:
+        self._database = database
+        self._owner = {"clientId": owner.client_id, "projectId": owner.project_id}
+        self._task_uid = task_uid
+        self._source = source
+        self._summary = summary[:SESSION_SUMMARY_CHARS]
+        self._now = now
+
+    def intent(self) -> Mapping[str, Any]:
+        """Whose memory grows."""
+        return {"collection": SESSIONS, **self._owner}
+
+    async def find(self, key: str) -> ledger.Receipt | None:
+        """The entry under this key."""
+        found = await self._database.find_one(SESSIONS, {"_id": key})
+        return {"key": key} if found is not None else None
+
+    async def perform(self, key: str) -> ledger.Receipt:
+        """Insert, then delete what is expired or beyond the fifty latest."""
+        await self._database.insert(
+            SESSIONS,
+            {
+                "_id": key,
+                **self._owner,
+                "timestamp": self._now,
+                "expiresAt": self._now + SESSION_LIFE,
+                "source": self._source,
+                "summary": self._summary,
+                "details": None,
+                "taskId": self._task_uid,
+            },
+        )
+        await self._database.delete(SESSIONS, {**self._owner, "expiresAt": {"$lt": self._now}})
+        entries = await self._database.find(
+            SESSIONS, self._owner, sort=[("timestamp", -1), ("_id", -1)], fields=["_id"]
+        )
+        over = [entry["_id"] for entry in entries[SESSION_LIMIT:]]
+        if over:
+            await self._database.delete(SESSIONS, {"_id": {"$in": over}})
+        return {"key": key}

@@ -1,0 +1,181 @@
+"""One run from its first claim to its outcome. Nothing escapes but bugs: every foreseen error becomes an Outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import structlog
+
+import crds.errors
+from crds import exits, pendingtask
+from kb import client as kb_client
+from orchestrator_job import (
+    artifacts,
+    drain,
+    errors,
+    fence,
+    ledger,
+    logs,
+    memory,
+    mongo,
+    nodes,
+    outcome,
+    patience,
+    rounds,
+    state,
+)
+from orchestrator_job.settings import Settings
+from router import client as router_client
+
+if TYPE_CHECKING:
+    from orchestrator_job import graph
+
+_log = structlog.get_logger("orchestrator_job.run")
+
+
+class Run:
+    """What one process does. `fields` stand in every log line, `holder` names it in the fence, `now` is in UTC."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: mongo.Database,
+        http: httpx.AsyncClient,
+        insistence: patience.Patience,
+        fields: logs.Fields,
+        *,
+        holder: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._insistence = insistence
+        self._fields = fields
+        self._now = now
+        self._kb = kb_client.Client(settings.kb_url, http)
+        self._router = router_client.Client(settings.router_url, http)
+        self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
+        self._store = artifacts.Artifacts(database, settings.task_uid, now)
+
+    async def to_end(self, request: drain.Request) -> outcome.Outcome:
+        """Work until there is an outcome. Once a stop is asked for, the node in flight has the grace period to end."""
+        loop = asyncio.get_running_loop()
+        work = asyncio.ensure_future(self._work(request))
+
+        def limit(reason: str) -> None:
+            _log.info("draining", reason=reason, grace_seconds=self._settings.drain_grace_seconds)
+            loop.call_later(self._settings.drain_grace_seconds, work.cancel)
+
+        request.listen(limit)
+        try:
+            async with asyncio.timeout(self._settings.wall_clock_seconds):
+                return await work
+        except drain.Drained as error:
+            return outcome.drained(error.reason)
+        except asyncio.CancelledError:
+            if request.reason is None:
+                raise
+            return outcome.drained(f"{request.reason}, cancelled after the grace period")
+        except TimeoutError:
+            return outcome.of_error(
+                errors.DeadlineExceeded(
+                    f"The run has used its {self._settings.wall_clock_seconds:.0f} seconds.",
+                    remedy="Raise JERVIS_WALL_CLOCK_SECONDS; the next run resumes from the checkpoint.",
+                )
+            )
+        except crds.errors.JervisError as error:
+            return outcome.of_error(error)
+
+    async def _work(self, request: drain.Request) -> outcome.Outcome:
+        # The slow import shares the time with the first round trips, and leaves the loop free to notice a signal.
+        importing = asyncio.ensure_future(asyncio.to_thread(_import_graph))
+        try:
+            await self._guard.claim(self._now())
+            task = await memory.load(self._database, self._settings.task_uid)
+        finally:
+            graph_module, checkpoints_module = await importing
+        self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)
+        saver = await checkpoints_module.open_saver(self._database, self._guard)
+        program: graph.Program = graph_module.Program(
+            self._nodes(task), saver, task.task_uid, _smaller(self._settings.max_steps, task.budget, "max_steps")
+        )
+        request.listen(program.request_drain)
+        values, pending = await program.found()
+        digest = task.digest()
+        plan = rounds.plan(values, pending, digest)
+        _log.info("plan", plan=type(plan).__name__, pending=list(pending), round=getattr(plan, "round", None))
+        if isinstance(plan, rounds.Begin):
+            values = await program.go(state.State(schema=state.SCHEMA, round=plan.round, digest=digest))
+        elif isinstance(plan, rounds.Resume):
+            values = await program.go(None)
+        await self._tidy(saver, int(values["round"]))
+        return _finished(values)
+
+    def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
+        settings, store, guard = self._settings, self._store, self._guard
+        book = ledger.Ledger(self._database, guard, self._now)
+        return [
+            ("intake", nodes.Intake(task, self._kb, store, self._insistence)),
+            (
+                "evidence",
+                nodes.Evidence(
+                    task,
+                    self._kb,
+                    store,
+                    self._insistence,
+                    urgency=settings.priority,
+                    max_results=settings.max_evidence,
+                    context_chars=settings.context_chars,
+                ),
+            ),
+            (
+                "respond",
+                nodes.Respond(
+                    self._router,
+                    store,
+                    guard,
+                    self._insistence,
+                    model=settings.model,
+                    urgency=settings.priority,
+                    num_ctx=settings.num_ctx,
+                    max_llm_calls=_smaller(settings.max_llm_calls, task.budget, "max_llm_calls"),
+                    now=self._now,
+                ),
+            ),
+            (
+                "finalize",
+                nodes.Finalize(task, self._database, store, guard, book, model=settings.model, now=self._now),
+            ),
+        ]
+
+    async def _tidy(self, saver: Any, round_number: int) -> None:
+        """Drop what the finished round no longer needs. The outcome stands whether or not this succeeds."""
+        try:
+            removed = await saver.keep_latest(self._settings.task_uid)
+            removed += await self._store.prune(round_number)
+            _log.info("tidied", removed=removed)
+        except crds.errors.JervisError as error:
+            _log.warning("tidying failed", reason=error.message)
+
+
+def _import_graph() -> tuple[Any, Any]:
+    return importlib.import_module("orchestrator_job.graph"), importlib.import_module("orchestrator_job.checkpoints")
+
+
+def _smaller(setting: int, budget: pendingtask.Budget | None, name: str) -> int:
+    own = getattr(budget, name) if budget is not None else None
+    return min(setting, own) if own is not None else setting
+
+
+def _finished(values: dict[str, Any]) -> outcome.Outcome:
+    return outcome.Outcome(
+        exits.ExitReason(values["exit_reason"]),
+        values["summary"],
+        has_result=True,
+        questions=tuple(pendingtask.Question.model_validate(each) for each in values["questions"]),
+    )

@@ -1,0 +1,59 @@
+"""The environment of the Job's pod, read once by `__main__`.
+
+The operator sets the first group on every Job; the second has defaults that a chart may change.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from crds.priority import Priority
+
+_Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
+_Seconds = Annotated[float, Field(gt=0)]
+
+
+class Reporting(BaseSettings):
+    """Where the termination message goes: known before anything else, so that wrong settings can be reported too."""
+
+    model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore")
+
+    termination_log: Path = Path("/dev/termination-log")
+
+
+class Settings(BaseSettings):
+    """`JERVIS_<FIELD>` for every field below."""
+
+    model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore", frozen=True)
+
+    task_uid: Annotated[str, Field(min_length=1, max_length=63)]
+    task_name: Annotated[str, Field(min_length=1)]
+    task_namespace: Annotated[str, Field(min_length=1)]
+    attempt: Annotated[int, Field(ge=0)]
+    kb_url: _Url
+    router_url: _Url
+    mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
+    model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
+    priority: Priority = Priority.P0
+
+    database: Annotated[str, Field(min_length=1)] = "jervis"
+    max_steps: Annotated[int, Field(ge=1, le=500)] = 500
+    """Super-steps of the graph per process."""
+    max_llm_calls: Annotated[int, Field(ge=1)] = 60
+    """Model calls per round, processes that were killed included."""
+    wall_clock_seconds: _Seconds = 3600
+    """Working time of one process; waiting while preempted does not count."""
+    drain_grace_seconds: _Seconds = 10
+    """From SIGTERM to cancelling the node in flight; must fit into the pod's terminationGracePeriodSeconds."""
+    unavailable_seconds: Annotated[float, Field(ge=0)] = 120
+    """How long one call insists on a service that is away before the run ends and the operator takes over."""
+    max_evidence: Annotated[int, Field(ge=1, le=100)] = 10
+    context_chars: Annotated[int, Field(ge=1000)] = 24_000
+    """Upper bound of document and evidence text in one prompt."""
+    num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Context window asked of the backend; None leaves it to the backend, so that the model is not reloaded."""
+    log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"

@@ -1,0 +1,35 @@
+"""The state of the graph: small, so that a checkpoint costs little. Whatever is large lies in `artifacts` by its hash.
+
+A change of meaning raises SCHEMA; `rounds` refuses what this program does not know. Old checkpoints are kept in
+`tests/orchestrator_job/corpus`.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+SCHEMA = 1
+
+
+class State(TypedDict, total=False):
+    """Keys appear as nodes write them.
+
+    schema, round, digest    which round of questions and answers this is, and over which input (`memory.digest`)
+    document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
+    question, query          what the model is asked, and what the knowledge base is asked
+    trail                    digests of the last actions, for `stuck`
+    exit_reason, summary, questions   the outcome, once finalize is done
+    """
+
+    schema: int
+    round: int
+    digest: str
+    document: str
+    question: str
+    query: str
+    pack: str
+    answer: str
+    trail: list[str]
+    exit_reason: str
+    summary: str
+    questions: list[dict[str, str]]

@@ -1,0 +1,82 @@
+"""The termination message: what the kubelet hands from the container to the operator, at most 4096 bytes of JSON.
+
+    {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
+     "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
+
+Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; longer ones are cut, which would
+leave broken JSON). What does not fit is shortened here: questions give way before the summary does.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from crds import pendingtask
+from orchestrator_job import outcome
+
+LIMIT = 4096
+_MORE = "…"
+_FIELD_BYTES = 256
+_SHORTEST_QUESTION = 64
+
+
+def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
+    """The message as UTF-8 JSON, never longer than LIMIT and always complete JSON.
+
+    A question keeps its id when its text is shortened; the last ones are left out when even that does not fit (the
+    whole list is in `task_results`).
+    """
+    summary_bytes = pendingtask.SUMMARY_BYTES
+    question_bytes = pendingtask.SUMMARY_BYTES
+    count = len(result.questions)
+    while True:
+        body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
+        message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(message) <= LIMIT:
+            return message
+        # Escapes (quotes, newlines, control characters) count after encoding, hence the loop instead of arithmetic.
+        if count and question_bytes > _SHORTEST_QUESTION:
+            question_bytes //= 2
+        elif count > 1:
+            count -= 1
+        else:
+            summary_bytes //= 2
+
+
+def write(path: Path, message: bytes) -> None:
+    """Put the message where the kubelet looks; raises OSError when the path cannot be written."""
+    path.write_bytes(message)
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` cut to at most `limit` bytes of UTF-8 at a character boundary, with a mark where something is missing."""
+    raw = text.encode()
+    if len(raw) <= limit:
+        return text
+    return raw[: limit - len(_MORE.encode())].decode(errors="ignore") + _MORE
+
+
+def _body(
+    result: outcome.Outcome, task_uid: str, attempt: int, summary_bytes: int, question_bytes: int, count: int
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "exitReason": result.reason.value,
+        "summary": shorten(result.summary, summary_bytes),
+        "attempt": attempt,
+    }
+    if result.has_result:
+        body["ref"] = pendingtask.ResultRef(collection=outcome.RESULTS, key=task_uid).wire()
+    if count:
+        body["questions"] = [
+            {"id": question.id, "text": shorten(question.text, question_bytes)} for question in result.questions[:count]
+        ]
+    if result.unavailable is not None:
+        body["unavailable"] = result.unavailable
+    if result.retry_after is not None:
+        body["retryAfterSeconds"] = result.retry_after
+    for name, value in (("field", result.field), ("remedy", result.remedy)):
+        if value is not None:
+            body[name] = shorten(value, _FIELD_BYTES)
+    return body

@@ -1,0 +1,81 @@
+"""What all backends together have, in Ollama's words: `/api/tags`, `/api/ps`, `/v1/models`, `/api/version`.
+
+Answered from the last probes, so that a client that polls costs no backend anything and never causes a load. A model
+that several backends have is listed once, as the first of them describes it (GPUs first, then by name).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from crds import gpubackend
+from router import models
+from router.backends import book
+
+_LIBRARY = "library"
+
+
+def tags(entries: Iterable[book.Entry]) -> dict[str, Any]:
+    """`GET /api/tags`: models that can be asked for now."""
+    found: dict[str, book.Record] = {}
+    for entry in _ready(entries):
+        served = entry.served or frozenset()
+        for record in entry.tags or ():
+            name = models.normalise(_name(record))
+            if name in served:
+                found.setdefault(name, record)
+    return {"models": list(found.values())}
+
+
+def loaded(entries: Iterable[book.Entry]) -> dict[str, Any]:
+    """`GET /api/ps`: models in some backend's memory."""
+    found: dict[str, book.Record] = {}
+    for entry in _ready(entries):
+        for record in entry.ps:
+            found.setdefault(models.normalise(_name(record)), record)
+    return {"models": list(found.values())}
+
+
+def openai(entries: Iterable[book.Entry]) -> dict[str, Any]:
+    """`GET /v1/models`, derived from the tags as Ollama itself derives it."""
+    return {
+        "object": "list",
+        "data": [
+            {
+                "id": _name(record),
+                "object": "model",
+                "created": _seconds(str(record.get("modified_at", ""))),
+                "owned_by": _owner(_name(record)),
+            }
+            for record in tags(entries)["models"]
+        ],
+    }
+
+
+def version(entries: Iterable[book.Entry]) -> dict[str, Any]:
+    """`GET /api/version`: that of the first backend; clients decide by it what they may ask for."""
+    return dict(next((entry.about for entry in _ready(entries)), {}))
+
+
+def _ready(entries: Iterable[book.Entry]) -> list[book.Entry]:
+    ready = [e for e in entries if e.healthy and not e.spec.drain]
+    return sorted(ready, key=lambda e: (e.spec.kind is not gpubackend.Kind.GPU, e.name))
+
+
+def _name(record: book.Record) -> str:
+    return str(record.get("name") or record.get("model") or "")
+
+
+def _owner(name: str) -> str:
+    parts = name.split("/")
+    return parts[-2] if len(parts) > 1 else _LIBRARY
+
+
+def _seconds(moment: str) -> int:
+    """Unix seconds of an RFC 3339 time; 0 for anything else (Ollama writes Go's zero time for unknown)."""
+    try:
+        return max(0, int(datetime.fromisoformat(moment).timestamp()))
+    except (ValueError, OverflowError):
+        return 0

@@ -1,0 +1,168 @@
+"""The router's door for Python: what kb, the controllers and the orchestrator's Job call.
+
+Every call carries its priority. Errors are sorted by retry meaning:
+
+    Unavailable(Operational)   429, 5xx, timeouts, refused or broken connections, an answer that breaks off: come again
+    Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: somebody must change something
+
+Chats are always streamed from the router and put together here: the wait is then bounded by silence, not by the length
+of the answer, and a caller that is cancelled hangs up, which frees the GPU at once.
+
+Source of the wire format: Ollama's API page (`/api/chat`, `/api/embed`); errors are `{"error": "..."}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from crds import errors, priority
+from router.status import Status
+
+# Seconds without a single byte before a call is given up: longer than a cold load of a large model (the router waits
+# 330 s for a backend's first byte) plus a turn in the router's queue.
+SILENCE = 900.0
+CONNECT = 5.0
+
+
+class Unavailable(errors.Operational):
+    """The router or every backend behind it is busy or away; `retry_after` in seconds when it named a time."""
+
+
+class Rejected(errors.Permanent):
+    """The request cannot succeed as it is; the message names the model or the field."""
+
+
+class Client:
+    """Typed calls to one router.
+
+    `http` is the caller's client (it owns pool size and closing; give it `httpx.Limits(max_connections=None)` when more
+    than 100 calls run at once). `silence` bounds the wait for the next byte in seconds; there is no total timeout.
+    """
+
+    def __init__(self, base_url: str, http: httpx.AsyncClient, *, silence: float = SILENCE) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._http = http
+        self._timeout = httpx.Timeout(silence, connect=CONNECT, pool=silence)
+
+    async def chat(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        priority: priority.Priority,
+        format_schema: Mapping[str, Any] | None = None,
+        num_ctx: int | None = None,
+    ) -> str:
+        """Answer of `model` to `messages` ([{role, content}, ...]) as one string.
+
+        `format_schema` is a JSON schema that the answer must follow (Ollama's `format`); the text is then JSON, not yet
+        validated. `num_ctx` is the context window in tokens; None leaves it to the backend's configuration.
+        """
+        body: dict[str, Any] = {"model": model, "messages": list(messages), "stream": True}
+        if format_schema is not None:
+            body["format"] = format_schema
+        if num_ctx is not None:
+            body["options"] = {"num_ctx": num_ctx}
+        pieces: list[str] = []
+        async with self._post("/api/chat", model, priority, body) as response:
+            async for line in response.aiter_lines():
+                if not line.strip():
+                    continue
+                record = _record(line, model)
+                pieces.append(record.get("message", {}).get("content") or "")
+                if record.get("done"):
+                    return "".join(pieces)
+        raise Unavailable(f"The answer of model {model!r} broke off before its end.")
+
+    async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:
+        """One vector per text, in the order of `texts`; no call is made for an empty list."""
+        if not texts:
+            return []
+        async with self._post("/api/embed", model, priority, {"model": model, "input": list(texts)}) as response:
+            record = _record(await response.aread(), model)
+        vectors: list[list[float]] = record.get("embeddings") or []
+        if len(vectors) != len(texts):
+            raise Unavailable(f"Model {model!r} gave {len(vectors)} vectors for {len(texts)} texts.")
+        return vectors
+
+    async def status(self) -> Status:
+        """The router's own view: backends, queue, when P0 was last asked for."""
+        async with self._guarded("GET", "/router/status", None, {}, None) as response:
+            return Status.model_validate_json(await response.aread())
+
+    @asynccontextmanager
+    async def _post(
+        self, path: str, model: str, priority_: priority.Priority, body: Mapping[str, Any]
+    ) -> AsyncIterator[httpx.Response]:
+        headers = {priority.HEADER: str(int(priority_)), "Content-Type": "application/json"}
+        async with self._guarded("POST", path, model, headers, json.dumps(body).encode()) as response:
+            yield response
+
+    @asynccontextmanager
+    async def _guarded(
+        self, method: str, path: str, model: str | None, headers: Mapping[str, str], content: bytes | None
+    ) -> AsyncIterator[httpx.Response]:
+        url = self._base_url + path
+        try:
+            async with self._http.stream(
+                method, url, content=content, headers=headers, timeout=self._timeout
+            ) as response:
+                if response.status_code != 200:
+                    _refuse(response, await response.aread(), model)
+                yield response
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise Rejected(
+                f"{url!r} is not an address of a router: {error}", field="routerUrl", remedy="Give an http(s) URL."
+            ) from error
+        except httpx.TimeoutException as error:
+            raise Unavailable(f"The router at {self._base_url} did not answer in time: {error!r}.") from error
+        except httpx.HTTPError as error:
+            raise Unavailable(f"The connection to the router at {self._base_url} failed: {error!r}.") from error
+
+
+def _record(text: str | bytes, model: str) -> dict[str, Any]:
+    """One JSON object of the answer. An `error` in it came after the first byte: the backend failed on the way."""
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise Unavailable(f"Model {model!r} sent something that is not JSON.") from error
+    if not isinstance(record, dict):
+        raise Unavailable(f"Model {model!r} sent JSON that is not an object.")
+    if "error" in record:
+        raise Unavailable(f"Model {model!r} failed while answering: {record['error']}")
+    return record
+
+
+def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
+    """Raise what the status code means."""
+    subject = f"Model {model!r}" if model else "The router"
+    message = f"{subject}: HTTP {response.status_code}: {_reason(body)}"
+    code = response.status_code
+    if code in (408, 425, 429) or code >= 500:
+        raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
+    if code == 404 and model:
+        raise Rejected(message, field="model", remedy="Name a model that /api/tags lists, or add it to a GpuBackend.")
+    if code == 413:
+        raise Rejected(message, field="messages", remedy="Send less: the router's body limit is exceeded.")
+    raise Rejected(message)
+
+
+def _reason(body: bytes) -> str:
+    """The text of Ollama's error object, of OpenAI's, or the start of whatever came."""
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")
+    if isinstance(error, dict):
+        return str(error.get("message", error))
+    return str(error)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Retry-After in seconds. A date (RFC 9110 allows one) is not used by the router and counts as none."""
+    text = (retry_after or "").strip()
+    return float(text) if text.isascii() and text.isdigit() else None

@@ -1,0 +1,140 @@
+"""Probes: is a backend there, what does it have, what is in its memory.
+
+`/api/version` and `/api/ps` every round, `/api/tags` every few rounds. One probe per backend in flight, never on the
+way of a request, and never a generation. A backend that is away is asked less and less often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import orjson
+import structlog
+
+from router.backends import book
+from router.proxy.connection import Broken
+from router.proxy.pool import Pool, Pools, Unreachable
+
+_log = structlog.get_logger("router.health")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds. `tolerance` probes may go unanswered before a backend counts as away; a refused connection counts at
+    once."""
+
+    interval: float = 2.0
+    timeout: float = 2.0
+    tags_every: int = 3
+    longest: float = 10.0
+    tolerance: int = 3
+
+
+class Prober:
+    """Keeps one task per entry of the book. `follow` is the book's listener."""
+
+    def __init__(self, backends: book.Book, pools: Pools, pace: Pace, *, chance: Random) -> None:
+        self._book = backends
+        self._pools = pools
+        self._pace = pace
+        self._chance = chance
+        self._tasks: dict[str, tuple[book.Entry, asyncio.Task[None]]] = {}
+        self._first: dict[str, asyncio.Event] = {}
+
+    def follow(self) -> None:
+        """Start probing what is new, stop probing what is gone."""
+        entries = {entry.name: entry for entry in self._book.entries()}
+        for name, (entry, task) in list(self._tasks.items()):
+            if entries.get(name) is not entry:
+                task.cancel()
+                del self._tasks[name]
+                self._first.pop(name, None)
+        self._pools.keep(set(entries))
+        for name, entry in entries.items():
+            if name not in self._tasks:
+                asked = self._first[name] = asyncio.Event()
+                task = asyncio.get_running_loop().create_task(self._run(entry, asked), name=f"probe {name}")
+                self._tasks[name] = (entry, task)
+
+    async def first_round(self, timeout: float) -> None:
+        """Wait until every backend known now was asked once, at most `timeout` seconds."""
+        waits = [event.wait() for event in self._first.values()]
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            _log.warning("starting although some backends have not been probed")
+
+    async def close(self) -> None:
+        """Stop all probes."""
+        tasks = [task for _, task in self._tasks.values()]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, entry: book.Entry, asked: asyncio.Event) -> None:
+        failures, rounds = 0, 0
+        while True:
+            seen = await probe(
+                self._pools.of(entry.name, entry.spec.url), self._pace.timeout, tags=rounds % self._pace.tags_every == 0
+            )
+            if seen.reachable:
+                failures, rounds = 0, rounds + 1
+            else:
+                # Everything is asked anew when it comes back: it may be another server.
+                failures, rounds = failures + 1, 0
+            if self._tell(entry, seen, failures):
+                self._book.observed(entry, seen)
+                asked.set()
+            await asyncio.sleep(self._pause(entry, failures))
+
+    def _tell(self, entry: book.Entry, seen: book.Observation, failures: int) -> bool:
+        """Whether to believe a round. A busy machine answers late now and then; that is not an outage."""
+        if seen.reachable != entry.reachable and (seen.reachable or failures >= self._pace.tolerance or seen.final):
+            change = "backend is up" if seen.reachable else "backend is down"
+            _log.info(change, backend=entry.name, reason=seen.reason)
+        return seen.reachable or seen.final or failures >= self._pace.tolerance or entry.reachable is None
+
+    def _pause(self, entry: book.Entry, failures: int) -> float:
+        base = self._pace.interval
+        if failures > self._pace.tolerance:
+            base = min(base * 2 ** min(failures - self._pace.tolerance, 10), self._pace.longest)
+        # Ten routers that start together must not ask together for ever.
+        return base * self._chance.uniform(0.9, 1.1)
+
+
+async def probe(pool: Pool, timeout: float, *, tags: bool) -> book.Observation:
+    """One round of questions; `tags` asks for the catalogue too."""
+    try:
+        about = await _document(pool, "/api/version", timeout)
+        listed = _records(await _document(pool, "/api/tags", timeout)) if tags else None
+        return book.Observation(
+            reachable=True,
+            about=about,
+            tags=listed,
+            ps=_records(await _document(pool, "/api/ps", timeout)),
+        )
+    except Broken as error:
+        return book.Observation(reachable=False, reason=error.message, final=isinstance(error, Unreachable))
+
+
+async def _document(pool: Pool, path: str, timeout: float) -> dict[str, Any]:
+    code, text = await pool.fetch(path, timeout=timeout)
+    if code != 200:
+        raise Broken(f"{path} answered {code}")
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Broken(f"{path} is not JSON: is this an Ollama server?") from error
+    if not isinstance(document, dict):
+        raise Broken(f"{path} is not a JSON object: is this an Ollama server?")
+    return document
+
+
+def _records(document: dict[str, Any]) -> tuple[book.Record, ...]:
+    """The model objects of a list; `null` is how Go writes an empty one."""
+    return tuple(record for record in document.get("models") or () if isinstance(record, dict))

@@ -1,0 +1,99 @@
+"""Start, serve, drain: the order in which a router process comes and goes.
+
+On SIGTERM it first says that it is not ready, then stops accepting, lets running answers end for as long as it was
+given, and shows the rest an error line. A second signal ends the patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+
+from router import dispatch, report
+from router.proxy.server import Server
+from router.proxy.stall import Watch
+
+_log = structlog.get_logger("router.lifetime")
+_LAST_WORDS = 2.0
+
+
+class Signals:
+    """`leaving` is set by the first SIGTERM or SIGINT, `hurry` by the second."""
+
+    def __init__(self) -> None:
+        self.leaving = asyncio.Event()
+        self.hurry = asyncio.Event()
+
+    def listen(self) -> None:
+        """Take over both signals for the running loop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.receive)
+
+    def receive(self) -> None:
+        """One signal came."""
+        (self.hurry if self.leaving.is_set() else self.leaving).set()
+
+
+async def serve(
+    server: Server,
+    dispatcher: dispatch.Dispatcher,
+    watch: Watch,
+    state: report.Report,
+    signals: Signals,
+    *,
+    host: str,
+    port: int,
+    drain_delay: float,
+    drain: float,
+    started: Callable[[str, int], None],
+) -> None:
+    """Serve until a signal, then drain. `started` hears the address that was really bound."""
+    loop = asyncio.get_running_loop()
+    listener = server.listener(loop)
+    socket = await loop.create_server(listener, host, port, backlog=1024)
+    name = socket.sockets[0].getsockname()
+    started(name[0], name[1])
+    await signals.leaving.wait()
+    state.draining = True
+    _log.info("draining", active=len(server.active), grace=drain)
+    await _first(signals.hurry, drain_delay)
+    socket.close()
+    # Idle connections close now, the others after the answer they are at.
+    listener.pre_shutdown()
+    await _quiet(server, signals, drain)
+    await _cut(server, dispatcher, watch, listener)
+
+
+async def _quiet(server: Server, signals: Signals, grace: float) -> None:
+    """Until nobody is served any more, at most `grace` seconds."""
+    deadline = asyncio.get_running_loop().time() + grace
+    while server.active and not signals.hurry.is_set():
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            return
+        hurry = asyncio.ensure_future(signals.hurry.wait())
+        await asyncio.wait([hurry, *server.active], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+
+
+async def _cut(server: Server, dispatcher: dispatch.Dispatcher, watch: Watch, listener: web.Server) -> None:
+    turned, ended = dispatcher.turn_away(), watch.cut_all()
+    if turned or ended:
+        _log.warning("cut off", waiting=turned, running=ended)
+    if server.active:
+        await asyncio.wait(set(server.active), timeout=_LAST_WORDS)
+    await listener.shutdown(_LAST_WORDS)
+
+
+async def _first(event: asyncio.Event, timeout: float) -> None:
+    if timeout > 0:
+        try:
+            async with asyncio.timeout(timeout):
+                await event.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,58 @@
+"""How urgent a request is: its header, else the table of models, else Auto.
+
+Source: seed 000 "Priority Levels"; blueprint section 5. The words of the header are read by `crds.priority`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from crds import priority
+from router import models
+
+
+class Level(IntEnum):
+    """Order of service; smaller goes first. AUTO is a request that nobody labelled: it stands behind P2, which has no
+    CPU to fall back to, and before P3, which somebody called background."""
+
+    P0 = 0
+    P1 = 1
+    P2 = 2
+    AUTO = 3
+    P3 = 4
+
+    @property
+    def label(self) -> str:
+        """As metrics and the status document spell it."""
+        return "Auto" if self is Level.AUTO else self.name
+
+
+# A busy GPU sends these to a CPU backend where the model allows it (seed 000: P3 "GPU when free, CPU fallback", Auto
+# "routes to GPU if free"). The others wait for the GPU as long as there is one.
+OVERFLOW = frozenset({Level.AUTO, Level.P3})
+
+_LEVELS = {
+    priority.Priority.P0: Level.P0,
+    priority.Priority.P1: Level.P1,
+    priority.Priority.P2: Level.P2,
+    priority.Priority.P3: Level.P3,
+}
+
+
+def level(header: str | None, model: str, table: models.Table) -> Level:
+    """The level of a request for a normalised `model` name.
+
+    An unknown word in the header is no error (`understood` tells, for counting): the table decides then.
+    """
+    given = priority.parse(header) if header else None
+    if given is not None:
+        return _LEVELS[given]
+    entry = table.find(model)
+    if entry is None or entry.priority is None:
+        return Level.AUTO
+    return _LEVELS[priority.Priority(entry.priority)]
+
+
+def understood(header: str | None) -> bool:
+    """False for a header that says something nobody defined."""
+    return not header or header.strip().lower() in ("", "auto") or priority.parse(header) is not None

@@ -1,0 +1,216 @@
+"""One connection to a backend: an asyncio protocol around httptools' response parser.
+
+A connection carries one exchange at a time: `send`, then alternately `arrived` and `take` until `complete`. Bytes are
+handed on as they come, without looking at lines, frames or characters. When more than `HIGH_WATER` bytes wait to be
+taken, reading from the backend pauses, so that a slow client slows the backend instead of filling memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from crds import errors
+
+HIGH_WATER = 64 * 1024
+
+Header = tuple[bytes, bytes]
+
+
+class Broken(errors.Operational):
+    """The backend spoiled the exchange; the text says how, in words for a client."""
+
+
+class Late(Broken):
+    """The backend was silent for too long."""
+
+
+class Leaving(Broken):
+    """Not the backend's fault: the router ends the exchange because its process goes."""
+
+
+class Connection(asyncio.Protocol):
+    """States: idle -> sent -> head known -> complete -> idle, or lost from anywhere."""
+
+    __slots__ = (
+        "_chunks",
+        "_error",
+        "_framed",
+        "_head_only",
+        "_loop",
+        "_on_lost",
+        "_parser",
+        "_paused",
+        "_size",
+        "_transport",
+        "_waiter",
+        "busy",
+        "complete",
+        "headers",
+        "heard",
+        "idle_since",
+        "keep",
+        "lost",
+        "status",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._on_lost: list[Callable[[], None]] = []
+        self.lost = False
+        self.idle_since = 0.0
+        self._reset(head_only=False)
+        self.busy = False
+
+    def _reset(self, *, head_only: bool) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._framed = False
+        self._head_only = head_only
+        self._error: Broken | None = None
+        self.status = 0
+        self.headers: list[Header] = []
+        self.heard = False  # a byte of the answer came
+        self.complete = False
+        self.keep = False
+        self.busy = True
+
+    def send(self, head: bytes, body: bytes, *, head_only: bool = False) -> None:
+        """Start an exchange. `head_only` for HEAD, whose answer has no body whatever its headers say."""
+        self._reset(head_only=head_only)
+        if self._transport is None or self.lost:
+            self._error = Broken("the connection to the backend was closed")
+            return
+        if body:
+            self._transport.writelines((head, body))
+        else:
+            self._transport.write(head)
+
+    async def arrived(self) -> None:
+        """Wait for body bytes or the end of the answer. Raises Broken once everything that came has been taken."""
+        if not (self._chunks or self.complete or self._error):
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._error is not None and not self._chunks:
+            raise self._error
+
+    def take(self) -> bytes:
+        """The body bytes that came since the last call, possibly none."""
+        chunks = self._chunks
+        if not chunks:
+            return b""
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        self._chunks = []
+        self._size = 0
+        if self._paused and self._transport is not None and not self.lost:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    def fail(self, error: Broken) -> None:
+        """End the exchange with an error and the connection with it; does nothing to a complete one."""
+        if self._error is None and not self.complete:
+            self._error = error
+        self.abort()
+        self._wake()
+
+    def abort(self) -> None:
+        """Close hard: the backend must notice that nobody waits, and a half-read answer is never reused."""
+        if self._transport is not None and not self.lost:
+            self._transport.abort()
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call back once the connection is gone (at once if it is)."""
+        if self.lost:
+            callback()
+        else:
+            self._on_lost.append(callback)
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the methods of asyncio.Transport without deriving from it.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.busy:
+            # Nobody asked: an answer to nothing, or a server that says why it closes. Never to be reused.
+            self.abort()
+            return
+        self.heard = True
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if not self.complete:
+                self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
+            self.abort()
+            return
+        if self._size > HIGH_WATER and not self._paused and not self.complete and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        if self._chunks or self.complete:
+            waiter = self._waiter
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self._transport = None
+        if self.busy and not self.complete and self._error is None:
+            if self.status and not self._framed and exc is None:
+                self.complete = True  # an answer that ends with its connection (RFC 9112, 6.3 rule 8)
+            else:
+                self._error = Broken("the backend closed the connection before the end of its answer")
+        self._wake()
+        callbacks, self._on_lost = self._on_lost, []
+        for callback in callbacks:
+            callback()
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self.abort()  # a second answer to one request
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value))
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._framed = True
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self._head_only and self.status >= 200:
+            # The parser would wait for the body that the headers announce: done, and not reusable.
+            self.complete = True
+            self.abort()
+
+    def on_body(self, data: bytes) -> None:
+        if self.complete:
+            return
+        self._chunks.append(data)
+        self._size += len(data)
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:  # 1xx: the answer itself follows
+            self.status = 0
+            self.headers = []
+            self._framed = False
+            return
+        if not self.complete:
+            self.complete = True
+            self.keep = self._parser.should_keep_alive()

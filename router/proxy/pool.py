@@ -1,0 +1,139 @@
+"""Connections to one backend: reuse the one that was used last, open as many as the scheduler lets through.
+
+There is no cap here on purpose: how much runs at once is decided by `router.scheduler` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from router.proxy.connection import Broken, Connection
+
+
+class Unreachable(Broken):
+    """No connection could be made."""
+
+
+class Pool:
+    """Connections to the server at `url`. `connect_timeout` and `max_idle` are in seconds."""
+
+    def __init__(self, url: str, *, connect_timeout: float = 5.0, max_idle: float = 60.0) -> None:
+        parts = urlsplit(url)
+        if not parts.hostname:
+            raise ValueError(f"{url!r} has no host")
+        self._host = parts.hostname
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._port = parts.port or (443 if self._tls else 80)
+        self.base_path = parts.path.rstrip("/").encode()
+        self.authority = parts.netloc.encode()
+        self._connect_timeout = connect_timeout
+        self._max_idle = max_idle
+        self._idle: list[Connection] = []
+
+    def reuse(self) -> Connection | None:
+        """The idle connection that was used last, or None."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.lost:
+                return connection
+        return None
+
+    async def connect(self) -> Connection:
+        """A new connection. Raises Unreachable."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop), self._host, self._port, ssl=self._tls
+                )
+        except TimeoutError as error:
+            raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
+        except OSError as error:
+            raise Unreachable(f"no connection: {error.strerror or error}") from error
+        return connection
+
+    def give_back(self, connection: Connection, now: float) -> None:
+        """After an exchange: keep the connection if it can carry another one, close it hard otherwise."""
+        if connection.complete and connection.keep and not connection.lost:
+            connection.busy = False
+            connection.idle_since = now
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    def sweep(self, now: float) -> None:
+        """Close what has been idle for too long: backends and middleboxes forget connections."""
+        fresh = [c for c in self._idle if not c.lost and now - c.idle_since < self._max_idle]
+        for connection in set(self._idle) - set(fresh):
+            connection.abort()
+        self._idle = fresh
+
+    def close(self) -> None:
+        """Close the idle connections; exchanges under way are left alone."""
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    async def fetch(self, path: str, *, timeout: float) -> tuple[int, bytes]:
+        """GET a small document: (status, body). Raises Broken when it does not come whole within `timeout` seconds."""
+        head = b"GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n\r\n" % (
+            self.base_path,
+            path.encode(),
+            self.authority,
+        )
+        try:
+            async with asyncio.timeout(timeout):
+                held = self.reuse()
+                if held is not None:
+                    try:
+                        return await self._get(held, head)
+                    except Broken:
+                        # The server may have closed it in the same moment: once more on a new connection.
+                        if held.heard:
+                            raise
+                return await self._get(await self.connect(), head)
+        except TimeoutError as error:
+            raise Broken(f"{path} was not answered within {timeout:g} s") from error
+
+    async def _get(self, connection: Connection, head: bytes) -> tuple[int, bytes]:
+        body = bytearray()
+        try:
+            connection.send(head, b"")
+            while not connection.complete:
+                await connection.arrived()
+                body += connection.take()
+        finally:
+            self.give_back(connection, asyncio.get_running_loop().time())
+        return connection.status, bytes(body)
+
+
+class Pools:
+    """One pool per backend, kept while its URL stays the same. `make` builds a pool for a URL."""
+
+    def __init__(self, make: Callable[[str], Pool] = Pool) -> None:
+        self._make = make
+        self._pools: dict[str, tuple[str, Pool]] = {}
+
+    def of(self, name: str, url: str) -> Pool:
+        """The pool of backend `name` at `url`."""
+        held = self._pools.get(name)
+        if held is not None and held[0] == url:
+            return held[1]
+        if held is not None:
+            held[1].close()
+        pool = self._make(url)
+        self._pools[name] = (url, pool)
+        return pool
+
+    def keep(self, names: set[str]) -> None:
+        """Forget the pools of all other backends."""
+        for name in self._pools.keys() - names:
+            self._pools.pop(name)[1].close()
+
+    def sweep(self, now: float) -> None:
+        """See `Pool.sweep`."""
+        for _, pool in self._pools.values():
+            pool.sweep(now)

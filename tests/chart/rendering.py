@@ -1,0 +1,89 @@
+"""Helm as the tests use it: render the chart with some values, and find things in what comes out."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
+KUBERNETES = "1.34.0"
+Manifest = dict[str, Any]
+
+_ARANGO = "arangodb.url=http://arangodb.arangodb.svc:8529"
+# Sets of arguments that together render every template: the tests that hold for any installation run on each.
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "defaults": (),
+    "demo": ("-f", str(CHART / "values-demo.yaml")),
+    "distributed": (
+        "--set", "kb.profile=distributed", "--set", _ARANGO, "--set", "arangodb.existingSecret.name=graph",
+        "--set", "mongodb.existingSecret.name=database", "--set", "rbac.connectionSecrets={imap}",
+    ),
+    "everything": (
+        "--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a,team-b}", "--set", "operator.replicas=2",
+        "--set", "operator.strategy=RollingUpdate", "--set", "monitoring.serviceMonitor.enabled=true",
+        "--set", "monitoring.prometheusRule.enabled=true", "--set", "monitoring.dashboard.enabled=true",
+    ),
+}  # fmt: skip
+
+
+class Chart:
+    """The chart, seen through one Helm program."""
+
+    def __init__(self, helm: Path) -> None:
+        self.helm = helm
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Any Helm command; the caller looks at the status."""
+        return subprocess.run([self.helm, *arguments], capture_output=True, text=True, env=env)
+
+    def render(self, *arguments: str, namespace: str = "jervis") -> list[Manifest]:
+        """The objects of an installation as release `jervis`."""
+        text = self.template(*arguments, namespace=namespace)
+        assert text.returncode == 0, text.stderr
+        return [document for document in yaml.safe_load_all(text.stdout) if document]
+
+    def refusal(self, *arguments: str) -> str:
+        """What Helm says to values that it must refuse."""
+        text = self.template(*arguments)
+        assert text.returncode != 0, f"accepted: {arguments}"
+        return text.stderr
+
+    def template(self, *arguments: str, namespace: str = "jervis") -> subprocess.CompletedProcess[str]:
+        """`helm template` with these arguments."""
+        return self.run("template", "jervis", str(CHART), "-n", namespace, "--kube-version", KUBERNETES, *arguments)
+
+
+def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
+    """Every pod that the objects make: (kind/name, {metadata, spec}), with the volumes of its claims."""
+    for manifest in manifests:
+        name = f"{manifest['kind']}/{manifest['metadata']['name']}"
+        if manifest["kind"] == "Pod":
+            yield name, manifest
+        elif manifest["kind"] in ("Deployment", "StatefulSet", "Job"):
+            template = manifest["spec"]["template"]
+            claims = [claim["metadata"]["name"] for claim in manifest["spec"].get("volumeClaimTemplates", [])]
+            claimed = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+            spec = {**template["spec"], "volumes": [*template["spec"]["volumes"], *claimed]}
+            yield name, {**template, "spec": spec}
+
+
+def containers(pod: Manifest) -> list[Manifest]:
+    """All containers of a pod, whatever their kind."""
+    spec = pod["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"], *spec.get("ephemeralContainers", [])]
+
+
+def of_kind(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
+    """Objects of one kind by `namespace/name`."""
+    return {
+        f"{m['metadata'].get('namespace', '')}/{m['metadata']['name']}": m for m in manifests if m["kind"] == kind
+    }
+
+
+def environment(pod: Manifest) -> dict[str, Manifest]:
+    """The first container's environment variables by name."""
+    return {entry["name"]: entry for entry in pod["spec"]["containers"][0].get("env", [])}

@@ -1,0 +1,87 @@
+"""What the apiserver's authorizer says about the service accounts of an installed release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.chart.cluster import Cluster
+from tests.conftest import api_client
+
+pytestmark = pytest.mark.apiserver
+
+# (account, namespace, verb, group, resource[/subresource], name of the object or "")
+MAY = [
+    ("operator", "jervis", "watch", "jervis.dev", "pendingtasks", ""),
+    ("operator", "team-a", "patch", "jervis.dev", "pendingtasks/status", ""),
+    ("operator", "team-a", "create", "batch", "jobs", ""),
+    ("operator", "team-b", "delete", "batch", "jobs", ""),
+    ("operator", "team-b", "list", "", "pods", ""),
+    ("operator", "jervis", "create", "", "events", ""),
+    ("operator", "jervis", "create", "coordination.k8s.io", "leases", ""),
+    ("operator", "jervis", "update", "coordination.k8s.io", "leases", "jervis-operator"),
+    ("operator", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
+    ("operator", "jervis", "get", "", "secrets", "imap"),
+    ("router", "jervis", "watch", "jervis.dev", "gpubackends", ""),
+]
+MAY_NOT = [
+    ("operator", "jervis", "get", "", "secrets", ""),
+    ("operator", "jervis", "list", "", "secrets", ""),
+    ("operator", "jervis", "get", "", "secrets", "other"),
+    ("operator", "team-a", "get", "", "secrets", "imap"),
+    ("operator", "jervis", "update", "coordination.k8s.io", "leases", "another"),
+    ("operator", "team-a", "create", "coordination.k8s.io", "leases", ""),
+    ("operator", "jervis", "get", "", "pods/log", ""),
+    ("operator", "jervis", "create", "", "pods/exec", ""),
+    ("operator", "jervis", "create", "", "pods", ""),
+    ("operator", "jervis", "create", "jervis.dev", "gpubackends", ""),
+    ("operator", "default", "list", "jervis.dev", "pendingtasks", ""),
+    ("operator", "kube-system", "create", "batch", "jobs", ""),
+    ("operator", "jervis", "create", "rbac.authorization.k8s.io", "roles", ""),
+    ("router", "jervis", "patch", "jervis.dev", "gpubackends", ""),
+    ("router", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
+    ("router", "team-a", "list", "jervis.dev", "gpubackends", ""),
+    ("router", "jervis", "list", "jervis.dev", "pendingtasks", ""),
+    ("router", "jervis", "list", "", "pods", ""),
+    ("kb", "jervis", "list", "jervis.dev", "pendingtasks", ""),
+    ("kb", "jervis", "get", "", "secrets", ""),
+    ("job", "jervis", "get", "jervis.dev", "pendingtasks", ""),
+    ("job", "jervis", "list", "", "pods", ""),
+]
+
+
+Question = tuple[str, str, str, str, str, str]
+
+
+@pytest.fixture(scope="module")
+def reviewer(installed: Cluster) -> Iterator[client.AuthorizationV1Api]:
+    api = api_client(installed.kubeconfig)
+    yield client.AuthorizationV1Api(api)
+    api.close()
+
+
+def allowed(reviewer: client.AuthorizationV1Api, question: Question) -> bool:
+    """The answer to a SubjectAccessReview."""
+    account, namespace, verb, group, resource, name = question
+    plural, _, subresource = resource.partition("/")
+    attributes = client.V1ResourceAttributes(
+        namespace=namespace, verb=verb, group=group, resource=plural, subresource=subresource, name=name
+    )
+    user = f"system:serviceaccount:jervis:jervis-{account}"
+    groups = ["system:serviceaccounts", "system:serviceaccounts:jervis", "system:authenticated"]
+    spec = client.V1SubjectAccessReviewSpec(user=user, groups=groups, resource_attributes=attributes)
+    review: Any = reviewer.create_subject_access_review(client.V1SubjectAccessReview(spec=spec))
+    return bool(review.status.allowed)
+
+
+@pytest.mark.parametrize("question", MAY, ids="-".join)
+def test_an_account_may(reviewer: client.AuthorizationV1Api, question: Question) -> None:
+    assert allowed(reviewer, question)
+
+
+@pytest.mark.parametrize("question", MAY_NOT, ids="-".join)
+def test_an_account_may_not(reviewer: client.AuthorizationV1Api, question: Question) -> None:
+    assert not allowed(reviewer, question)

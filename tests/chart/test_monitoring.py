@@ -1,0 +1,127 @@
+"""Alerts and the dashboard ask for metrics that the processes really have."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from controllers import metrics as operator_metrics
+from kb import metrics as kb_metrics
+from router import metrics as router_metrics
+from router import status
+from tests.chart import rendering
+from tests.chart.rendering import CHART, Chart, Manifest
+
+ON = ("serviceMonitor", "prometheusRule", "dashboard")
+_METRIC = re.compile(r"\bjervis_[a-z0-9_]+")
+_LABELS = re.compile(r'(jervis_[a-z0-9_]+)\{([^}]*)\}')
+# What Prometheus itself puts on every series, and what histograms have.
+GIVEN = {"namespace", "le"}
+
+
+def known() -> dict[str, set[str]]:
+    """{series name: its labels} of the three processes."""
+    registry = CollectorRegistry()
+    operator_metrics.Metrics(registry)
+    kb_metrics.Metrics(registry)
+    router_metrics.Metrics(registry)
+    found: dict[str, set[str]] = {}
+    # Names and labels of families without samples are not public: a plain meter has its labels itself, a collector of
+    # the router's has them in the families that it describes.
+    for collector, names in registry._collector_to_names.items():
+        families = [collector, *collector.describe()]
+        labels = set().union(*(getattr(family, "_labelnames", ()) for family in families))
+        found |= dict.fromkeys(names, labels)
+    backend = status.Backend.model_construct(name="gpu-0", in_flight=1, healthy=True)
+    queue = status.Queue.model_construct(by_priority={"P0": 1}, oldest_seconds=2.0)
+    document = status.Status.model_construct(backends=[backend], queue=queue)
+    for family in router_metrics.Gauges(lambda: document).collect():
+        found[family.name] = set().union(*(sample.labels for sample in family.samples))
+    return found
+
+
+@pytest.fixture(scope="module")
+def rendered(chart: Chart) -> list[Manifest]:
+    return chart.render(*(part for name in ON for part in ("--set", f"monitoring.{name}.enabled=true")))
+
+
+def expressions(rendered: list[Manifest]) -> Iterator[tuple[str, str]]:
+    """(where, PromQL) of everything that is asked."""
+    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
+    for group in rule["spec"]["groups"]:
+        for alert in group["rules"]:
+            yield alert["alert"], alert["expr"]
+    config = rendering.of_kind(rendered, "ConfigMap")["jervis/jervis-dashboard"]
+    for panel in json.loads(config["data"]["jervis.json"])["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"]
+
+
+def test_every_metric_exists_with_its_labels(rendered: list[Manifest]) -> None:
+    series = known()
+    asked = 0
+    for where, expression in expressions(rendered):
+        names = _METRIC.findall(expression)
+        assert names, where
+        for name in names:
+            assert name in series, f"{where}: nobody exports {name}"
+            asked += 1
+        for name, selector in _LABELS.findall(expression):
+            used = {part.split("=")[0].rstrip("!~ ") for part in selector.split(",")}
+            assert used <= series[name] | GIVEN, f"{where}: {name} has no label {used - series[name]}"
+        grouped = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
+        reachable = GIVEN.union(*(series[name] for name in names))
+        assert grouped <= reachable, f"{where}: nothing has {grouped - reachable}"
+    assert asked > 40
+
+
+def test_every_alert_says_what_to_do(rendered: list[Manifest]) -> None:
+    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
+    alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 10
+    for alert in alerts:
+        assert alert["alert"].startswith("Jervis")
+        assert alert["labels"]["severity"] in ("warning", "critical")
+        assert set(alert["annotations"]) == {"summary", "description"}
+        assert re.fullmatch(r"[0-9]+m", alert["for"])
+        assert alert["expr"].count("(") == alert["expr"].count(")")
+
+
+def test_the_rule_file_reaches_prometheus_unchanged(rendered: list[Manifest]) -> None:
+    file = yaml.safe_load((CHART / "monitoring" / "rules.yaml").read_text())
+    assert rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]["spec"] == file
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), {"jervis-operator", "jervis-router", "jervis-kb-write"}),
+        (
+            ("--set", "kb.profile=distributed,arangodb.url=http://graph:8529"),
+            {"jervis-operator", "jervis-router", "jervis-kb-read", "jervis-kb-write"},
+        ),
+    ],
+    ids=["local", "distributed"],
+)
+def test_every_process_is_scraped_once(chart: Chart, arguments: tuple[str, ...], expected: set[str]) -> None:
+    rendered = chart.render("--set", "monitoring.serviceMonitor.enabled=true", *arguments)
+    monitors = rendering.of_kind(rendered, "ServiceMonitor")
+    assert {m["metadata"]["name"] for m in monitors.values()} == expected
+    services = list(rendering.of_kind(rendered, "Service").values())
+    for monitor in monitors.values():
+        selector = monitor["spec"]["selector"]["matchLabels"].items()
+        # The headless Service of a StatefulSet would double its pods.
+        hit = [s for s in services if selector <= s["metadata"]["labels"].items()]
+        assert [s["metadata"]["name"] for s in hit] == [monitor["metadata"]["name"]]
+        ports = {port["name"] for port in hit[0]["spec"]["ports"]}
+        assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= ports
+
+
+def test_nothing_of_it_is_there_by_default(chart: Chart) -> None:
+    kinds = {m["kind"] for m in chart.render()}
+    assert not kinds & {"ServiceMonitor", "PrometheusRule", "ConfigMap"}

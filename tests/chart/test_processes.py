@@ -1,0 +1,181 @@
+"""What the processes are told: every variable exists in the code that reads it, and every address leads somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from tests.chart import rendering
+from tests.chart.rendering import CHART, Chart, Manifest
+
+# component -> (module with Settings, prefix, where its settings stand in the schema, fields that are not for the chart)
+PROCESSES = {
+    "operator": ("controllers.settings", "JERVIS_OPERATOR_", ("operator",), {"kubeconfig", "metrics_host"}),
+    "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends"}),
+    "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
+    "ollama-gpu": (
+        "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
+    ),
+}  # fmt: skip
+EVERYTHING = (
+    *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
+    "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def everything(chart: Chart) -> list[Manifest]:
+    return chart.render(*EVERYTHING)
+
+
+def settings_of(component: str) -> type[BaseSettings]:
+    module = importlib.import_module(PROCESSES[component][0])
+    found: type[BaseSettings] = module.Settings
+    return found
+
+
+def schema_of(component: str) -> dict[str, Any]:
+    """{camelCase setting: its schema} of a component."""
+    node = json.loads((CHART / "values.schema.json").read_text())
+    for key in PROCESSES[component][2]:
+        node = node["properties"][key]
+    found: dict[str, Any] = node["properties"]["settings"]["properties"]
+    return found
+
+
+def snake(camel: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
+
+
+def variables(manifests: list[Manifest], component: str) -> set[str]:
+    """Names of a component's environment variables, as fields of its Settings."""
+    prefix = PROCESSES[component][1]
+    pod = rendering.of_kind(manifests, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
+    names = rendering.environment(pod)
+    assert all(name.startswith(prefix) for name in names), names
+    return {name.removeprefix(prefix).lower() for name in names}
+
+
+@pytest.mark.parametrize("component", PROCESSES)
+def test_every_variable_is_read_by_the_process(everything: list[Manifest], component: str) -> None:
+    assert variables(everything, component) - set(settings_of(component).model_fields) == set()
+
+
+@pytest.mark.parametrize("component", PROCESSES)
+def test_every_setting_of_a_process_can_be_given(everything: list[Manifest], component: str) -> None:
+    fields = set(settings_of(component).model_fields) - PROCESSES[component][3]
+    offered = {snake(name) for name in schema_of(component)}
+    given = variables(everything, component)
+    assert offered - fields == set(), "values that the process does not know"
+    assert fields - offered - given == set(), "settings that no value reaches"
+
+
+@pytest.mark.parametrize("component", PROCESSES)
+def test_the_bounds_of_the_schema_are_those_of_the_code(component: str) -> None:
+    """Each setting given at its default passes both the schema's type and the process's own check."""
+    fields = settings_of(component).model_fields
+    types: dict[str, type | tuple[type, ...]] = {
+        "integer": int, "number": (int, float), "string": str, "boolean": bool, "array": (list, tuple),
+    }  # fmt: skip
+    for name, schema in schema_of(component).items():
+        default = fields[snake(name)].get_default(call_default_factory=True)
+        if default is not None:
+            assert isinstance(default, types[schema["type"]]), f"{name}: {default!r} is no {schema['type']}"
+            assert not isinstance(default, int | float) or default >= schema.get("minimum", default), name
+
+
+def test_a_setting_becomes_a_variable_that_the_process_understands(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered = chart.render(
+        "--set-json", 'router.settings={"maxBodyBytes": 1000000000, "connectSeconds": 0.5, "logLevel": "debug"}'
+    )
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    for name, entry in rendering.environment(pod).items():
+        if "value" in entry:
+            monkeypatch.setenv(name, entry["value"])
+    read = settings_of("router")().model_dump()
+    assert (read["max_body_bytes"], read["connect_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
+    assert (read["host"], read["port"]) == ("0.0.0.0", 11430)
+
+
+def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:
+    rendered = chart.render("--set", "router.terminationGracePeriodSeconds=45")
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 45
+    assert rendering.environment(pod)["JERVIS_ROUTER_DRAIN_SECONDS"]["value"] == "35"
+
+
+def test_every_address_of_ours_is_a_service_with_a_pod_behind(manifests: list[Manifest]) -> None:
+    services = rendering.of_kind(manifests, "Service")
+    pods = [pod for _, pod in rendering.pods(manifests)]
+    seen = set()
+    for pod in pods:
+        texts = [e.get("value", "") for e in rendering.environment(pod).values()] + pod["spec"]["containers"][0]["command"]
+        for text in texts:
+            if not text.startswith("http://jervis-"):
+                continue
+            address = urlsplit(text)
+            name, namespace, _ = str(address.hostname).split(".")
+            service = services[f"{namespace}/{name}"]["spec"]
+            port = next(p for p in service["ports"] if p["port"] == address.port)
+            behind = [p for p in pods if service["selector"].items() <= p["metadata"]["labels"].items()]
+            assert len(behind) == 1, text
+            named = {p["name"] for p in behind[0]["spec"]["containers"][0]["ports"]}
+            assert port["targetPort"] in named, text
+            seen.add(name)
+    assert {"jervis-router", "jervis-kb-read", "jervis-kb-write", "jervis-operator"} <= seen
+
+
+def test_every_long_running_pod_is_probed(manifests: list[Manifest]) -> None:
+    for manifest in manifests:
+        if manifest["kind"] in ("Deployment", "StatefulSet"):
+            for container in rendering.containers(manifest["spec"]["template"]):
+                names = {port["name"] for port in container["ports"]}
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    assert container[probe]["httpGet"]["port"] in names, manifest["metadata"]["name"]
+                assert container["livenessProbe"]["httpGet"]["path"] != "/readyz", "a missing neighbour is no reason to restart"
+
+
+def test_what_owns_a_resource_alone_is_never_doubled(chart: Chart) -> None:
+    deployments = rendering.of_kind(chart.render("--set", "simulator.enabled=true"), "Deployment")
+    for name in ("router", "kb", "operator", "ollama-gpu", "ollama-cpu"):
+        spec = deployments[f"jervis/jervis-{name}"]["spec"]
+        assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate"), name
+
+
+def test_the_distributed_profile_scales(chart: Chart) -> None:
+    rendered = chart.render(*rendering.VARIANTS["distributed"], "--set", "kb.read.replicas=5,kb.write.replicas=2")
+    read = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb-read"]["spec"]
+    write = rendering.of_kind(rendered, "StatefulSet")["jervis/jervis-kb-write"]["spec"]
+    assert (read["replicas"], write["replicas"]) == (5, 2)
+    modes = [rendering.environment(spec["template"])["JERVIS_KB_MODE"]["value"] for spec in (read, write)]
+    assert modes == ["read", "write"]
+    assert write["volumeClaimTemplates"][0]["metadata"]["name"] == "data"
+    assert f"jervis/{write['serviceName']}" in rendering.of_kind(rendered, "Service")
+    assert "jervis/jervis-kb" not in rendering.of_kind(rendered, "Deployment")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "volume", "claims"),
+    [
+        ((), {"persistentVolumeClaim": {"claimName": "jervis-kb"}}, ["jervis/jervis-kb"]),
+        (("--set", "kb.local.persistence.existingClaim=mine"), {"persistentVolumeClaim": {"claimName": "mine"}}, []),
+        (("--set", "kb.local.persistence.enabled=false"), {"emptyDir": {}}, []),
+    ],
+    ids=["own claim", "existing claim", "no claim"],
+)
+def test_where_the_local_knowledge_base_keeps_its_data(
+    chart: Chart, arguments: tuple[str, ...], volume: Manifest, claims: list[str]
+) -> None:
+    rendered = chart.render(*arguments)
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb"]["spec"]["template"]
+    assert next(v for v in pod["spec"]["volumes"] if v["name"] == "data") == {"name": "data", **volume}
+    made = rendering.of_kind(rendered, "PersistentVolumeClaim")
+    assert list(made) == claims
+    assert all(c["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for c in made.values())

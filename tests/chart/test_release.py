@@ -1,0 +1,65 @@
+"""The life of a release: installed, upgraded, uninstalled, beside another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.chart import cluster as clusters
+from tests.chart.cluster import Cluster
+from tests.chart.rendering import CHART, Chart
+
+pytestmark = pytest.mark.apiserver
+
+WATCHED = ("--set", "watchNamespaces={team-a,team-b}")
+
+
+@pytest.fixture(scope="module")
+def fresh(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of its own, since these tests change what is installed."""
+    with clusters.running(chart, tmp_path_factory.mktemp("release")) as cluster:
+        yield cluster
+
+
+def test_backends_of_the_first_install_are_adopted_and_leave_with_the_release(fresh: Cluster) -> None:
+    """The order matters, so it is one test: install, the hook's objects, upgrade, upgrade, uninstall, install again."""
+    values = ("--set", "simulator.enabled=true", *WATCHED)
+    fresh.helm("install", "jervis", str(CHART), "-n", "jervis", *WATCHED)
+    rendered = fresh.chart.render("--set", "simulator.enabled=true")
+    late = [m for m in rendered if m["kind"] == "GpuBackend"]
+    assert [m["metadata"]["annotations"]["helm.sh/hook"] for m in late] == ["post-install", "post-install"]
+    waiter = next(m for m in rendered if m["kind"] == "Job")
+    weights = [int(m["metadata"]["annotations"]["helm.sh/hook-weight"]) for m in (waiter, *late)]
+    assert weights == sorted(weights)
+    assert weights[0] < weights[1]
+    # No kubelet runs here, so the hook's Job could never end: its objects are made as the hook would make them.
+    for manifest in late:
+        fresh.kubectl("create", "-f", "-", document=manifest)
+    before = {m["metadata"]["name"]: m["metadata"]["uid"] for m in fresh.items("-n", "jervis", "gpu")}
+    assert len(before) == 2
+
+    fresh.helm("upgrade", "jervis", str(CHART), "-n", "jervis", *values)
+    fresh.helm("upgrade", "jervis", str(CHART), "-n", "jervis", *values, "--set", "simulator.gpu.numParallel=3")
+    after = {m["metadata"]["name"]: m["metadata"]["uid"] for m in fresh.items("-n", "jervis", "gpu")}
+    assert after == before
+    changed = {m["metadata"]["name"]: m["spec"]["numParallel"] for m in fresh.items("-n", "jervis", "gpu")}
+    assert changed == {"jervis-ollama-gpu": 3, "jervis-ollama-cpu": 10}
+    listed = [m for m in yaml.safe_load_all(fresh.helm("get", "manifest", "jervis", "-n", "jervis")) if m]
+    assert len([m for m in listed if m["kind"] == "GpuBackend"]) == 2
+    assert not [m for m in listed if m["kind"] == "Job"]
+
+    fresh.helm("uninstall", "jervis", "-n", "jervis")
+    assert fresh.items("-n", "jervis", "gpu") == []
+    kinds = {m["metadata"]["name"] for m in fresh.items("crd")}
+    assert kinds == {"pendingtasks.jervis.dev", "connections.jervis.dev", "gpubackends.jervis.dev"}
+    assert fresh.items("-n", "jervis", "deploy,role,networkpolicy") == []
+    fresh.helm("install", "jervis", str(CHART), "-n", "jervis", *values)
+    assert len(fresh.items("-n", "jervis", "gpu")) == 2
+
+
+def test_two_releases_share_a_cluster(fresh: Cluster) -> None:
+    fresh.kubectl("create", "namespace", "second")
+    fresh.helm("install", "jervis", str(CHART), "-n", "second", "--set", "crds.enabled=false,simulator.enabled=true")
+    assert len(fresh.items("-n", "second", "gpu")) == 2

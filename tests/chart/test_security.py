@@ -1,0 +1,132 @@
+"""Nobody gets more than they need: pods, tokens, images and rights, in every variant."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chart import rendering
+from tests.chart.rendering import Chart, Manifest
+
+# The service accounts that may talk to the apiserver at all.
+TALKERS = {"jervis-operator", "jervis-router", "jervis-wait-for-crds"}
+
+
+def test_every_pod_meets_the_restricted_standard(manifests: list[Manifest]) -> None:
+    seen = 0
+    for name, pod in rendering.pods(manifests):
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        for forbidden in ("hostNetwork", "hostPID", "hostIPC"):
+            assert forbidden not in pod["spec"], name
+        assert all("hostPath" not in volume for volume in pod["spec"].get("volumes", [])), name
+        for container in rendering.containers(pod):
+            context = container["securityContext"]
+            assert context["allowPrivilegeEscalation"] is False, name
+            assert context["privileged"] is False, name
+            assert context["readOnlyRootFilesystem"] is True, name
+            assert context["runAsNonRoot"] is True, name
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
+            assert "hostPort" not in str(container.get("ports", [])), name
+            seen += 1
+    assert seen >= 4
+
+
+def test_every_container_may_write_to_tmp_and_is_bounded(manifests: list[Manifest]) -> None:
+    for name, pod in rendering.pods(manifests):
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        for container in rendering.containers(pod):
+            mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+            assert "emptyDir" in volumes[mounts["/tmp"]], name
+            assert {"cpu", "memory"} <= set(container["resources"]["requests"]), name
+            assert "memory" in container["resources"]["limits"], name
+
+
+def test_only_three_accounts_hold_a_token(manifests: list[Manifest]) -> None:
+    for name, account in rendering.of_kind(manifests, "ServiceAccount").items():
+        assert account["automountServiceAccountToken"] is False, name
+    for name, pod in rendering.pods(manifests):
+        mounted = pod["spec"]["automountServiceAccountToken"]
+        assert mounted is (pod["spec"].get("serviceAccountName") in TALKERS), name
+
+
+def test_images_come_from_values_alone(chart: Chart) -> None:
+    digest = "sha256:" + "a" * 64
+    rendered = chart.render(
+        "--set", "image.repository=registry.test/jervis,image.tag=v9,image.pullPolicy=Always",
+        "--set", "simulator.enabled=true,simulator.image.repository=registry.test/fakes",
+        "--set", f"simulator.image.digest={digest}", "--set", "imagePullSecrets[0].name=registry",
+    )  # fmt: skip
+    expected = {"registry.test/jervis:v9", f"registry.test/fakes@{digest}"}
+    images = {c["image"] for _, pod in rendering.pods(rendered) for c in rendering.containers(pod)}
+    assert images == expected
+    for name, pod in rendering.pods(rendered):
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}], name
+    operator = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    environment = rendering.environment(operator)
+    assert environment["JERVIS_OPERATOR_IMAGE"]["value"] == "registry.test/jervis:v9"
+    assert environment["JERVIS_OPERATOR_IMAGE_PULL_POLICY"]["value"] == "Always"
+
+
+def test_the_platform_may_choose_the_user(chart: Chart) -> None:
+    for name, pod in rendering.pods(chart.render("--set", "runAsUser=null")):
+        assert "runAsUser" not in pod["spec"]["securityContext"], name
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True, name
+
+
+def test_no_rule_has_a_wildcard(manifests: list[Manifest]) -> None:
+    roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")]
+    assert len(roles) >= 6
+    for role in roles:
+        for rule in role["rules"]:
+            for field in ("apiGroups", "resources", "verbs", "resourceNames"):
+                assert "*" not in "".join(rule.get(field, [])), role["metadata"]["name"]
+            assert rule["verbs"], role["metadata"]["name"]
+            assert not {"pods/exec", "pods/log", "pods/attach"} & set(rule["resources"]), role["metadata"]["name"]
+
+
+def test_nothing_of_the_release_is_bound_to_the_whole_cluster(manifests: list[Manifest]) -> None:
+    assert not [m for m in manifests if m["kind"] == "ClusterRoleBinding"]
+    for role in rendering.of_kind(manifests, "ClusterRole").values():
+        assert any(key.startswith("rbac.authorization.k8s.io/aggregate-to-") for key in role["metadata"]["labels"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [((), []), (("--set", "rbac.connectionSecrets={imap,jira}"), ["imap", "jira"])],
+    ids=["none", "two"],
+)
+def test_secrets_are_read_by_name_alone(chart: Chart, arguments: tuple[str, ...], names: list[str]) -> None:
+    rules = [
+        rule
+        for manifest in chart.render(*arguments)
+        if manifest["kind"] in ("Role", "ClusterRole")
+        for rule in manifest["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert [rule["resourceNames"] for rule in rules] == ([names] if names else [])
+    assert all(rule["verbs"] == ["get"] for rule in rules)
+
+
+def test_every_watched_namespace_gets_its_own_role(chart: Chart) -> None:
+    rendered = chart.render("--set", "watchNamespaces={team-b,team-a,jervis}")
+    roles, bindings = rendering.of_kind(rendered, "Role"), rendering.of_kind(rendered, "RoleBinding")
+    for namespace in ("jervis", "team-a", "team-b"):
+        assert f"{namespace}/jervis-operator" in roles
+        binding = bindings[f"{namespace}/jervis-operator"]
+        subject = {"kind": "ServiceAccount", "name": "jervis-operator", "namespace": "jervis"}
+        assert binding["subjects"] == [subject]
+        assert f"{namespace}/jervis-job" in rendering.of_kind(rendered, "ServiceAccount")
+    assert [key for key in roles if key.endswith("/jervis-operator")] == [
+        "jervis/jervis-operator", "team-a/jervis-operator", "team-b/jervis-operator",
+    ]  # fmt: skip
+
+
+def test_credentials_of_the_database_stay_in_their_secret(chart: Chart) -> None:
+    rendered = chart.render("--set", "mongodb.existingSecret.name=database,mongodb.existingSecret.key=address")
+    reference = {"secretKeyRef": {"name": "database", "key": "address"}}
+    for deployment, name in (("operator", "JERVIS_OPERATOR_MONGODB_URI"), ("kb", "JERVIS_KB_MONGODB_URI")):
+        pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{deployment}"]["spec"]["template"]
+        entry = rendering.environment(pod)[name]
+        assert entry["valueFrom"] == reference
+        assert "value" not in entry

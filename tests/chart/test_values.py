@@ -1,0 +1,142 @@
+"""Values: strict, described, and refused with the name of the field that is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from hack.chart import definitions, readme
+from tests.chart.rendering import CHART, VARIANTS, Chart
+
+# (arguments, what the message must name)
+REFUSED = [
+    ("replica=1", "replica"),
+    ("image.repo=x", "image"),
+    ("image.repository=UPPER", "repository"),
+    ("image.tag=not a tag", "tag"),
+    ("image.digest=sha256:short", "digest"),
+    ("image.pullPolicy=Sometimes", "pullPolicy"),
+    ("runAsUser=0", "runAsUser"),
+    ("fullnameOverride=Jervis_1", "fullnameOverride"),
+    ("crds.enabled=maybe", "enabled"),
+    ("watchNamespaces={Team A}", "watchNamespaces"),
+    ("watchNamespaces=team-a", "watchNamespaces"),
+    ("rbac.connectionSecrets={*}", "connectionSecrets"),
+    ("models.orchestrator=", "orchestrator"),
+    ("models.qualifier=two words", "qualifier"),
+    ("mongodb.uri=http://database", "uri"),
+    ("mongodb.uri=mongodb://user:secret@database", "uri"),
+    ("weaviate.url=weaviate:8080", "url"),
+    ("weaviate.grpcPort=70000", "grpcPort"),
+    ("arangodb.url=graph:8529", "url"),
+    ("operator.replicas=0", "replicas"),
+    ("operator.replicas=two", "replicas"),
+    ("operator.replicas=2", "operator.strategy"),
+    ("operator.strategy=Blue", "strategy"),
+    ("operator.command={}", "command"),
+    ("operator.settings.leadDays=2", "leadDays"),
+    ("operator.settings.scheduleLeadDays=-1", "scheduleLeadDays"),
+    ("operator.resources.limit.memory=1Gi", "limit"),
+    ("operator.resources.limits.memory=lots", "memory"),
+    ("operator.extraEnv[0].value=x", "extraEnv"),
+    ("router.replicas=2", "replicas"),
+    ("router.service.type=ExternalName", "type"),
+    ("router.service.port=0", "port"),
+    ("kb.profile=big", "profile"),
+    ("kb.profile=distributed", "arangodb.url"),
+    ("kb.local.persistence.size=much", "size"),
+    ("kb.read.replicas=0", "replicas"),
+    ("gpuBackends[0].url=http://gpu:11434", "name"),
+    ("gpuBackends[0].name=gpu-0", "url"),
+    ("gpuBackends[0].name=GPU_0,gpuBackends[0].url=http://gpu:11434", "name"),
+    ("gpuBackends[0].name=a,gpuBackends[0].url=http://a:1,gpuBackends[1].name=a,gpuBackends[1].url=http://b:1", "gpuBackends"),
+    ("simulator.enabled=1", "enabled"),
+    ("simulator.gpu.vram=24", "vram"),
+    ("simulator.gpu.settings.speed=9", "speed"),
+    ("simulator.cpu.settings.tokensPerSecond=-1", "tokensPerSecond"),
+    ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
+    ("networkPolicy.clients[0].pods=all", "clients"),
+    ("networkPolicy.mongodb.ports={0}", "ports"),
+    ("networkPolicy.internet=true", "internet"),
+    ("monitoring.serviceMonitor.interval=often", "interval"),
+]
+
+
+@pytest.mark.parametrize(("values", "named"), REFUSED, ids=[values[:60] for values, _ in REFUSED])
+def test_a_wrong_value_is_refused_by_name(chart: Chart, values: str, named: str) -> None:
+    message = chart.refusal("--set", values)
+    assert named in message.replace("/", "."), message
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_lint_finds_nothing(chart: Chart, variant: str) -> None:
+    # A warning (or worse) fails under --strict.
+    result = chart.run("lint", "--strict", str(CHART), "--kube-version", "1.34.0", *VARIANTS[variant])
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_schema_is_strict_and_described_throughout() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    seen = 0
+    for path, node in _nodes(schema, "values"):
+        assert node.get("description"), f"{path} has no description"
+        if node.get("properties") and path != "values.gpuBackends[]":
+            assert node.get("additionalProperties") is False, f"{path} takes unknown keys"
+        seen += 1
+    assert seen > 100
+
+
+def test_every_default_is_in_the_schema_and_the_other_way_round() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    # `global` is Helm's own. Settings and the parts of `resources` may be left out.
+    optional = (".settings.", ".resources.")
+    described = {path for path, _ in _nodes(schema, "") if "[]" not in path and path != ".global"}
+    given = set(_keys(defaults, ""))
+    for path in described:
+        if not any(part in path for part in optional):
+            assert any(f"{key}.".startswith(f"{path}.") for key in given), f"{path} has no default"
+    for key in given:
+        assert any(f"{key}.".startswith(f"{path}.") for path in described), f"{key} is not in the schema"
+
+
+def test_the_readme_lists_the_values_as_they_are() -> None:
+    assert (CHART / "README.md").read_text() == readme.rendered(), "run `python -m hack.chart`"
+
+
+def test_the_chart_carries_the_committed_crds() -> None:
+    wanted = definitions.templates()
+    assert len(wanted) == 3
+    assert {path: path.read_text() for path in definitions.TARGET.glob("*.yaml")} == wanted, "run `python -m hack.chart`"
+
+
+def _nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property below the root with its path; references are followed, lists are marked with []."""
+    yield from _below(schema, schema, path)
+
+
+def _below(root: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, child in node.get("properties", {}).items():
+        described = {**_resolved(root, child), **child}
+        yield f"{path}.{name}", described
+        yield from _below(root, described, f"{path}.{name}")
+    if isinstance(node.get("items"), dict):
+        yield from _below(root, _resolved(root, node["items"]), f"{path}[]")
+
+
+def _resolved(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    reference = node.get("$ref")
+    found: dict[str, Any] = root["$defs"][reference.rpartition("/")[2]] if reference else node
+    return found
+
+
+def _keys(values: dict[str, Any], path: str) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{path}.{name}")
+        else:
+            yield f"{path}.{name}"

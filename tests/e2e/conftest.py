@@ -1,0 +1,104 @@
+"""The installation that all tests of this folder share: built and started if need be, in a namespace of its own.
+
+JERVIS_E2E_KEEP=1   leave the namespace behind, to look into it
+KUBECONFIG, IMAGE, FAKES_IMAGE   as for `make demo`; what needs the local machine is then skipped, and says so
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import httpx
+import pymongo
+import pytest
+
+from hack.cluster import layout, progress
+from hack.demo import context, kubectl, release, settings
+from tests.e2e import site as sites
+from tests.e2e.simulator import Simulator
+
+NAMESPACE = "jervis-e2e"
+# Nobody watches: what the demonstration slows down for the eye runs at full speed here.
+VALUES = {
+    "operator": {"settings": {"idleSeconds": 1}},
+    "simulator": {
+        "gpu": {"settings": {"loadSecondsPerGib": 0.02, "tokensPerSecond": 2000}},
+        "cpu": {"settings": {"loadSecondsPerGib": 0.02, "tokensPerSecond": 2000}},
+    },
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder needs the whole cluster."""
+    for item in items:
+        if item.path.is_relative_to(os.path.dirname(__file__)):
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def report(request: pytest.FixtureRequest) -> Iterator[progress.Progress]:
+    """Progress on the real terminal: starting takes longer than a person waits in silence."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(file=sys.stderr)
+        yield progress.Progress()
+
+
+@pytest.fixture(scope="session")
+def site(report: progress.Progress) -> Iterator[sites.Site]:
+    """Jervis with its simulators, freshly configured, without a task."""
+    wanted = settings.read({**os.environ, "DEMO_NAMESPACE": NAMESPACE})
+    for module in ("hack.cluster", "hack.image") if wanted.local else ():
+        subprocess.run([sys.executable, "-m", module, *(["up"] if module == "hack.cluster" else [])], check=True)
+    cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
+    with report.step(f"installing the chart into {NAMESPACE}"):
+        release.install(wanted, cluster, report, VALUES)
+    cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
+    cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
+    place = layout.environment_of(layout.from_environment())
+    with pymongo.MongoClient[sites.Document](wanted.mongodb_uri or place["JERVIS_TEST_MONGODB_URI"]) as mongo:
+        yield sites.Site(cluster, wanted, mongo["jervis"])
+    if not os.environ.get("JERVIS_E2E_KEEP"):
+        with report.step(f"removing {NAMESPACE}"):
+            release.remove(wanted, cluster, report)
+
+
+@pytest.fixture(scope="session")
+def owner() -> str:
+    """A client of this session alone, so that nothing known from an earlier one answers a question."""
+    return f"e2e-{datetime.now(UTC):%Y%m%d%H%M%S}"
+
+
+@pytest.fixture(scope="session")
+def kubeconfig_of_namespace(site: sites.Site) -> str:
+    """A kubeconfig whose context names the namespace, as `python -m hack.demo env` writes it."""
+    return str(context.write(site.wanted, site.kubectl))
+
+
+@pytest.fixture(scope="session")
+def services(site: sites.Site) -> Iterator[httpx.Client]:
+    """HTTP to the namespace's Services, by `NAME:PORT/proxy/PATH`, through the apiserver."""
+    with subprocess.Popen(
+        site.kubectl.command("proxy", "--port=0"), env=site.kubectl.environment, stdout=subprocess.PIPE, text=True
+    ) as proxy:
+        assert proxy.stdout is not None
+        address = proxy.stdout.readline().split()[-1]
+        with httpx.Client(base_url=f"http://{address}/api/v1/namespaces/{NAMESPACE}/services/", timeout=60) as opened:
+            yield opened
+        proxy.terminate()
+
+
+@pytest.fixture
+def gpu(services: httpx.Client) -> Iterator[Simulator]:
+    """The simulated GPU, without faults before and after."""
+    simulator = Simulator(services, "jervis-ollama-gpu")
+    simulator.faults()
+    simulator.shut_gate()
+    simulator.forget()
+    yield simulator
+    simulator.faults()
+    simulator.open_gate()

@@ -1,0 +1,51 @@
+"""Every object in examples/ is accepted by a real apiserver, and the tasks among them end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crds.phases import TERMINAL, Phase
+from tests.e2e.site import LABEL, SUITE, Site
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_FILES = sorted(EXAMPLES.rglob("*.yaml"))
+# A task that asks stays until a person answers; one that is scheduled stays until its day.
+_ENDS = TERMINAL - {Phase.ERROR} | {Phase.USER_TASK, Phase.SCHEDULED}
+
+
+def documents(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file."""
+    yield from (document for document in yaml.safe_load_all(path.read_text()) if document)
+
+
+def test_there_are_examples_of_every_kind() -> None:
+    kinds = {document["kind"] for path in _FILES for document in documents(path)}
+    assert {"PendingTask", "Connection", "GpuBackend"} <= kinds
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
+def test_is_accepted(site: Site, path: Path) -> None:
+    site.kubectl.run("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", str(path))
+
+
+def test_the_tasks_end(site: Site, owner: str) -> None:
+    """All at once, as tasks of this session's client; one whose content is kept elsewhere is left out."""
+    tasks = []
+    for path in _FILES:
+        for document in documents(path):
+            if document["kind"] == "PendingTask" and "contentRef" not in document["spec"]:
+                document["metadata"] = {
+                    "name": f"example-{document['metadata']['name']}",
+                    "labels": {LABEL: "examples", SUITE: "true"},
+                }
+                document["spec"]["clientId"] = owner
+                tasks.append(json.loads(json.dumps(document, default=str)))
+    assert len(tasks) >= 8
+    site.kubectl.apply(tasks)
+    site.ends("examples", {task["metadata"]["name"]: _ENDS for task in tasks}, seconds=240)

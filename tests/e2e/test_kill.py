@@ -1,0 +1,155 @@
+"""kill -9 of whatever works on a task: every task still ends, none is worked on twice.
+
+A gate in the simulator holds the model's answers back, so that a kill always meets work in flight; nothing here waits
+for a clock. Jobs are counted by owner and attempt, results by task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from crds.pendingtask import PendingTask
+from crds.phases import Phase
+from tests.e2e import processes
+from tests.e2e.simulator import GATE, Simulator
+from tests.e2e.site import ATTEMPT_LABEL, UID_LABEL, Document, Site
+from tests.e2e.waiting import until
+
+_STALLED = {"match": {"tag": "job.respond/v1"}, "stall": {"afterBytes": 0, "gate": GATE}}
+_ENDS = {Phase.DONE, Phase.COMPLETED}
+
+
+def work(count: int) -> dict[str, dict[str, str]]:
+    """Tasks that have to be qualified and run."""
+    return {
+        f"mail-{number}": {
+            "type": "EmailProcessing",
+            "sourceUrn": f"email::kill-{number}@example.com",
+            "content": (
+                "From: Jan Dvorak <jan.dvorak@example.com>\nTo: Platform Team <platform-team@example.com>\n"
+                f"Subject: Replace the disk of node-{number}\n\nThis is assigned to you: please replace the failed disk"
+                f" of the storage node node-{number}. The spare disk is in rack C{number}.\n"
+            ),
+        }
+        for number in range(1, count + 1)
+    }
+
+
+def renamed(specs: dict[str, dict[str, str]], prefix: str) -> dict[str, dict[str, str]]:
+    return {f"{prefix}-{name}": {**spec, "sourceUrn": f"{spec['sourceUrn']}.{prefix}"} for name, spec in specs.items()}
+
+
+def once(site: Site, tasks: Iterable[PendingTask], runs: int = 1) -> None:
+    """One Job per attempt, no attempt left out, one result per task."""
+    expected: Counter[tuple[str, int]] = Counter()
+    for task in tasks:
+        assert task.status.attempt >= runs, f"{task.metadata.name}: attempt {task.status.attempt}"
+        expected.update((task.metadata.uid, attempt) for attempt in range(1, task.status.attempt + 1))
+    assert site.jobs(tasks) == expected
+    assert [len(site.results(task)) for task in tasks] == [1 for _ in tasks]
+
+
+def running(site: Site, task: PendingTask) -> Document:
+    """The pod that works on the task."""
+    (pod,) = [pod for pod in site.pods(f"{UID_LABEL}={task.metadata.uid}") if pod["status"].get("phase") == "Running"]
+    return pod
+
+
+def local_only(site: Site) -> None:
+    if not site.wanted.local:
+        pytest.skip("the processes of your cluster are not on this machine")
+
+
+def kill_process(site: Site, pod: Document) -> None:
+    """SIGKILL from the host."""
+    processes.kill(pod)
+
+
+def kill_pod(site: Site, pod: Document) -> None:
+    """Delete without grace: the kubelet kills at once."""
+    site.kubectl.run("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
+
+
+@pytest.mark.parametrize("kill", [kill_process, kill_pod], ids=["process", "pod"])
+def test_the_running_job(site: Site, owner: str, gpu: Simulator, kill: object, request: pytest.FixtureRequest) -> None:
+    name = f"job-{request.node.callspec.id}"
+    if kill is kill_process:
+        local_only(site)
+    gpu.faults({**_STALLED, "times": 1})
+    site.apply(name, renamed(work(1), name), owner)
+    until("the run asks the model", lambda: gpu.waiting() == 1)
+    (task,) = site.kubectl.tasks("-l", f"jervis.dev/test={name}")
+    before = running(site, task)
+    assert callable(kill)
+    kill(site, before)
+    ended = site.ends(name, {task.metadata.name: Phase.COMPLETED})
+    once(site, ended.values(), runs=2)
+    assert all(done.status.attempt == 2 for done in ended.values())
+    after = {pod["metadata"]["labels"][ATTEMPT_LABEL] for pod in site.pods(f"{UID_LABEL}={task.metadata.uid}")}
+    assert after <= {"1", "2"}
+
+
+@pytest.mark.parametrize("kill", [kill_process, kill_pod], ids=["process", "pod"])
+def test_the_operator_at_work(
+    site: Site, owner: str, gpu: Simulator, kill: object, request: pytest.FixtureRequest
+) -> None:
+    """Some tasks run, some wait for a slot, some are being qualified when it dies; runs end while it is away."""
+    name = f"operator-{request.node.callspec.id}"
+    if kill is kill_process:
+        local_only(site)
+    gpu.faults(_STALLED)
+    first, later = renamed(work(4), name), renamed(work(2), f"{name}-later")
+    site.apply(name, first, owner)
+    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    site.apply(name, later, owner)
+    assert callable(kill)
+    kill(site, site.component("operator"))
+    gpu.open_gate()
+    ended = site.ends(name, dict.fromkeys([*first, *later], Phase.COMPLETED), seconds=180)
+    once(site, ended.values())
+    assert {task.status.attempt for task in ended.values()} == {1}
+
+
+def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
+    """Its streams break; the run asks again, and stays the same run."""
+    local_only(site)
+    gpu.faults({**_STALLED, "times": 2})
+    specs = renamed(work(3), "router")
+    site.apply("router", specs, owner)
+    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    processes.kill(site.component("router"))
+    ended = site.ends("router", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
+    once(site, ended.values())
+    assert {task.status.attempt for task in ended.values()} == {1}
+
+
+def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulator) -> None:
+    """Qualification comes back to it and no document is known twice."""
+    local_only(site)
+    gpu.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
+    specs = renamed(work(3), "kb")
+    site.apply("kb", specs, owner)
+    until("an ingest asks the model", lambda: gpu.waiting() == 1)
+    processes.kill(site.component("kb"))
+    ended = site.ends("kb", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
+    once(site, ended.values())
+
+
+def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
+    """Operator, router and a running Job die together, as when a node fails."""
+    local_only(site)
+    gpu.faults({**_STALLED, "times": 2})
+    specs = renamed(work(5), "all")
+    site.apply("all", specs, owner)
+    until("two runs ask the model", lambda: gpu.waiting() == 2)
+    tasks = [
+        task for task in site.kubectl.tasks("-l", "jervis.dev/test=all") if task.status.phase == Phase.ORCHESTRATING
+    ]
+    victims = [site.component("operator"), site.component("router"), running(site, tasks[0])]
+    for pod in victims:
+        processes.kill(pod)
+    ended = site.ends("all", dict.fromkeys(specs, _ENDS), seconds=180)
+    once(site, ended.values())

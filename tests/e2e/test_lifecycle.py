@@ -1,0 +1,116 @@
+"""Real input from apply to its end: phases, the answer with its evidence, Events, and who goes first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import pytest
+
+from crds.pendingtask import Decision, PendingTask
+from crds.phases import Phase
+from hack.demo import inputs, submit
+from tests.e2e.simulator import GATE, Simulator
+from tests.e2e.site import Site
+from tests.e2e.waiting import until
+
+_QUALIFIED = ["New", "ReadyForQualification", "Qualifying"]
+_WORKED_ON = [*_QUALIFIED, "ReadyForGpu", "DispatchedGpu", "Orchestrating", "Completed"]
+
+
+@pytest.fixture(scope="module")
+def worked(site: Site, owner: str) -> dict[str, PendingTask]:
+    """The demonstration's input at its end: what arrived, then the question about it."""
+    checkout = site.wanted.checkout
+    items = [
+        *inputs.mails(checkout, datetime.now(UTC)),
+        inputs.issue(checkout),
+        *inputs.history(checkout),
+    ]
+    ended: dict[str, PendingTask] = {}
+    for batch in (items, [inputs.question(checkout)]):
+        site.apply("lifecycle", {item.name: submit.spec(item) for item in batch}, owner)
+        ended |= site.ends("lifecycle", {item.name: item.expected for item in batch})
+    return ended
+
+
+def test_the_route_of_each_mail(worked: dict[str, PendingTask]) -> None:
+    routes = {name: task.status.route.decision for name, task in worked.items() if task.status.route}
+    assert routes["mail-weekly"] == Decision.INFO_ONLY
+    assert routes["mail-capacity"] == Decision.DEFER
+    assert routes["mail-certificate"] == Decision.EXECUTE_HIGH
+    assert routes["jira-jerv-142"] == Decision.EXECUTE_HIGH
+
+
+def test_a_far_deadline_is_scheduled_ahead_of_it(worked: dict[str, PendingTask]) -> None:
+    status = worked["mail-capacity"].status
+    assert status.route is not None
+    assert status.route.hints is not None
+    assert status.route.hints.suggested_deadline is not None
+    assert status.route.hints.suggested_deadline.date() == inputs.deadline(datetime.now(UTC))
+    assert status.scheduled_for is not None
+    assert (status.route.hints.suggested_deadline - status.scheduled_for).days == 2
+
+
+def test_the_answer_cites_what_was_just_ingested(site: Site, worked: dict[str, PendingTask]) -> None:
+    task = worked["question"]
+    (result,) = site.results(task)
+    assert "Petra Svobodová" in result["answer"]
+    assert result["citations"]
+    cited = {item["source"] for item in result["evidence"] if item["id"] in result["citations"]}
+    assert "email::infra-weekly-0047@lists.example.com" in cited
+    assert task.status.result is not None
+    assert "Petra Svobodová" in task.status.result.summary
+
+
+def test_every_run_is_one_job_with_one_result(site: Site, worked: dict[str, PendingTask]) -> None:
+    ran = [task for task in worked.values() if task.status.phase == Phase.COMPLETED]
+    assert len(ran) >= 3
+    assert site.jobs(worked.values()) == Counter({(task.metadata.uid, 1): 1 for task in ran})
+    assert [len(site.results(task)) for task in ran] == [1] * len(ran)
+
+
+def test_phases_come_in_order(worked: dict[str, PendingTask]) -> None:
+    for task in worked.values():
+        times = task.status.phase_times
+        passed = [phase for phase in _WORKED_ON if phase in times]
+        assert [times[phase] for phase in passed] == sorted(times[phase] for phase in passed), task.metadata.name
+
+
+def test_one_event_per_transition(site: Site, worked: dict[str, PendingTask]) -> None:
+    events = site.kubectl.items("events")
+    for task in worked.values():
+        mine = [event for event in events if event["involvedObject"].get("uid") == task.metadata.uid]
+        seen = Counter(event["reason"] for event in mine)
+        assert set(seen.values()) == {1}, (task.metadata.name, seen)
+        assert [event.get("count", 1) for event in mine] == [1] * len(mine)
+        transitions = [phase for phase in task.status.phase_times if phase != "New"]
+        assert len(mine) == len(transitions), (task.metadata.name, seen, transitions)
+
+
+def test_a_question_goes_before_background_work(site: Site, owner: str, gpu: Simulator) -> None:
+    """Both slots are taken and more background work waits; then a person asks."""
+    gpu.faults({"match": {"tag": "job.respond/v1"}, "times": 2, "stall": {"afterBytes": 0, "gate": GATE}})
+    background = {
+        f"background-{number}": {
+            "type": "UserTask",
+            "mode": "Background",
+            "content": f"Summarise what is known about the GPU node gpu-{number}.",
+        }
+        for number in range(1, 5)
+    }
+    site.apply("order", background, owner)
+    until("two runs that stall", lambda: gpu.waiting() == 2)
+    asked = {
+        "type": "UserInputProcessing",
+        "mode": "Foreground",
+        "content": "Who took the GPU node gpu-3 into service?",
+    }
+    site.apply("order", {"urgent": asked}, owner)
+    urgent = site.ends("order", {"urgent": Phase.COMPLETED})["urgent"]
+    waiting = {task.metadata.name: task.status.phase for task in site.kubectl.tasks("-l", "jervis.dev/test=order")}
+    assert Counter(waiting[name] for name in background) == {Phase.ORCHESTRATING: 2, Phase.READY_FOR_GPU: 2}
+    gpu.open_gate()
+    ended = site.ends("order", dict.fromkeys(background, frozenset({Phase.COMPLETED, Phase.USER_TASK})))
+    dispatched = sorted(task.status.phase_times["DispatchedGpu"] for task in ended.values())
+    assert dispatched[1] <= urgent.status.phase_times["DispatchedGpu"] <= dispatched[2]

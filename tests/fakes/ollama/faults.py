@@ -1,0 +1,126 @@
+"""What can go wrong, chosen by the test: a list of faults, each with the requests it hits and one thing it does.
+
+    - {match: {path: /api/chat, tag: kb.hints/v1}, nth: 1, status: {code: 503, retryAfter: 2}}
+    - {match: {model: qwen2.5:7b}, reset: {afterBytes: 100}}
+    - {match: {path: "/api/*"}, times: 3, stall: {afterBytes: 0, gate: release}}
+    - {match: {}, every: 10, error: {afterLines: 3, message: "model runner has unexpectedly stopped"}}
+    - {match: {}, malformed: wire}       # or `answer`: a well-formed reply whose text is broken JSON
+
+The first fault that fires wins. `nth` and `every` count the requests that matched this fault, from 1.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic.alias_generators import to_camel
+
+from tests.fakes.ollama.protocol import names
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Match(_Strict):
+    """Which requests: every field that is given must fit. `path`, `tag` and `priority` may hold shell wildcards."""
+
+    path: str | None = None
+    model: str | None = None
+    tag: str | None = None
+    priority: str | None = None
+
+    def hits(self, path: str, model: str | None, tag: str | None, priority: str | None) -> bool:
+        pairs = ((self.path, path), (self.tag, tag), (self.priority, priority))
+        if any(wanted is not None and not fnmatchcase(given or "", wanted) for wanted, given in pairs):
+            return False
+        return self.model is None or names.canonical(self.model) == names.canonical(model or "")
+
+
+class Status(_Strict):
+    """Answer with this status instead of generating."""
+
+    code: int = Field(ge=400, le=599)
+    message: str = "simulated fault"
+    retry_after: int | None = Field(None, ge=0)
+
+
+class Reset(_Strict):
+    """Reset the connection after this many bytes of the answer's body; 0: before any."""
+
+    after_bytes: int = Field(0, ge=0)
+
+
+class Stall(_Strict):
+    """Stop after this many bytes of the body; go on after `seconds`, when `gate` is opened, or (neither given)
+    never.
+    """
+
+    after_bytes: int = Field(0, ge=0)
+    seconds: float | None = Field(None, ge=0)
+    gate: str | None = None
+
+
+class ErrorLine(_Strict):
+    """After this many pieces of a stream, write an error line under the status already sent, and end."""
+
+    after_lines: int = Field(1, ge=0)
+    message: str = "an error was encountered while running the model: unexpected EOF"
+
+
+class Fault(_Strict):
+    """One fault: `match` and counting say when, exactly one of the others says what."""
+
+    match: Match = Field(default_factory=Match)
+    nth: int | None = Field(None, ge=1)
+    every: int | None = Field(None, ge=1)
+    times: int | None = Field(None, ge=1)
+    status: Status | None = None
+    reset: Reset | None = None
+    stall: Stall | None = None
+    error: ErrorLine | None = None
+    malformed: Literal["wire", "answer"] | None = None
+    _seen: int = PrivateAttr(0)
+    _fired: int = PrivateAttr(0)
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Fault:
+        given = [name for name in ("status", "reset", "stall", "error", "malformed") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"a fault does exactly one of status, reset, stall, error, malformed; this one has {given or 'none'}"
+            )
+        return self
+
+    def fires(self) -> bool:
+        """Count one matching request and say whether it is hit."""
+        self._seen += 1
+        if self.times is not None and self._fired >= self.times:
+            return False
+        if self.nth is not None and self._seen != self.nth:
+            return False
+        if self.every is not None and self._seen % self.every:
+            return False
+        self._fired += 1
+        return True
+
+
+class Plan:
+    """The faults in force."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self._faults = faults
+
+    def choose(self, path: str, model: str | None, tag: str | None, priority: str | None) -> Fault | None:
+        """The fault that hits this request, if any. Counts the request for every fault that it matches."""
+        fired = [fault for fault in self._faults if fault.match.hits(path, model, tag, priority) and fault.fires()]
+        return fired[0] if fired else None
+
+
+def parse(documents: object) -> Plan:
+    """A list of fault objects. ValueError tells which one is wrong and why."""
+    if not isinstance(documents, list):
+        raise ValueError("faults: expected a list of objects {match, nth?, status|reset|stall|error|malformed}")
+    return Plan([Fault.model_validate(document) for document in documents])

@@ -1,0 +1,52 @@
+"""From a generation request to the text that is streamed: the tag chooses the rule, the schema shapes what it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.fakes.ollama.protocol import request
+from tests.fakes.ollama.rules import extract, fitting, generic, hints, prompt, respond, text
+
+_PROSE = 400
+
+
+def answer(wanted: request.Generation, embed: respond.Embed) -> str:
+    """The whole answer. With a format it is JSON that fits it, without one it is prose quoted from the prompt.
+
+    `embed` turns texts into vectors; only rules that rank evidence call it.
+    """
+    asked = prompt.parse((message.role, message.content) for message in wanted.messages)
+    document = _by_tag(asked, embed)
+    if wanted.format is None:
+        return _prose(asked, document, embed)
+    known = generic.facts(asked.document, asked.today)
+    if wanted.format == "json":
+        said = document or generic.free_json(known)
+    elif document:
+        said = fitting.fit(wanted.format, document, known)
+    else:
+        said = generic.instance(wanted.format, known)
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
+    """The known rule's answer; empty for every other prompt."""
+    match asked.tag:
+        case "kb.extract/v1":
+            return extract.answer(asked)
+        case "kb.hints/v1":
+            return hints.answer(asked)
+        case "job.respond/v1":
+            return respond.answer(asked, embed)
+        case _:
+            return {}
+
+
+def _prose(asked: prompt.Prompt, document: dict[str, Any], embed: respond.Embed) -> str:
+    if not document and asked.question and asked.evidence:
+        document = respond.answer(asked, embed)
+    for name in ("answer", "summary"):
+        if document.get(name):
+            return str(document[name])
+    return text.shorten(" ".join(text.key_sentences(asked.document, 2)) or asked.document, _PROSE)

@@ -1,0 +1,67 @@
+"""Answers written beforehand: prompt tag -> a list that is used up in order.
+
+    job.respond/v1:
+      - {answer: "Friday [1].", citations: [1], confidence: 0.9, needsInput: false, questions: []}
+      - fault: {status: {code: 503, retryAfter: 1}}
+      - "plain text"
+
+An object is sent as JSON, a string as it is, `{fault: ...}` is a fault without a match. A tag that the script does not
+name is answered by the rules; the tag `*` catches all the others. When a tag's list is used up, the next request
+fails: a test that asks once more than it said must not get an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+from tests.fakes.ollama import faults
+
+
+class Exhausted(Exception):  # noqa: N818 -- the contract calls it that
+    """The script has no answer left for this tag."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(f"script exhausted for tag {tag}")
+
+
+class Script:
+    """What is left of the script."""
+
+    def __init__(self, answers: dict[str, list[str | faults.Fault]]) -> None:
+        self._left = {tag: deque(entries) for tag, entries in answers.items()}
+
+    def take(self, tag: str | None) -> str | faults.Fault | None:
+        """The next answer for this tag; None if the script does not speak about it. Raises Exhausted."""
+        key = tag if tag in self._left else "*"
+        if key not in self._left or key is None:
+            return None
+        if not self._left[key]:
+            raise Exhausted(tag or "(none)")
+        return self._left[key].popleft()
+
+    def left(self) -> dict[str, int]:
+        """How many answers each tag still has."""
+        return {tag: len(entries) for tag, entries in self._left.items()}
+
+
+def parse(document: object) -> Script:
+    """A mapping of tags to lists. ValueError names the tag that is wrong."""
+    if not isinstance(document, dict):
+        raise ValueError("script: expected an object {prompt tag: [answers]}")
+    for tag, entries in document.items():
+        if not isinstance(entries, list):
+            raise ValueError(f"script: the answers of {tag!r} must be a list")
+    return Script({str(tag): [_entry(str(tag), entry) for entry in entries] for tag, entries in document.items()})
+
+
+def _entry(tag: str, entry: Any) -> str | faults.Fault:
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict) and set(entry) == {"fault"}:
+        try:
+            return faults.Fault.model_validate(entry["fault"])
+        except ValueError as error:
+            raise ValueError(f"script: {tag!r}: {error}") from error
+    return json.dumps(entry, ensure_ascii=False)

@@ -1,0 +1,63 @@
+"""/api/embed, /api/embeddings, /v1/embeddings: real vectors, one slot per request."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+from aiohttp import web
+
+from tests.fakes.ollama.protocol import errors, reply, request
+from tests.fakes.ollama.runner import engine
+from tests.fakes.ollama.server import exchange
+
+
+async def embed(asked: web.Request) -> web.StreamResponse:
+    """POST /api/embed."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().embed()
+    values, figures = await _vectors(turn, wanted)
+    return await turn.wire.whole(reply.vectors(wanted.model, values, figures))
+
+
+async def embeddings(asked: web.Request) -> web.StreamResponse:
+    """POST /api/embeddings."""
+    turn = asked[exchange.KEY]
+    values, _ = await _vectors(turn, turn.body().embeddings())
+    return await turn.wire.whole({"embedding": np.ascontiguousarray(values[0]) if len(values) else []})
+
+
+async def embedding_list(asked: web.Request) -> web.StreamResponse:
+    """POST /v1/embeddings."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().embed()
+    if not wanted.texts:
+        raise errors.Refusal(400, "invalid input")
+    values, figures = await _vectors(turn, wanted)
+    return await turn.wire.whole(reply.embedding_list(wanted.model, values, figures, wanted.base64))
+
+
+async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[reply.Vectors, reply.Figures]:
+    model = turn.service.catalogue.find(wanted.model)
+    if model is None:
+        raise errors.not_found(wanted.model)
+    if not model.embeds:
+        raise errors.Refusal(501, "this model does not support embeddings")
+    turn.entry.texts = len(wanted.texts)
+    num_ctx = wanted.num_ctx or turn.service.settings.num_ctx
+    started = turn.service.loop.time()
+    try:
+        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, load_only=not wanted.texts):
+            turn.service.journal.grant(turn.entry)
+            granted = turn.service.loop.time()
+            values, tokens = await asyncio.to_thread(turn.service.embedder.embed, wanted.texts)
+    except engine.Busy as busy:
+        raise errors.Refusal(503, str(busy)) from busy
+    if not wanted.truncate and tokens > num_ctx:
+        raise errors.Refusal(400, "the input length exceeds the context length")
+    if wanted.dimensions is not None and wanted.dimensions < values.shape[1]:
+        values = values[:, : wanted.dimensions]
+        values = values / np.linalg.norm(values, axis=1, keepdims=True)
+    turn.entry.tokens = tokens
+    total = turn.service.loop.time() - started
+    return values, reply.Figures("stop", total=total, load=granted - started, prompt_tokens=tokens)

@@ -1,0 +1,106 @@
+"""The frame around every request: journal entry, body, fault, and how each way of ending is written down."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from tests.fakes.ollama.protocol import errors, reply
+from tests.fakes.ollama.protocol import request as wanted
+from tests.fakes.ollama.rules import prompt
+from tests.fakes.ollama.server import journal, service, wire
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ADMIN = "/simulator/"
+
+
+@dataclass
+class Exchange:
+    """One request on its way: who asks, the raw body, the way back, and the notes about it."""
+
+    asked: web.Request
+    raw: bytes
+    wire: wire.Wire
+    entry: journal.Entry
+    service: service.Service
+
+    def body(self) -> wanted.Body:
+        """The JSON object that was sent. Raises Refusal 400."""
+        return wanted.parse(self.raw)
+
+
+KEY: web.RequestKey[Exchange] = web.RequestKey("exchange", Exchange)
+
+
+@web.middleware
+async def frame(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Run the handler and account for its end. The `/simulator/` interface is neither journalled nor hit by faults."""
+    if request.path.startswith(ADMIN):
+        return await handler(request)
+    owner = request.app[service.KEY]
+    headers = {name: ", ".join(request.headers.getall(name)) for name in request.headers}
+    priority = request.headers.get(journal.PRIORITY_HEADER)
+    entry = owner.journal.open(reply.stamp(owner.now()), request.method, request.path, headers, priority)
+    way = wire.Wire(request, entry, owner.gates)
+    outcome = "broken"
+    try:
+        response = await _answer(request, handler, owner, entry, way)
+        outcome = "finished" if response.status < 400 else "refused"
+        return response
+    except errors.Refusal as refusal:
+        outcome = "refused"
+        way.fault = None  # the refusal itself always arrives whole
+        return await _refuse(way, refusal)
+    except wire.Cut as cut:
+        entry.fault = str(cut)
+        return way.response or web.Response()
+    except (asyncio.CancelledError, ConnectionError):
+        # aiohttp cancels the handler when the client hangs up; a write may notice it first.
+        outcome = "cancelled"
+        raise
+    finally:
+        owner.journal.close(entry, outcome)
+
+
+async def _answer(
+    asked: web.Request, handler: Handler, owner: service.Service, entry: journal.Entry, way: wire.Wire
+) -> web.StreamResponse:
+    raw = await asked.read() if asked.can_read_body else b""
+    document = _peek(raw)
+    if document is not None:
+        model = document.get("model") or document.get("name")
+        owner.journal.describe(
+            entry, model if isinstance(model, str) else "", prompt.find_tag(document), document, len(raw)
+        )
+    way.fault = owner.plan.choose(entry.path, entry.model, entry.tag, entry.priority)
+    await way.begin()
+    asked[KEY] = Exchange(asked, raw, way, entry, owner)
+    try:
+        return await handler(asked)
+    except web.HTTPNotFound:
+        entry.status = 404
+        return web.Response(status=404, text="404 page not found", headers={"Server": reply.SERVER})
+    except web.HTTPMethodNotAllowed as refused:
+        entry.status = 405
+        allow = {"Server": reply.SERVER, "Allow": ", ".join(sorted(refused.allowed_methods))}
+        return web.Response(status=405, text="405 method not allowed", headers=allow)
+
+
+async def _refuse(way: wire.Wire, refusal: errors.Refusal) -> web.StreamResponse:
+    headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
+    document = errors.envelope(way.entry.path, refusal.status, refusal.message)
+    return await way.whole(document, refusal.status, headers)
+
+
+def _peek(raw: bytes) -> dict[str, Any] | None:
+    """The body for the journal and the faults; what is wrong with it is told by the handler that needs it."""
+    try:
+        document = json.loads(raw)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None

@@ -1,0 +1,161 @@
+"""/api/generate, /api/chat, /v1/completions, /v1/chat/completions: wait for a slot, compute the answer, pace it out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from aiohttp import web
+
+from tests.fakes.ollama import catalogue, faults, script
+from tests.fakes.ollama.protocol import errors, reply, request
+from tests.fakes.ollama.rules import answering
+from tests.fakes.ollama.runner import engine
+from tests.fakes.ollama.server import exchange, wire
+
+_TOKEN = re.compile(r"\s*\S{1,5}|\s+")
+_YIELD_EVERY = 32
+
+
+def tokens(text: str) -> list[str]:
+    """`text` in pieces of a word or less, about the size of a model's tokens; joined they give `text` again."""
+    return _TOKEN.findall(text)
+
+
+async def generate(asked: web.Request) -> web.StreamResponse:
+    """POST /api/generate."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().generate()
+    return await _serve(turn, wanted, reply.Native(wanted.model, chat=False), "generate")
+
+
+async def chat(asked: web.Request) -> web.StreamResponse:
+    """POST /api/chat."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().chat()
+    return await _serve(turn, wanted, reply.Native(wanted.model, chat=True), "chat")
+
+
+async def completions(asked: web.Request) -> web.StreamResponse:
+    """POST /v1/completions."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().completions()
+    shape = reply.OpenAI(wanted.model, chat=False, id=f"cmpl-{turn.entry.seq}", include_usage=wanted.include_usage)
+    return await _serve(turn, wanted, shape, "generate")
+
+
+async def chat_completions(asked: web.Request) -> web.StreamResponse:
+    """POST /v1/chat/completions."""
+    turn = asked[exchange.KEY]
+    wanted = turn.body().chat_completions()
+    shape = reply.OpenAI(wanted.model, chat=True, id=f"chatcmpl-{turn.entry.seq}", include_usage=wanted.include_usage)
+    return await _serve(turn, wanted, shape, "chat")
+
+
+async def _serve(
+    turn: exchange.Exchange, wanted: request.Generation, shape: reply.Shape, verb: str
+) -> web.StreamResponse:
+    model = turn.service.catalogue.find(wanted.model)
+    if model is None:
+        raise errors.not_found(wanted.model)
+    if wanted.load_only and wanted.keep_alive == 0:
+        turn.service.engine.expel(model.key)
+        return await turn.wire.whole(shape.whole("", reply.Figures("unload"), turn.service.now()))
+    if model.embeds:
+        raise errors.Refusal(400, f'"{wanted.model}" does not support {verb}')
+    if wanted.think:
+        raise errors.Refusal(400, f'"{wanted.model}" does not support thinking')
+    num_ctx = wanted.num_ctx or turn.service.settings.num_ctx
+    started = turn.service.loop.time()
+    try:
+        async with turn.service.engine.slot(model, num_ctx, wanted.keep_alive, wanted.load_only):
+            turn.service.journal.grant(turn.entry)
+            if wanted.load_only:
+                return await turn.wire.whole(shape.whole("", reply.Figures("load"), turn.service.now()))
+            return await _generate(turn, model, wanted, shape, started)
+    except engine.Busy as busy:
+        raise errors.Refusal(503, str(busy)) from busy
+
+
+async def _generate(
+    turn: exchange.Exchange, model: catalogue.Model, wanted: request.Generation, shape: reply.Shape, started: float
+) -> web.StreamResponse:
+    loop, pace = turn.service.loop, turn.service.pace
+    granted = loop.time()
+    text = await _text(turn, wanted)
+    prompt_tokens = sum(len(tokens(message.content)) for message in wanted.messages)
+    if pace.prompt_tokens_per_second:
+        await _until(granted + prompt_tokens / pace.prompt_tokens_per_second)
+    read = loop.time()
+    pieces, reason = _limit(text, wanted)
+    if wanted.stream:
+        await turn.wire.start(shape.content_type)
+    error = turn.wire.fault.error if turn.wire.fault else None
+    for count, piece in enumerate(pieces, start=1):
+        if error is not None and count > error.after_lines:
+            return await _break(turn, wanted, shape, error)
+        if pace.tokens_per_second:
+            await _until(read + count / pace.tokens_per_second)
+        elif count % _YIELD_EVERY == 0:
+            await asyncio.sleep(0)
+        if wanted.stream:
+            await turn.wire.write(shape.piece(piece, turn.service.now()))
+        turn.entry.tokens = count
+    if error is not None:
+        return await _break(turn, wanted, shape, error)
+    ended = loop.time()
+    figures = reply.Figures(
+        reason, ended - started, granted - started, prompt_tokens, read - granted, len(pieces), ended - read
+    )
+    if wanted.stream:
+        await turn.wire.write(shape.last(figures, turn.service.now()))
+        return await turn.wire.end()
+    return await turn.wire.whole(shape.whole("".join(pieces), figures, turn.service.now()))
+
+
+async def _text(turn: exchange.Exchange, wanted: request.Generation) -> str:
+    """The answer: from the script if it speaks about this tag, else from the rules.
+
+    A scripted fault takes effect here.
+    """
+    try:
+        scripted = turn.service.script.take(turn.entry.tag)
+    except script.Exhausted as exhausted:
+        raise errors.Refusal(500, str(exhausted)) from exhausted
+    if isinstance(scripted, faults.Fault):
+        turn.wire.fault = scripted
+        await turn.wire.begin()
+        scripted = None
+    if scripted is None:
+        # In a thread: ranking evidence runs the embedding model, and other streams must go on meanwhile.
+        scripted = await asyncio.to_thread(answering.answer, wanted, turn.service.embedder.embed)
+    if turn.wire.fault is not None and turn.wire.fault.malformed == "answer":
+        return scripted[: max(1, len(scripted) * 2 // 3)]
+    return scripted
+
+
+def _limit(text: str, wanted: request.Generation) -> tuple[list[str], str]:
+    """The tokens that are sent and why they end: at a stop sequence, or at num_predict."""
+    for stop in wanted.stop:
+        text = text.split(stop, 1)[0] if stop else text
+    pieces = tokens(text)
+    if wanted.num_predict is not None and 0 <= wanted.num_predict < len(pieces):
+        return pieces[: wanted.num_predict], "length"
+    return pieces, "stop"
+
+
+async def _break(
+    turn: exchange.Exchange, wanted: request.Generation, shape: reply.Shape, error: faults.ErrorLine
+) -> web.StreamResponse:
+    """The runner dies: an error line in a stream, a 500 otherwise."""
+    if not wanted.stream:
+        raise errors.Refusal(500, error.message)
+    await turn.wire.write(shape.broken(error.message))
+    await turn.wire.end()
+    raise wire.Cut("error line")
+
+
+async def _until(moment: float) -> None:
+    delay = moment - asyncio.get_running_loop().time()
+    if delay > 0:
+        await asyncio.sleep(delay)

@@ -1,0 +1,87 @@
+"""What the knowledge base's tests stand on: a clock that the test owns, a simulated Ollama, and the data services."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import prometheus_client
+import pymongo
+import pytest
+
+from kb import metrics
+from kb.content import mongo
+from kb.vectors import weaviate as vectors_weaviate
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+
+pytest.register_assert_rewrite("tests.kb.graph.contract", "tests.kb.vectors.contract", "tests.kb.content.contract")
+
+
+def required(name: str) -> str:
+    """A variable of the test environment; missing is a failure, never a skip."""
+    value = os.environ.get(name)
+    if not value:
+        pytest.fail(f"{name} is not set: start the data services, or deselect these tests with -m 'not services'")
+    return value
+
+
+@pytest.fixture
+def clock() -> clocks.Clock:
+    """2026-03-02 09:00 UTC until the test says otherwise."""
+    return clocks.Clock()
+
+
+@pytest.fixture
+def meters() -> metrics.Metrics:
+    """Meters of this test alone."""
+    return metrics.Metrics(prometheus_client.CollectorRegistry())
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[process.Fake]:
+    """One simulated Ollama for all tests of this folder."""
+    with process.running(num_parallel=8) as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake(simulator: process.Fake) -> Iterator[process.Fake]:
+    """The simulator with nothing asked, no script and no faults."""
+    simulator.forget()
+    yield simulator
+    simulator.set_script({})
+    simulator.set_faults([])
+
+
+@pytest.fixture
+async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
+    """The router's door, held straight to the simulator."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        yield router_client.Client(fake.url, http)
+
+
+@pytest.fixture
+async def weaviate_store() -> AsyncIterator[vectors_weaviate.Store]:
+    """A real Weaviate with collections of this test alone."""
+    url, port = required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    name = f"test-{uuid.uuid4().hex}"
+    store = vectors_weaviate.Store(url, port, name)
+    yield store
+    await store.destroy()
+    await store.close()
+
+
+@pytest.fixture
+async def mongo_store() -> AsyncIterator[mongo.Store]:
+    """A real MongoDB wire with a database of this test alone."""
+    uri = required("JERVIS_TEST_MONGODB_URI")
+    name = f"test_kb_{uuid.uuid4().hex[:12]}"
+    store = mongo.Store(uri, name)
+    yield store
+    await store.close()
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(name)

@@ -1,0 +1,51 @@
+"""What every content store does. A test module subclasses `Contract` and gives the fixture `store`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kb import errors, identity, visibility
+from kb.content.store import Store
+from tests.kb import scopes
+
+
+class Contract:
+    """The meaning of `kb.content.store.Store`."""
+
+    async def test_what_goes_in_comes_out(self, store: Store) -> None:
+        body = bytes(range(256)) * 3000  # more than one GridFS chunk
+        reference = await store.save(scopes.SHOP, body, "application/pdf")
+        assert (reference.bytes, reference.sha256) == (len(body), identity.digest_bytes(body))
+        assert await store.load(scopes.SHOP, reference.key) == body
+
+    async def test_the_same_bytes_of_an_owner_are_kept_once(self, store: Store) -> None:
+        first = await store.save(scopes.SHOP, b"same", "text/plain")
+        assert await store.save(scopes.SHOP, b"same", "text/plain") == first
+        assert (await store.save(scopes.BLOG, b"same", "text/plain")).key != first.key
+
+    async def test_two_uploads_at_once_both_succeed_or_ask_to_come_back(self, store: Store) -> None:
+        body = b"x" * 600_000
+        results = await asyncio.gather(
+            *(store.save(scopes.SHOP, body, "text/plain") for _ in range(4)), return_exceptions=True
+        )
+        assert all(not isinstance(one, BaseException) or isinstance(one, errors.Away) for one in results)
+        reference = await store.save(scopes.SHOP, body, "text/plain")
+        assert await store.load(scopes.SHOP, reference.key) == body
+
+    async def test_the_table_of_scopes(self, store: Store) -> None:
+        owners = [scopes.GLOBAL, scopes.ACME, scopes.OTHER, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL]
+        keys = {(await store.save(owner, b"body", "text/plain")).key: owner for owner in owners}
+        assert len(keys) == len(owners)
+        for viewer in owners:
+            for key, owner in keys.items():
+                if visibility.sees(viewer, owner):
+                    assert await store.load(viewer, key) == b"body"
+                else:
+                    with pytest.raises(errors.NotFound):
+                        await store.load(viewer, key)
+
+    async def test_an_unknown_key_is_not_found(self, store: Store) -> None:
+        with pytest.raises(errors.NotFound):
+            await store.load(scopes.SHOP, "no-such-key")

@@ -1,0 +1,58 @@
+"""Content in a real MongoDB wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pymongo
+import pytest
+
+from kb import errors
+from kb.content import mongo
+from tests.kb import conftest, ports, scopes
+from tests.kb.content import contract
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def store(mongo_store: mongo.Store) -> mongo.Store:
+    return mongo_store
+
+
+@pytest.fixture
+def database(mongo_store: mongo.Store) -> Iterator[pymongo.database.Database[dict[str, object]]]:
+    with pymongo.MongoClient[dict[str, object]](conftest.required("JERVIS_TEST_MONGODB_URI")) as client:
+        yield client[mongo_store.database_name]
+
+
+class TestMongo(contract.Contract):
+    """The contract on the real thing."""
+
+
+async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the_way(
+    store: mongo.Store, database: pymongo.database.Database[dict[str, object]]
+) -> None:
+    body = b"y" * 600_000
+    reference = await store.save(scopes.SHOP, body, "text/plain")
+    database["content.files"].delete_one({"_id": reference.key})  # what a crash before the last write leaves
+    with pytest.raises(errors.NotFound):
+        await store.load(scopes.SHOP, reference.key)
+    assert await store.save(scopes.SHOP, body, "text/plain") == reference
+    assert await store.load(scopes.SHOP, reference.key) == body
+
+
+async def test_damage_is_told(store: mongo.Store, database: pymongo.database.Database[dict[str, object]]) -> None:
+    reference = await store.save(scopes.SHOP, b"z" * 100, "text/plain")
+    database["content.chunks"].update_one({"files_id": reference.key}, {"$set": {"data": b"q" * 100}})
+    with pytest.raises(errors.Invalid, match="damaged"):
+        await store.load(scopes.SHOP, reference.key)
+
+
+async def test_a_server_that_is_not_there_is_away() -> None:
+    store = mongo.Store(f"mongodb://127.0.0.1:{ports.free()}", "any", patience=0.3)
+    with pytest.raises(errors.Away, match="mongodb"):
+        await store.save(scopes.SHOP, b"body", "text/plain")
+    with pytest.raises(errors.Away, match="mongodb"):
+        await store.ready()
+    await store.close()

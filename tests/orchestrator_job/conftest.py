@@ -1,0 +1,67 @@
+"""The parts that a run talks to. Tests that use them are marked `services`."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pymongo
+import pytest
+
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge
+
+
+@pytest.fixture(scope="session")
+def mongodb_uri() -> str:
+    """The MongoDB wire under test; missing is a failure, not a skip."""
+    uri = os.environ.get("JERVIS_TEST_MONGODB_URI")
+    if not uri:
+        pytest.fail("JERVIS_TEST_MONGODB_URI is not set: start the data services, or deselect with -m 'not services'")
+    return uri
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[process.Fake]:
+    """One simulator for all tests of this folder."""
+    with process.running(num_parallel=8) as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake(simulator: process.Fake) -> Iterator[process.Fake]:
+    """The simulator with nothing asked, no script and no faults."""
+    simulator.forget()
+    yield simulator
+    simulator.set_script({})
+    simulator.set_faults([])
+
+
+@pytest.fixture
+def store(mongodb_uri: str) -> Iterator[job.Store]:
+    """A database of its own, dropped afterwards."""
+    client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(mongodb_uri, tz_aware=True)
+    name = f"test_job_{uuid.uuid4().hex[:12]}"
+    try:
+        yield job.Store(client, name)
+    finally:
+        client.drop_database(name)
+        client.close()
+
+
+@pytest.fixture
+async def known() -> AsyncIterator[knowledge.Knowledge]:
+    """A knowledge base that gives recorded answers."""
+    async with knowledge.serving() as serving:
+        yield serving
+
+
+@pytest.fixture
+def task(tmp_path: Path, mongodb_uri: str, store: job.Store, known: knowledge.Knowledge, fake: process.Fake) -> job.Job:
+    """A task whose memory is written."""
+    made = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
+    store.remember(made.memory())
+    return made

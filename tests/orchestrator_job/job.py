@@ -1,0 +1,148 @@
+"""Starting the Job as the kubelet would: its own process, its environment, its termination message."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymongo
+
+_ROOT = Path(__file__).resolve().parents[2]
+MODEL = "qwen3-coder-tool:30b"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: exit status (negative: the signal), termination message, log lines."""
+
+    status: int
+    message: dict[str, Any]
+    lines: list[dict[str, Any]]
+
+    def events(self) -> list[str]:
+        """The log's events in order."""
+        return [str(line.get("event")) for line in self.lines]
+
+
+class Job:
+    """One task and the environment of its runs."""
+
+    def __init__(self, folder: Path, mongodb_uri: str, database: str, kb_url: str, router_url: str) -> None:
+        self.uid = uuid.uuid4().hex
+        self.folder = folder
+        self.environment = {
+            "JERVIS_TASK_UID": self.uid,
+            "JERVIS_TASK_NAME": "ask",
+            "JERVIS_TASK_NAMESPACE": "jervis",
+            "JERVIS_MONGODB_URI": mongodb_uri,
+            "JERVIS_DATABASE": database,
+            "JERVIS_KB_URL": kb_url,
+            "JERVIS_ROUTER_URL": router_url,
+            "JERVIS_MODEL": MODEL,
+            "JERVIS_UNAVAILABLE_SECONDS": "20",
+        }
+
+    def memory(self, **fields: Any) -> dict[str, Any]:
+        """A task memory as the operator writes it; a value of None leaves the field out."""
+        document: dict[str, Any] = {
+            "_id": self.uid,
+            "taskUid": self.uid,
+            "namespace": "jervis",
+            "name": "ask",
+            "type": "UserInputProcessing",
+            "mode": "Foreground",
+            "correlationId": "talk-7",
+            "scope": {"clientId": "acme", "projectId": "jervis", "groupId": ""},
+            "sourceUrn": f"chat::{self.uid}",
+            "content": "When is the release of the router?",
+            "messages": [],
+            "answers": [],
+            "contextSummary": "",
+            "graphNodeKeys": [],
+            "ragDocumentIds": [],
+            "attempt": 1,
+        }
+        return {key: value for key, value in {**document, **fields}.items() if value is not None}
+
+    async def start(self, attempt: int = 1, **environment: str) -> asyncio.subprocess.Process:
+        """Start a process of this attempt; its message goes to a file of its own."""
+        own = {**self.environment, "JERVIS_ATTEMPT": str(attempt), **environment}
+        own.setdefault("JERVIS_TERMINATION_LOG", str(self._message(attempt)))
+        self._message(attempt).write_text("")
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "orchestrator_job",
+            cwd=_ROOT,
+            env=inherited | own,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+
+    async def end(self, process: asyncio.subprocess.Process, attempt: int = 1) -> Ended:
+        """Wait for the process and read what it left."""
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), 90)
+        finally:
+            if process.returncode is None:  # too slow, or the test has failed elsewhere: leave no process behind
+                process.kill()
+                await process.wait()
+        text = output.decode()
+        lines = [json.loads(line) if line.startswith("{") else {"event": line} for line in text.splitlines()]
+        message = self._message(attempt).read_text()
+        assert process.returncode is not None
+        assert message or process.returncode < 0, f"no termination message:\n{text}"
+        return Ended(process.returncode, json.loads(message) if message else {}, lines)
+
+    async def run(self, attempt: int = 1, **environment: str) -> Ended:
+        """Start and wait."""
+        return await self.end(await self.start(attempt, **environment), attempt)
+
+    def _message(self, attempt: int) -> Path:
+        return self.folder / f"termination-{self.uid}-{attempt}"
+
+
+class Store:
+    """What the Job left in MongoDB, read by the test's own client."""
+
+    def __init__(self, client: pymongo.MongoClient[dict[str, Any]], name: str) -> None:
+        self.client = client
+        self.name = name
+        self.database = client[name]
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Write the task memory, as the operator does before it creates a Job."""
+        self.database["task_memory"].replace_one({"_id": memory["_id"]}, dict(memory), upsert=True)
+
+    def all(self, collection: str, **query: Any) -> list[dict[str, Any]]:
+        """Every document that matches."""
+        return list(self.database[collection].find(query))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds; the world outside this process sends no event to wait for."""
+    while not condition():  # noqa: ASYNC110 - another process changes it
+        await asyncio.sleep(0.02)
+
+
+def reply(**fields: Any) -> dict[str, Any]:
+    """An answer of the model that follows the schema."""
+    return {
+        "answer": "On Friday [1].",
+        "citations": [1],
+        "confidence": 0.9,
+        "needsInput": False,
+        "questions": [],
+        **fields,
+    }
+
+
+TAG = "job.respond/v1"

@@ -1,0 +1,74 @@
+"""The knowledge base as the Job sees it on the wire: an HTTP server that gives fixed answers and counts the questions.
+
+The service itself is tested in `tests/kb`; `test_real_kb.py` runs the Job against it. Replies are built from
+`kb.wire`, so that they cannot drift from what the service answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from kb import wire
+
+
+def hit(content: str, source_urn: str = "email::<plan@example.org>", title: str = "Plan") -> wire.EvidenceItem:
+    """One item of evidence, found by its vector."""
+    return wire.EvidenceItem(
+        source="RAG",
+        content=content,
+        confidence=0.8,
+        provenance=wire.Provenance(source_urn=source_urn, title=title, chunk_id=f"chunk-{abs(hash(content))}"),
+    )
+
+
+class Knowledge:
+    """What the server knows and what it was asked. `refusals` are (status, body) answered before anything else."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.items: Sequence[wire.EvidenceItem] = [hit("The release of the router is on Friday."), hit("Ann tests it.")]
+        self.contents: dict[str, bytes] = {}
+        self.refusals: list[tuple[int, dict[str, Any]]] = []
+        self.asked: list[dict[str, Any]] = []
+        self.priorities: list[str | None] = []
+
+    async def retrieve(self, request: web.Request) -> web.Response:
+        """POST /api/v1/retrieve"""
+        if self.refusals:
+            status, body = self.refusals.pop(0)
+            return web.json_response({"error": body}, status=status, headers={"Retry-After": "0"})
+        question = wire.RetrieveRequest.model_validate_json(await request.read())
+        self.asked.append(question.model_dump(by_alias=True))
+        self.priorities.append(request.headers.get("X-Ollama-Priority"))
+        reply = wire.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
+        return web.json_response(text=reply.model_dump_json(by_alias=True))
+
+    async def content(self, request: web.Request) -> web.Response:
+        """GET /api/v1/content/{key}"""
+        body = self.contents.get(request.match_info["key"])
+        if body is None:
+            problem = {"error": {"code": "not_found", "message": "no such content", "field": "key"}}
+            return web.json_response(problem, status=404)
+        return web.Response(body=body)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Knowledge]:
+    """A knowledge base on a free port of loopback."""
+    knowledge = Knowledge()
+    app = web.Application()
+    app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
+    app.router.add_get("/api/v1/content/{key}", knowledge.content)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    knowledge.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield knowledge
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,107 @@
+"""kill -9 at the boundaries of checkpoints and effects: the next run resumes, repeats no finished node, writes once."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge, mongowire
+
+pytestmark = pytest.mark.services
+
+_AT_ONCE = 3
+
+
+async def _killed(task: job.Job, mongodb_uri: str, where: tuple[str, int], *, reached: bool) -> None:
+    """Run once and die at that write, before it reaches the server or before its answer reaches the Job."""
+    async with mongowire.proxying(mongodb_uri) as proxy:
+        running = await task.start(JERVIS_MONGODB_URI=proxy.url)
+
+        def die(collection: str, number: int) -> bool:
+            if (collection, number) == where:
+                running.kill()
+                proxy.closed = True
+            return proxy.closed
+
+        if reached:
+            proxy.after = die
+        else:
+            proxy.before = die
+        assert (await task.end(running)).status == -9
+
+
+async def _resumed(one: job.Job, store: job.Store) -> None:
+    """The next run ends the task, and everything is there once."""
+    ended = await one.run()
+    assert (ended.status, ended.message.get("exitReason")) == (0, "Answered"), ended
+    [result] = store.all("task_results", _id=one.uid)
+    assert result["answer"] == "On Friday [1]."
+    assert [entry["state"] for entry in store.all("orchestrator_ledger", taskUid=one.uid)] == ["done"] * 2
+    assert len(store.all("session_memory", taskId=one.uid)) == 1
+    [fence] = store.all("orchestrator_fences", _id=one.uid)
+    assert fence["spent"]["r1"]["llmCalls"] == 1
+    assert fence["epoch"] == 2
+    assert len(store.all("orchestrator_checkpoints", thread_id=one.uid)) == 1
+
+
+async def test_every_boundary(
+    tmp_path: Path,
+    task: job.Job,
+    store: job.Store,
+    mongodb_uri: str,
+    fake: process.Fake,
+    known: knowledge.Knowledge,
+) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    async with mongowire.proxying(mongodb_uri) as proxy:
+        clean = await task.run(JERVIS_MONGODB_URI=proxy.url)
+    assert clean.message["exitReason"] == "Answered"
+    writes = proxy.writes
+    # A stamp and a checkpoint for the input, for the start, and after each of the four nodes.
+    assert writes["orchestrator_checkpoints"] == 12
+    assert (writes["task_results"], writes["session_memory"], writes["orchestrator_ledger"]) == (1, 1, 6)
+
+    lost_answers = ("orchestrator_checkpoints", "task_results", "session_memory", "orchestrator_ledger")
+    cases = [((name, n), True) for name in lost_answers for n in range(1, writes[name] + 1)]
+    cases += [((name, 1), False) for name in ("task_results", "session_memory")]
+    fake.forget()
+    known.asked.clear()
+    # One answer for each task: a run that asked a second time would find the script exhausted.
+    fake.set_script({job.TAG: [job.reply()] * len(cases)})
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def case(where: tuple[str, int], reached: bool) -> None:
+        async with slots:
+            one = job.Job(tmp_path, mongodb_uri, store.name, known.url, fake.url)
+            store.remember(one.memory())
+            await _killed(one, mongodb_uri, where, reached=reached)
+            try:
+                await _resumed(one, store)
+            except AssertionError as error:
+                error.add_note(f"killed {'after' if reached else 'before'} write {where[1]} to {where[0]}")
+                raise
+
+    async with asyncio.TaskGroup() as group:
+        for where, reached in cases:
+            group.create_task(case(where, reached))
+    assert fake.count(path="/api/chat") == len(cases)
+    assert len(known.asked) == len(cases)
+
+
+async def test_a_run_that_dies_while_the_model_answers_asks_again(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    fake.set_script({job.TAG: [{"fault": {"stall": {"afterBytes": 0}}}, job.reply()]})
+    running = await task.start()
+    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    running.kill()
+    assert (await task.end(running)).status == -9
+    ended = await task.run()
+    assert ended.message["exitReason"] == "Answered"
+    assert fake.count(path="/api/chat") == 2
+    assert len(known.asked) == 1
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"] == {"r1": {"llmCalls": 2}}
