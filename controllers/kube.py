@@ -113,13 +113,13 @@ def authorization(loaded: Any) -> dict[str, str]:
 
 
 def session(
-    loaded: Any, response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse
+    loaded: Any,
+    response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
+    headers: Mapping[str, str] | None = None,
 ) -> aiohttp.ClientSession:
-    """A session with the configuration's TLS; headers are given per request, or once by `authorization`."""
+    """A session with the configuration's TLS. Without `headers` each request brings its own authorization."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls(loaded)),
-        response_class=response_class,
-        json_serialize=lambda body: orjson.dumps(body).decode(),
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls(loaded)), response_class=response_class, headers=headers
     )
 
 

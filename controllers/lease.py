@@ -97,7 +97,8 @@ class Lease:
     """`start` it; `check` before writes; `release` at the end.
 
     `die` is called with a sentence when the lease is lost; it must not return. `acquired` is called from the thread
-    when the lease is won.
+    when the lease is won. `predecessor(holder)` is true for a holder that is known to be dead: the process that ran in
+    this very pod before; its lease need not run out.
     """
 
     def __init__(
@@ -110,7 +111,9 @@ class Lease:
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         die: Callable[[str], None],
         acquired: Callable[[], None] = lambda: None,
+        predecessor: Callable[[str], bool] = lambda holder: False,
     ) -> None:
+        self._predecessor = predecessor
         self._store, self._me, self._terms = store, identity, terms
         self._monotonic, self._wall = monotonic, wall
         self._die, self._acquired = die, acquired
@@ -195,7 +198,8 @@ class Lease:
 
     def _compete(self, sent: float) -> None:
         record = self._store.read()
-        if not self._watcher.vacant(record, sent):
+        late = record is not None and self._predecessor(record.holder)
+        if not self._watcher.vacant(record, sent) and not late:
             return
         won = self._store.write(claimed(record, self._me, self._terms, self._wall()))
         self._deadline = self._terms.deadline(sent)

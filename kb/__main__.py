@@ -53,7 +53,9 @@ async def serve(config: settings.Settings) -> None:
         graph_store = _graph(config)
         stack.push_async_callback(graph_store.close)
         await graph_store.prepare()
-        vector_store = weaviate.Store(str(config.weaviate_url), config.weaviate_grpc_port, config.embed_model)
+        vector_store = weaviate.Store(
+            str(config.weaviate_url), config.weaviate_grpc_port, config.embed_model, index=config.index
+        )
         stack.push_async_callback(vector_store.close)
         content_store = mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
         stack.push_async_callback(content_store.close)
@@ -76,7 +78,7 @@ async def serve(config: settings.Settings) -> None:
             stack.callback(sweeping.cancel)
         reading = None
         if config.mode != "write":
-            weights = rank.Weights(alpha=config.alpha, hop=config.hop_weight)
+            weights = rank.Weights(alpha=config.alpha)
             breadth = search.Breadth(hops=config.hops)
             reading = knowledge.Reading(search.Search(graph_store, vector_store, embedder, meters, weights, breadth))
 

@@ -76,6 +76,12 @@ class Client:
         response = await self._send("GET", f"/api/v1/content/{key}", params=viewer.model_dump(by_alias=True))
         return response.content
 
+    async def forget(self, owner: scope.Scope, source_urn: str) -> None:
+        """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there."""
+        await self._send(
+            "DELETE", "/api/v1/documents", params={**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
+        )
+
     async def ready(self) -> None:
         """Return when the service says it can serve; raise `Unavailable` naming what is down."""
         await self._send("GET", "/readyz")

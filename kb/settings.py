@@ -24,6 +24,8 @@ class Settings(BaseSettings):
     router_url: AnyHttpUrl = AnyHttpUrl("http://jervis-router:11430")
     weaviate_url: AnyHttpUrl = AnyHttpUrl("http://weaviate:8080")
     weaviate_grpc_port: int = Field(default=50051, ge=1, le=65535)
+    # Keeps installations apart that share one Weaviate.
+    index: str = ""
     mongodb_uri: SecretStr = SecretStr("mongodb://mongodb:27017")
     mongodb_database: str = "jervis"
 
@@ -49,7 +51,6 @@ class Settings(BaseSettings):
     lane_waiting: int = Field(default=200, ge=0)
 
     alpha: float = Field(default=0.65, ge=0, le=1)
-    hop_weight: float = Field(default=1.0, ge=0)
     hops: int = Field(default=2, ge=0, le=3)
 
     recovery_interval: float = Field(default=30.0, gt=0)

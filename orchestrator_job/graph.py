@@ -46,10 +46,10 @@ class Program:
         """Stop after the node that is running; safe from any thread and before `go`."""
         self._control.request_drain(reason)
 
-    async def found(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The thread's last state and its pending nodes; empty for a thread that never ran."""
+    async def found(self) -> dict[str, Any]:
+        """The thread's last state, written results of nodes included; empty for a thread that never ran."""
         snapshot = await self._compiled.aget_state(self._config)
-        return dict(snapshot.values), tuple(snapshot.next)
+        return dict(snapshot.values)
 
     async def go(self, begin: State | None) -> dict[str, Any]:
         """Run from the start with `begin`, or resume after the last finished node with None; the final state.

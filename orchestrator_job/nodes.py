@@ -203,7 +203,7 @@ class Finalize:
         self._now = now
 
     async def __call__(self, state: State) -> State:
-        """Writes exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
+        """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
         given = answer.Answer.model_validate(await self._store.get(state["answer"]))
         items = pack.load(await self._store.get(state["pack"]))
         reason = exits.ExitReason.NEEDS_INPUT if given.needs_input else exits.ExitReason.ANSWERED
@@ -236,4 +236,9 @@ class Finalize:
                 self._database, self._task.scope, self._task.task_uid, source, summary, self._now()
             ),
         )
-        return {"exit_reason": reason.value, "summary": summary, "questions": questions}
+        return {
+            "finished": state["round"],
+            "exit_reason": reason.value,
+            "summary": summary,
+            "questions": questions,
+        }

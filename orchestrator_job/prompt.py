@@ -23,7 +23,7 @@ citations. If the evidence does not answer the question, set needsInput to true 
 questions. confidence is between 0 and 1. Answer in the language of the question, as one JSON object."""
 
 # Everything that a reader of the prompt could take for its structure, however it is spaced or cased.
-_STRUCTURE = re.compile(r"<(?=\s*/?\s*(?:evidence|document|question|answer|message|system|prompt)\b)", re.IGNORECASE)
+_STRUCTURE = re.compile(r"<(?=\s*/?\s*(?:evidence|document|question|answer|message|system|prompt))", re.IGNORECASE)
 _PROMPT_TAG = re.compile(r"\[(?=\s*prompt\s*:)", re.IGNORECASE)
 
 

@@ -6,7 +6,7 @@ ends one, the answer begins the next.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,11 @@ class Report:
     """Everything is done; only the message to the operator got lost."""
 
 
-def plan(values: Mapping[str, Any], pending: Sequence[str], digest: str) -> Begin | Resume | Report:
-    """Decide from the thread's last state, its pending nodes and the digest of the present task memory.
+def plan(values: Mapping[str, Any], digest: str) -> Begin | Resume | Report:
+    """Decide from the thread's last state and the digest of the present task memory.
+
+    The state says itself whether it is finished. LangGraph's list of next nodes does not: it is empty as well when a
+    process died after a node's result was written and before the checkpoint that follows.
 
     Raises CheckpointRefused for a state of another schema.
     """
@@ -46,4 +49,4 @@ def plan(values: Mapping[str, Any], pending: Sequence[str], digest: str) -> Begi
     if values.get("digest") != digest:
         # What was asked has changed since: half an answer to the old question is worth nothing.
         return Begin(int(values["round"]) + 1)
-    return Resume() if pending else Report()
+    return Report() if values.get("finished") == values["round"] else Resume()

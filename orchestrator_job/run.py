@@ -105,10 +105,10 @@ class Run:
             self._nodes(task), saver, task.task_uid, _smaller(self._settings.max_steps, task.budget, "max_steps")
         )
         request.listen(program.request_drain)
-        values, pending = await program.found()
+        values = await program.found()
         digest = task.digest()
-        plan = rounds.plan(values, pending, digest)
-        _log.info("plan", plan=type(plan).__name__, pending=list(pending), round=getattr(plan, "round", None))
+        plan = rounds.plan(values, digest)
+        _log.info("plan", plan=type(plan).__name__, found_round=values.get("round"))
         if isinstance(plan, rounds.Begin):
             values = await program.go(state.State(schema=state.SCHEMA, round=plan.round, digest=digest))
         elif isinstance(plan, rounds.Resume):

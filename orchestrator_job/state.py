@@ -18,7 +18,7 @@ class State(TypedDict, total=False):
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     question, query          what the model is asked, and what the knowledge base is asked
     trail                    digests of the last actions, for `stuck`
-    exit_reason, summary, questions   the outcome, once finalize is done
+    exit_reason, summary, questions   the outcome of round `finished`
     """
 
     schema: int
@@ -30,6 +30,7 @@ class State(TypedDict, total=False):
     pack: str
     answer: str
     trail: list[str]
+    finished: int
     exit_reason: str
     summary: str
     questions: list[dict[str, str]]

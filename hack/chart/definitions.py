@@ -1,7 +1,7 @@
 """The committed CRDs as templates of the chart.
 
-They stand in `templates/`, since Helm never upgrades what stands in a chart's `crds/` folder, behind `crds.enabled`, and
-with `helm.sh/resource-policy: keep`: uninstalling the release must not delete every task.
+They stand in `templates/`, since Helm never upgrades what stands in a chart's `crds/` folder, behind `crds.enabled`
+and with `helm.sh/resource-policy: keep`: uninstalling the release must not delete every task.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ metadata:
 _TAIL = "{{- end }}\n"
 
 
-class Unexpected(ValueError):
+class UnexpectedError(ValueError):
     """A CRD that this page does not know how to turn into a template; the message names the file."""
 
 
 def template(source: Path) -> str:
-    """The chart's version of one committed CRD. Raises Unexpected if its metadata holds more than a name."""
+    """The chart's version of one committed CRD. Raises UnexpectedError if its metadata holds more than a name."""
     lines = [line for line in source.read_text(encoding="utf-8").splitlines(keepends=True) if not line.startswith("#")]
     text = "".join(lines).replace("{{", '{{ "{{" }}')
     before, mark, after = text.partition("\nmetadata:\n")
     if not mark or not after.startswith("  name: ") or not after.partition("\n")[2].startswith("spec:"):
-        raise Unexpected(f"{source.name}: expected `metadata:` with a name alone, followed by `spec:`")
+        raise UnexpectedError(f"{source.name}: expected `metadata:` with a name alone, followed by `spec:`")
     return _HEAD % source.name + before + "\n" + _METADATA + after + _TAIL
 
 

@@ -30,7 +30,8 @@ def table() -> str:
     """A Markdown table: value, default, meaning."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    rows = [f"| `{path}` | `{_cell(default)}` | {meaning} |" for path, default, meaning in _rows(schema, schema, defaults, "")]
+    found = _rows(schema, schema, defaults, "")
+    rows = [f"| `{path}` | {_cell(default)} | {meaning} |" for path, default, meaning in found]
     return "\n".join(["| value | default | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 
@@ -54,4 +55,4 @@ def _target(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cell(default: Any) -> str:
-    return "" if default is None else json.dumps(default, ensure_ascii=False).replace("|", "\\|")
+    return "" if default is None else "`" + json.dumps(default, ensure_ascii=False).replace("|", "\\|") + "`"

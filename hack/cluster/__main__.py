@@ -11,13 +11,24 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from hack.cluster import binaries, errors, external, layout, lifecycle, ownership, prerequisites, progress, services, standalone
+from hack.cluster import (
+    binaries,
+    errors,
+    external,
+    layout,
+    lifecycle,
+    ownership,
+    prerequisites,
+    progress,
+    services,
+    standalone,
+)
 
 _Command = Callable[[argparse.Namespace, layout.Layout, progress.Progress], int]
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 0 done, 1 the command failed (one line on stderr says why), 3 `status` of a cluster that is not whole."""
+    """Exit status: 0 done, 1 failed (one line on stderr says why), 3 `status` of a cluster that is not whole."""
     parsed = _parser().parse_args(arguments)
     run: _Command = parsed.run
     try:
@@ -47,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     service.add_argument("action", choices=("start", "stop", "status"))
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
-    tool = add("tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in .cluster/bin, print its path")
+    tool = add(
+        "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in .cluster/bin, print its path"
+    )
     tool.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     return parser
 

@@ -17,7 +17,15 @@ _DISKS = 8
 def apply(layout: Layout, kubectl: Path) -> None:
     """Server-side apply of all of it; harmless when it is there. Raises errors.Failure with the API's words."""
     content = json.dumps({"apiVersion": "v1", "kind": "List", "items": _manifests(layout)})
-    command = [kubectl, f"--kubeconfig={layout.kubeconfig}", "apply", "--server-side", "--force-conflicts", "-f", "-"]
+    command = [
+        str(kubectl),
+        f"--kubeconfig={layout.kubeconfig}",
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "-f",
+        "-",
+    ]
     done = subprocess.run(command, input=content, capture_output=True, text=True)
     if done.returncode != 0:
         raise errors.Failure(f"the API refused an add-on: {done.stderr.strip()}")

@@ -47,7 +47,7 @@ class Files:
 
 
 def command(program: Path, endpoint: Endpoint, files: Files, etcd: str, extra: Sequence[str] = ()) -> list[str | Path]:
-    """The command line; all default admission plugins (CRDs, ValidatingAdmissionPolicy), RBAC, no anonymous requests."""
+    """The command line: all default admission plugins (so ValidatingAdmissionPolicy too), RBAC, nobody anonymous."""
     return [
         program,
         f"--bind-address={endpoint.address}",

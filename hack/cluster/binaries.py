@@ -65,7 +65,9 @@ def directory(tool: Tool, report: progress.Progress) -> Path:
     """The directory with all programs of `tool`."""
     source = TOOLS / tool.module
     sources = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
-    found = cache() / "tools" / f"{tool.module}-{digest(sources, f'{go_version()} {tool.ldflags} {sorted(tool.programs)}')}"
+    found = (
+        cache() / "tools" / f"{tool.module}-{digest(sources, f'{go_version()} {tool.ldflags} {sorted(tool.programs)}')}"
+    )
 
     def make(scratch: Path) -> None:
         for name, package in tool.programs.items():
@@ -111,7 +113,18 @@ def go_version() -> str:
 
 def _build(source: Path, tool: Tool, package: str, output: Path) -> None:
     built = subprocess.run(
-        ["go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", tool.ldflags, "-o", str(output), package],
+        [
+            "go",
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-mod=readonly",
+            "-ldflags",
+            tool.ldflags,
+            "-o",
+            str(output),
+            package,
+        ],
         cwd=source,
         env={**os.environ, "CGO_ENABLED": "0"},
     )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hack.cluster import errors
+from hack.cluster import configuration, errors
 
 _DAYS = "3650"
 
@@ -42,7 +42,7 @@ class Authority:
             )
 
     def issue(self, name: str, subject: str, hosts: Sequence[str] = ()) -> Pair:
-        """A certificate `name`.crt for `subject` (such as "/O=system:masters/CN=admin"); with hosts it also serves TLS."""
+        """A certificate `name`.crt for `subject` (such as "/CN=system:kube-scheduler"); with hosts it also serves."""
         pair = self._pair(name)
         extensions = self._directory / f"{name}.ext"
         usage = "serverAuth,clientAuth" if hosts else "clientAuth"
@@ -84,11 +84,7 @@ class Authority:
                 {"name": "jervis", "user": {"client-certificate": str(user.certificate), "client-key": str(user.key)}}
             ],
         }
-        unfinished = path.with_suffix(".new")
-        unfinished.touch(mode=0o600)
-        unfinished.write_text(json.dumps(content, indent=2) + "\n")
-        unfinished.replace(path)
-        return path
+        return configuration.write(path, json.dumps(content, indent=2) + "\n")
 
     def _pair(self, name: str) -> Pair:
         return Pair(self._directory / f"{name}.crt", self._directory / f"{name}.key")

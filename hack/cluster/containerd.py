@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from hack.cluster import errors, process
+from hack.cluster import configuration, errors, process
 from hack.cluster.layout import POD_GATEWAY, POD_RANGE, Layout
 
 SANDBOX_IMAGE = "localhost/jervis-pause:1"
@@ -53,10 +53,9 @@ def command(layout: Layout) -> list[str | Path]:
     if shutil.which("containerd") is None or runc is None or not (_CNI_PROGRAMS / "ptp").exists():
         raise errors.Missing("containerd is not complete: apt-get install containerd runc containernetworking-plugins")
     networks = layout.run / "cni"
-    networks.mkdir(parents=True, exist_ok=True)
-    (networks / "10-jervis.conflist").write_text(json.dumps(_network(layout)))
-    path = layout.directory / "containerd.toml"
-    path.write_text(
+    configuration.write(networks / "10-jervis.conflist", json.dumps(_network(layout)))
+    path = configuration.write(
+        layout.directory / "containerd.toml",
         _CONFIGURATION.format(
             root=layout.directory / "containerd",
             state=layout.run / "containerd",
@@ -65,7 +64,7 @@ def command(layout: Layout) -> list[str | Path]:
             cni_programs=_CNI_PROGRAMS,
             cni=networks,
             runc=runc,
-        )
+        ),
     )
     return ["containerd", f"--config={path}", "--log-level=warn"]
 
@@ -74,9 +73,10 @@ def ready(layout: Layout) -> bool:
     return layout.containerd_socket.exists() and _ctr(layout, "version").returncode == 0
 
 
-def images(layout: Layout) -> set[str]:
-    """Names of the images that pods can use."""
-    return set(_checked(layout, "images", "list", "-q").split())
+def images(layout: Layout) -> dict[str, str]:
+    """{name, or digest of the configuration: digest of the manifest} of the images that pods can use."""
+    rows = [line.split() for line in _checked(layout, "images", "list").splitlines()[1:]]
+    return {row[0]: row[2] for row in rows}
 
 
 def import_image(layout: Layout, archive: Path) -> None:
@@ -97,9 +97,10 @@ def contents(layout: Layout) -> set[str]:
 def sweep(layout: Layout) -> int:
     """Remove every container (images stay); how many there were."""
     names = _checked(layout, "containers", "list", "-q").split()
-    for name in names:
-        _ctr(layout, "tasks", "delete", "--force", name)  # most have no running task any more
-        _checked(layout, "containers", "delete", name)
+    if names and _ctr(layout, "containers", "delete", *names).returncode != 0:  # some have a task
+        for name in _checked(layout, "containers", "list", "-q").split():
+            _ctr(layout, "tasks", "delete", "--force", name)
+            _checked(layout, "containers", "delete", name)
     return len(names)
 
 
@@ -121,7 +122,7 @@ def shims(layout: Layout) -> list[process.Identity]:
 
 
 def _network(layout: Layout) -> dict[str, object]:
-    """Each pod has a cable of its own (ptp): between pods everything is routed, so that Services work without bridge filters."""
+    """Each pod has a cable of its own (ptp): pods reach each other by routing, so Services need no bridge filters."""
     allocation = {
         "type": "host-local",
         "dataDir": str(layout.run / "addresses"),

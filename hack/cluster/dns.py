@@ -6,6 +6,7 @@ import socket
 import struct
 from pathlib import Path
 
+from hack.cluster import configuration
 from hack.cluster.layout import DOMAIN, POD_GATEWAY, Layout
 
 _COREFILE = """
@@ -25,8 +26,8 @@ _COREFILE = """
 
 
 def command(layout: Layout, program: Path, kubeconfig: Path) -> list[str | Path]:
-    corefile = layout.directory / "Corefile"
-    corefile.write_text(_COREFILE.format(address=POD_GATEWAY, domain=DOMAIN, kubeconfig=kubeconfig, node=layout.node))
+    content = _COREFILE.format(address=POD_GATEWAY, domain=DOMAIN, kubeconfig=kubeconfig, node=layout.node)
+    corefile = configuration.write(layout.directory / "Corefile", content)
     return [program, "-conf", corefile]
 
 

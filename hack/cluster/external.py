@@ -29,7 +29,7 @@ def check(config: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         raise errors.Failure(
-            f"the cluster of KUBECONFIG={config} does not answer ({done.stderr.strip()[-300:]}): "
+            f"the cluster of KUBECONFIG={config} does not answer ({done.stderr.strip().rpartition(chr(10))[2]}): "
             "correct it, or unset KUBECONFIG to use the local cluster"
         )
     return done.stdout.strip()

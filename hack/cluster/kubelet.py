@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hack.cluster import certificates, errors
+from hack.cluster import certificates, configuration, errors
 from hack.cluster.layout import DOMAIN, POD_GATEWAY, Layout
 
 _LONGEST = 75  # its sockets lie below its root, and a socket's path has at most 107 characters
@@ -17,12 +17,12 @@ def root(layout: Layout) -> Path:
 
 
 def command(layout: Layout, program: Path, kubeconfig: Path, ca: Path, serving: certificates.Pair) -> list[str | Path]:
-    """Write the configuration and give the command line. Raises errors.Failure when the state directory is too deep."""
+    """Write the configuration, give the command line. Raises errors.Failure if the state directory is too deep."""
     if len(str(root(layout))) > _LONGEST:
         raise errors.Failure(f"{root(layout)} is too long a path for sockets: set JERVIS_CLUSTER_DIR to a shorter one")
     root(layout).mkdir(parents=True, exist_ok=True)
-    path = layout.directory / "kubelet.json"
-    path.write_text(json.dumps(_configuration(layout, ca, serving), indent=2))
+    content = json.dumps(_configuration(layout, ca, serving), indent=2)
+    path = configuration.write(layout.directory / "kubelet.json", content)
     return [
         program,
         f"--config={path}",
@@ -60,7 +60,7 @@ def _configuration(layout: Layout, ca: Path, serving: certificates.Pair) -> dict
         "volumePluginDir": str(layout.directory / "volume-plugins"),
         "makeIPTablesUtilChains": False,
         "oomScoreAdj": 0,  # a negative one needs a capability that build machines lack
-        # A disk filled by build caches must neither delete the local images (nobody could pull them again) nor evict pods.
+        # A disk filled by build caches must neither evict pods nor delete local images, which nobody could pull again.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

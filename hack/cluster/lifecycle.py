@@ -17,7 +17,6 @@ from hack.cluster import (
     containerd,
     controlplane,
     dns,
-    errors,
     etcd,
     kubelet,
     mounts,
@@ -42,6 +41,7 @@ COMPONENTS = (
     "kube-proxy",
     "coredns",
 )
+ALL = (*COMPONENTS, *services.NAMES)
 _STORE = etcd.Addresses("http://127.0.0.1:2379", "http://127.0.0.1:2380")
 
 
@@ -97,7 +97,8 @@ def down(layout: Layout, report: progress.Progress) -> None:
             report.say(f"the running cluster '{layout.name}' belongs to {other.directory}; its own checkout stops it")
             return
         with report.step(f"stopping cluster '{layout.name}'"):
-            dismantle(layout)
+            halt(layout)
+            forget(layout)
 
 
 def ensure_network(layout: Layout, report: progress.Progress) -> None:
@@ -112,7 +113,7 @@ def ensure_network(layout: Layout, report: progress.Progress) -> None:
 
 
 def replace_predecessor(layout: Layout, report: progress.Progress) -> None:
-    """Another checkout's cluster of this name is stopped, and a line says so."""
+    """Another checkout's cluster of this name is stopped (its content stays), and a line says so."""
     other = ownership.predecessor(layout)
     if other is None:
         return
@@ -122,16 +123,14 @@ def replace_predecessor(layout: Layout, report: progress.Progress) -> None:
         f"cluster '{layout.name}' of {other.directory} is {state}: replacing it "
         "(set JERVIS_CLUSTER_NAME to have two side by side)"
     )
-    dismantle(other)
+    halt(other)
 
 
-def dismantle(layout: Layout) -> None:
-    """Stop every recorded process, then undo namespace, mounts, control groups and the cluster's content."""
+def halt(layout: Layout) -> None:
+    """Stop every process of the cluster and undo namespace, mounts and control groups; its content stays."""
     daemons = {daemon.name: daemon for daemon in _daemons(layout)}
     for name in reversed(COMPONENTS[1:]):
         daemons[name].stop()
-    if daemons["containerd"].identity() is not None and containerd.ready(layout):
-        containerd.sweep(layout)
     for identity in [*containerd.shims(layout), *cgroups.members(layout.cgroup)]:
         identity.stop(grace=0.5)
     daemons["containerd"].stop()
@@ -141,6 +140,10 @@ def dismantle(layout: Layout) -> None:
     netns.down(layout)
     cgroups.remove(layout.cgroup)
     shutil.rmtree(layout.run, ignore_errors=True)
+
+
+def forget(layout: Layout) -> None:
+    """Remove the content of a halted cluster and of its data services; images stay."""
     for name in ("etcd", "kubelet", "pods", "disks", *services.NAMES):
         shutil.rmtree(layout.directory / name, ignore_errors=True)
     layout.kubeconfig.unlink(missing_ok=True)
@@ -157,7 +160,7 @@ def status(layout: Layout) -> dict[str, str]:
 
 
 def _daemons(layout: Layout) -> list[process.Daemon]:
-    return [process.Daemon(name, layout.daemons) for name in (*COMPONENTS, *services.NAMES)]
+    return [process.Daemon(name, layout.daemons) for name in ALL]
 
 
 def _start_control_plane(layout: Layout, programs: Programs, files: apiserver.Files) -> None:
@@ -171,7 +174,9 @@ def _start_control_plane(layout: Layout, programs: Programs, files: apiserver.Fi
         "--kubelet-preferred-address-types=InternalIP",
     )
     program = programs.kubernetes / "kube-apiserver"
-    api = _start(layout, "kube-apiserver", apiserver.command(program, layout.endpoint, files, _STORE.client, kubelet_rights))
+    api = _start(
+        layout, "kube-apiserver", apiserver.command(program, layout.endpoint, files, _STORE.client, kubelet_rights)
+    )
     runtime.wait(lambda: containerd.ready(layout), 30)
     pause.ensure(layout)
     if fresh and containerd.sweep(layout):

@@ -23,12 +23,12 @@ def ensure(layout: Layout) -> None:
         return
     program = binaries.program(binaries.PAUSE, "pause", progress.Progress())
     with tempfile.TemporaryDirectory() as directory:
-        archive = Path(directory) / "pause.tar"
-        archive.write_bytes(_archive(program.read_bytes(), containerd.SANDBOX_IMAGE))
-        containerd.import_image(layout, archive)
+        file = Path(directory) / "pause.tar"
+        file.write_bytes(archive(program.read_bytes(), containerd.SANDBOX_IMAGE))
+        containerd.import_image(layout, file)
 
 
-def _archive(program: bytes, name: str) -> bytes:
+def archive(program: bytes, name: str) -> bytes:
     """An OCI image layout (opencontainers/image-spec, image-layout.md) as one tar."""
     layer = _tar({"pause": program}, mode=0o755)
     architecture = _MACHINES.get(platform.machine(), platform.machine())

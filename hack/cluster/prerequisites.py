@@ -61,4 +61,6 @@ def _install(absent: list[str], report: progress.Progress) -> None:
         for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *absent]):
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             if done.returncode != 0:
-                raise errors.Missing(f"install by hand: apt-get install {' '.join(absent)} ({done.stderr.strip()[-300:]})")
+                raise errors.Missing(
+                    f"install by hand: apt-get install {' '.join(absent)} ({done.stderr.strip()[-300:]})"
+                )

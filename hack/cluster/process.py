@@ -6,6 +6,7 @@ boot id make sure that only the very process which we started is ever signalled.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -83,7 +84,9 @@ class Daemon:
             return None
         return found if found.alive() else None
 
-    def start(self, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
+    def start(
+        self, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> None:
         """Start it unless it runs already. `prefix` is a program that ends by exec-ing argv (nsenter, setpriv)."""
         if self.identity() is not None:
             return
@@ -102,7 +105,7 @@ class Daemon:
         if identity is None:
             raise errors.NotReady(f"{self.name} ended at once:\n{self.tail()}")
         unfinished = self.record.with_suffix(".new")
-        unfinished.write_text(json.dumps(identity.__dict__))
+        unfinished.write_text(json.dumps(dataclasses.asdict(identity)))
         unfinished.replace(self.record)
 
     def stop(self, grace: float = 10.0) -> None:
@@ -120,9 +123,13 @@ class Daemon:
         deadline = time.monotonic() + seconds
         while not ready():
             if self.identity() is None:
-                raise errors.NotReady(f"{self.name} died while it was starting; its log ({self.log}) ends:\n{self.tail()}")
+                raise errors.NotReady(
+                    f"{self.name} died while it was starting; its log ({self.log}) ends:\n{self.tail()}"
+                )
             if time.monotonic() > deadline:
-                raise errors.NotReady(f"{self.name} is not ready after {seconds:.0f} s; {self.log} ends:\n{self.tail()}")
+                raise errors.NotReady(
+                    f"{self.name} is not ready after {seconds:.0f} s; {self.log} ends:\n{self.tail()}"
+                )
             time.sleep(0.05)
 
     def tail(self, lines: int = 12) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hack.cluster import configuration
 from hack.cluster.layout import POD_RANGE, Layout
 
 
 def command(layout: Layout, program: Path, kubeconfig: Path) -> list[str | Path]:
-    path = layout.directory / "kube-proxy.json"
-    configuration = {
+    content = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
         "mode": "nftables",
@@ -23,5 +23,5 @@ def command(layout: Layout, program: Path, kubeconfig: Path) -> list[str | Path]
         "conntrack": {"maxPerCore": 0, "min": 0},  # the limits are the whole machine's and not ours to set
         "oomScoreAdj": 0,
     }
-    path.write_text(json.dumps(configuration, indent=2))
+    path = configuration.write(layout.directory / "kube-proxy.json", json.dumps(content, indent=2))
     return [program, f"--config={path}"]

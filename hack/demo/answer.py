@@ -54,8 +54,8 @@ def read(cluster: Kubectl, task: pendingtask.PendingTask) -> Answer:
 
 def show(console: Console, answer: Answer) -> None:
     """The answer, then each cited piece of evidence with its source."""
-    console.print(f"  {escape(answer.text)}")
+    console.print(f"  {escape(answer.text)}", soft_wrap=True)
     for number, (urn, content) in sorted(answer.evidence.items()):
         console.print(f"\n  \\[{number}] [cyan]{escape(urn)}[/]", soft_wrap=True)
         for line in content.strip().splitlines():
-            console.print(f"      {line}", style="dim", markup=False, highlight=False)
+            console.print(f"      {line}".rstrip(), style="dim", markup=False, highlight=False, soft_wrap=True)

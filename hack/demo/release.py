@@ -29,7 +29,7 @@ def values(wanted: settings.Settings, *, owns_crds: bool) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         "image": {**images.split(jervis), "pullPolicy": pull},
         "simulator": {"enabled": wanted.simulated, "image": {**images.split(fakes), "pullPolicy": pull}},
-        "operator": {"extraEnv": [{"name": "JERVIS_OPERATOR_TEAM", "value": json.dumps(TEAM)}]},
+        "operator": {"settings": {"team": list(TEAM)}},
         "crds": {"enabled": owns_crds},
         # Cluster-wide roles carry the release's name: only the release that owns the CRDs brings them.
         "rbac": {"aggregateClusterRoles": owns_crds},
@@ -48,13 +48,22 @@ def values(wanted: settings.Settings, *, owns_crds: bool) -> dict[str, Any]:
     return chosen
 
 
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, `above` winning; mappings are merged at every level, as Helm does."""
+    whole = dict(below)
+    for key, value in above.items():
+        old = whole.get(key)
+        whole[key] = overlaid(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return whole
+
+
 def install(
     wanted: settings.Settings,
     cluster: kubectl.Kubectl,
     report: progress.Progress,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Install or upgrade and wait until every pod is ready. `more` are values that overlay ours, one level deep.
+    """Install or upgrade and wait until every pod is ready. `more` are values that overlay ours.
 
     Raises errors.Refused with Helm's words.
     """
@@ -64,9 +73,7 @@ def install(
     if not owns_crds:
         report.say(f"the CRDs belong to {owner}: applying them beside the chart")
         cluster.run("apply", "--server-side", "--force-conflicts", "-f", str(wanted.checkout / "crds"))
-    chosen = values(wanted, owns_crds=owns_crds)
-    for key, value in (more or {}).items():
-        chosen[key] = {**chosen.get(key, {}), **value} if isinstance(value, dict) else value
+    chosen = overlaid(values(wanted, owns_crds=owns_crds), more or {})
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="jervis-demo-values-") as file:
         json.dump(chosen, file)
         file.flush()

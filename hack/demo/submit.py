@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from crds import API_VERSION
@@ -48,7 +48,7 @@ def apply(kubectl: Kubectl, items: Sequence[inputs.Item], run: str) -> None:
 
 def clear(kubectl: Kubectl) -> int:
     """Delete the tasks of earlier runs with their Jobs; returns how many there were."""
-    found: Iterable[str] = kubectl.run(
+    deleted = kubectl.run(
         "delete", "pendingtasks", "-l", f"{settings.LABEL}=true", "--ignore-not-found", "-o", "name", seconds=120
-    ).split()
-    return len(list(found))
+    )
+    return sum(line.startswith("pendingtask.") for line in deleted.splitlines())

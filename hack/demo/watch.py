@@ -36,7 +36,7 @@ def follow(
     seen: Seen = {}
     for task in stream.tasks(kubectl, selector, time.monotonic() + seconds):
         changed = None
-        if task is not None:
+        if task is not None and any(e.task == task.metadata.name for e in expectations):
             before = seen.get(task.metadata.name)
             seen[task.metadata.name] = task
             if before is None or before.status.phase != task.status.phase:

@@ -17,7 +17,9 @@ def main(arguments: list[str]) -> int:
     """Exit status: 0 the images are where they are needed, 1 not (one line on stderr says why)."""
     parser = argparse.ArgumentParser(prog="python -m hack.image", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{' or '.join(IMAGES)}; default: both")
-    parser.add_argument("--base", help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)")
+    parser.add_argument(
+        "--base", help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)"
+    )
     parser.add_argument("--build-only", action="store_true", help="do not load the images into the local cluster")
     parsed = parser.parse_args(arguments)
     report = progress.Progress()
@@ -55,7 +57,9 @@ def _make(targets: list[str], named_base: str | None, build_only: bool, report: 
     if build_only:
         return
     if process.Daemon("containerd", place.daemons).identity() is None or not containerd.ready(place):
-        raise errors.Failure("the images are built, but the local cluster does not run: start it (make cluster-up) and repeat")
+        raise errors.Failure(
+            "the images are built, but the local cluster does not run: start it (make cluster-up) and repeat"
+        )
     for target in targets:
         with report.step(f"loading {IMAGES[target]}"):
             moved = load.load(store, IMAGES[target], place)
@@ -66,7 +70,8 @@ def _advice(config: str) -> str:
     names = " ".join(IMAGES.values())
     return (
         f"KUBECONFIG={config} is your own cluster, so build and hand over the image with its tools, then set IMAGE: "
-        f"docker build --target jervis -t {IMAGES['jervis']} . && docker build --target fakes -t {IMAGES['fakes']} . && "
+        f"docker build --target jervis -t {IMAGES['jervis']} . && "
+        f"docker build --target fakes -t {IMAGES['fakes']} . && "
         f"(kind load docker-image {names} | k3d image import {names} | docker push ...)"
     )
 

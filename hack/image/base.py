@@ -22,7 +22,10 @@ def ensure(store: Store, report: progress.Progress) -> str:
     `JERVIS_DEBIAN_MIRROR` names another mirror than debootstrap's own. Raises errors.Failure when that fails.
     """
     if not store.has(NAME):
-        with report.step(f"bootstrapping the base image (Debian {_SUITE})"), tempfile.TemporaryDirectory(dir=store.directory) as scratch:
+        with (
+            report.step(f"bootstrapping the base image (Debian {_SUITE})"),
+            tempfile.TemporaryDirectory(dir=store.directory) as scratch,
+        ):
             root = Path(scratch) / "root"
             _bootstrap(root)
             container = store.buildah("from", "scratch", quiet=True)

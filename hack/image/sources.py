@@ -1,4 +1,4 @@
-"""How this machine reaches packages, handed to a build as secrets: it is used while packages are fetched and never stored."""
+"""How this machine reaches packages, handed to a build as secrets: used while packages are fetched, never stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from pathlib import Path
 _CA_INSIDE = "/run/secrets/ca"
 _WHEELS_INSIDE = "/run/wheels"
 _BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_PASSED = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_DEFAULT_TIMEOUT", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX")
+_PASSED = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_DEFAULT_TIMEOUT",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+)
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hack.cluster import binaries, errors
 
@@ -29,18 +31,29 @@ class Store:
         return done.returncode == 0
 
     def buildah(self, *arguments: str | Path, quiet: bool = False) -> str:
-        """Run `buildah ARGUMENTS` and give its output. Raises errors.Failure when it fails (its words are on the terminal)."""
+        """Run `buildah ARGUMENTS` and give its output. Raises errors.Failure when it fails."""
         done = self._run(*arguments, quiet=quiet)
         if done.returncode != 0:
-            raise errors.Failure(f"buildah {arguments[0]} failed{': ' + done.stderr.strip() if quiet else '; see above'}")
+            raise errors.Failure(
+                f"buildah {arguments[0]} failed{': ' + done.stderr.strip() if quiet else '; see above'}"
+            )
         return done.stdout.strip()
+
+    def manifest(self, image: str) -> dict[str, Any]:
+        """The OCI manifest as stored: digests and sizes of the plain layers."""
+        inspected = json.loads(self.buildah("inspect", "--type", "image", image, quiet=True))
+        found: dict[str, Any] = json.loads(inspected["Manifest"])
+        return found
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
+        """`buildah ARGUMENTS` as a running process whose words go to the terminal."""
+        return subprocess.Popen(self._command(*arguments), stdout=subprocess.DEVNULL)
 
     def _run(self, *arguments: str | Path, quiet: bool) -> subprocess.CompletedProcess[str]:
         self.directory.mkdir(parents=True, exist_ok=True)
+        errors_to = subprocess.PIPE if quiet else None
+        return subprocess.run(self._command(*arguments), stdout=subprocess.PIPE, stderr=errors_to, text=True)
+
+    def _command(self, *arguments: str | Path) -> list[str]:
         places = ("--root", self.directory / "storage", "--runroot", "/run/jervis-image", "--storage-driver", "overlay")
-        return subprocess.run(
-            ["buildah", *map(str, places), *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if quiet else None,
-            text=True,
-        )
+        return ["buildah", *map(str, places), *map(str, arguments)]

@@ -1,7 +1,8 @@
 """Content in MongoDB's GridFS (bucket `content`), through motor.
 
-GridFS writes the chunks of a file first and its entry last, so an upload that breaks off is never visible; its chunks
-are cleared away by the next upload of the same bytes. Needs no transactions.
+GridFS writes the chunks of a file first and its entry last, so an upload that breaks off is never visible. Every upload
+has a GridFS id of its own and our key as its file name: two uploads of the same bytes at once cannot damage each other.
+Needs no transactions.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Store:
         )
         self.database_name = database
         self._database = self._client[database]
+        self._files = self._database[f"{_BUCKET}.files"]
         self._bucket: Any = motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=_BUCKET)
 
     async def ready(self) -> None:
@@ -45,17 +47,16 @@ class Store:
         metadata = {**owner.model_dump(by_alias=True), "sha256": sha256, "mediaType": media_type}
         reference = wire.ContentRef(key=key, sha256=sha256, bytes=len(body))
         with _translated():
-            if await self._entry(key) is not None:
+            entry = await self._entry(key)
+            if entry is not None:
                 # Only the group of a project's content can differ: the newest writer knows it best.
-                await self._database[f"{_BUCKET}.files"].update_one({"_id": key}, {"$set": {"metadata": metadata}})
+                await self._files.update_one({"_id": entry["_id"]}, {"$set": {"metadata": metadata}})
                 return reference
-            await self._database[f"{_BUCKET}.chunks"].delete_many({"files_id": key})
-            try:
-                await self._bucket.upload_from_stream_with_id(key, key, body, metadata=metadata)
-            except (pymongo.DuplicateKeyError, pymongo.BulkWriteError):
-                # Somebody uploads the same bytes at this moment; theirs serve as well once their entry is there.
-                if await self._entry(key) is None:
-                    raise errors.Away("mongodb", "the same content is being uploaded", retry_after=1) from None
+            mine = await self._bucket.upload_from_stream(key, body, metadata=metadata)
+            first = await self._entry(key)
+            if first is not None and first["_id"] != mine:
+                # Somebody uploaded the same bytes at the same moment; one copy is enough.
+                await self._bucket.delete(mine)
         return reference
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:
@@ -73,7 +74,7 @@ class Store:
             if not visibility.sees(viewer, owner):
                 raise missing
             try:
-                stream = await self._bucket.open_download_stream(key)
+                stream = await self._bucket.open_download_stream(entry["_id"])
                 body: bytes = await stream.read()
             except NoFile:
                 raise missing from None
@@ -87,7 +88,8 @@ class Store:
         self._client.close()
 
     async def _entry(self, key: str) -> dict[str, Any] | None:
-        entry: dict[str, Any] | None = await self._database[f"{_BUCKET}.files"].find_one({"_id": key})
+        """The oldest complete upload under `key`."""
+        entry: dict[str, Any] | None = await self._files.find_one({"filename": key}, sort=[("_id", 1)])
         return entry
 
 

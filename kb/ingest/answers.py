@@ -32,6 +32,12 @@ class Shelf(Protocol):
         ...
 
 
+def key(model: str, question: prompt.Prompt, shape: type[pydantic.BaseModel]) -> str:
+    """Under which an answer is kept: the hash of everything that it depends on."""
+    schema = shape.model_json_schema(by_alias=True)
+    return identity.digest(json.dumps([model, question.name, question.messages, schema], sort_keys=True))
+
+
 class Answers:
     """Asks one model. Raises `router.client.Unavailable`, `router.client.Rejected` or `kb.errors.Unusable`."""
 
@@ -47,13 +53,13 @@ class Answers:
     async def ask(self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority) -> _Shape:
         """The model's answer to `question` as a valid `shape`."""
         schema = shape.model_json_schema(by_alias=True)
-        key = identity.digest(json.dumps([self._model, question.name, question.messages, schema], sort_keys=True))
-        kept = await self._shelf.answer(key)
+        place = key(self._model, question, shape)
+        kept = await self._shelf.answer(place)
         if kept is not None:
             self._meters.answers.labels(question.name, "cache").inc()
             return shape.model_validate_json(kept)
         answer = await self._converse(question, shape, schema, urgency)
-        await self._shelf.keep_answer(key, question.name, answer.model_dump_json(by_alias=True))
+        await self._shelf.keep_answer(place, question.name, answer.model_dump_json(by_alias=True))
         return answer
 
     async def _converse(

@@ -79,19 +79,31 @@ def weave(request: wire.IngestRequest, made: draft.Draft, extractions: Mapping[s
 
 
 def _entities(loom: _Loom, piece: draft.Piece, found: extraction.Extraction) -> None:
-    keys: dict[str, str] = {}
+    # The prompt shows the title, so a model may speak of the document by it.
+    title = _fold(loom.request.title)
+    keys: dict[str, str] = {title: loom.made.anchor.key} if title else {}
     for entity in found.entities:
         key = _key(loom, entity.type, entity.name)
-        sentences = extraction.naming(piece.sentences, entity.name)
-        if key is None or not sentences:
+        sentences = extraction.naming(piece.sentences, entity.name)[:_MENTIONS_PER_CHUNK]
+        texts = [named.text for named in sentences] or _titled(loom, piece, entity.name)
+        if key is None or not texts:
             # A name that the chunk does not contain was invented, or is a paraphrase that nothing here proves.
             continue
-        keys.setdefault(_fold(entity.name), key)
-        for named in sentences[:_MENTIONS_PER_CHUNK]:
-            loom.mention(key, piece, named.text, entity.name, entity.description)
-        loom.link(key, piece, sentences[0].text)
+        if sentences or _fold(entity.name) not in keys:
+            keys[_fold(entity.name)] = key
+        for text in texts:
+            loom.mention(key, piece, text, entity.name, entity.description)
+        loom.link(key, piece, texts[0])
     for stated in found.relationships:
         _relationship(loom, piece, stated, keys)
+
+
+def _titled(loom: _Loom, piece: draft.Piece, name: str) -> list[str]:
+    """The title as evidence, where it names the entity and the chunk does not: a page about a thing is titled by it."""
+    title = loom.request.title.strip()
+    own = sentence.Sentence(title, 0, len(title))
+    first = piece.id == loom.made.pieces[0].id
+    return [title] if first and title and extraction.naming([own], name) else []
 
 
 def _relationship(loom: _Loom, piece: draft.Piece, stated: extraction.Relationship, keys: Mapping[str, str]) -> None:

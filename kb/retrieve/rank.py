@@ -6,20 +6,43 @@ worth what the cosine between the question and the sentence that was crossed say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Weights:
-    """`alpha`: share of the dense score in the fusion. `hop`: what a sentence is worth beside the fused score.
+    """`alpha`: share of the dense score in the fusion. The others say what a cosine is worth beside the fused score.
 
-    `decay`: what remains of a sentence's worth per further hop.
+    `own`: the best sentence of a chunk that was found directly. `bridge`: the sentence, in a chunk already found, that
+    mentions the node over which the hop goes. `target`: the sentence of the chunk that is reached. `decay`: what remains
+    of a hop's worth per further hop.
     """
 
     alpha: float = 0.65
-    hop: float = 1.0
-    decay: float = 0.9
+    own: float = 0.5
+    bridge: float = 0.5
+    target: float = 0.5
+    decay: float = 0.8
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the graph leads to a chunk: cosines between the question and the sentences on the way, and the hops taken.
+
+    A chunk that was found directly has 0 hops and no bridge.
+    """
+
+    target: float
+    bridge: float = 0.0
+    hops: int = 0
+
+    def worth(self, weights: Weights) -> float:
+        """What the way adds to the chunk's score."""
+        if self.hops == 0:
+            return weights.own * max(self.target, 0.0)
+        kept: float = weights.decay ** (self.hops - 1)
+        return kept * (weights.bridge * max(self.bridge, 0.0) + weights.target * max(self.target, 0.0))
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:
@@ -31,31 +54,20 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float)
     }
 
 
-def combine(
-    fused: Mapping[str, float], sentences: Mapping[str, tuple[float, int]], weights: Weights
-) -> dict[str, float]:
-    """Final score of every chunk: its fused score and its best sentence.
-
-    `sentences` maps a chunk to (cosine of its best sentence, hops it took to get there; 0 for a chunk that was found
-    directly).
-    """
-    return {
-        key: fused.get(key, 0.0) + weights.hop * _worth(sentences.get(key), weights)
-        for key in fused.keys() | sentences.keys()
-    }
+def combine(fused: Mapping[str, float], ways: Mapping[str, Sequence[Way]], weights: Weights) -> dict[str, float]:
+    """Final score of every chunk: its fused score, its own best sentence, and the best way that hops to it."""
+    scores = dict.fromkeys(fused.keys() | ways.keys(), 0.0)
+    for key in scores:
+        own = max((way.worth(weights) for way in ways.get(key, ()) if way.hops == 0), default=0.0)
+        hopped = max((way.worth(weights) for way in ways.get(key, ()) if way.hops > 0), default=0.0)
+        scores[key] = fused.get(key, 0.0) + own + hopped
+    return scores
 
 
 def confidence(scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
     """Scores as numbers between 0 and 1 that keep their order; 1 is the best that a chunk could have had."""
-    best = 1.0 + weights.hop
+    best = 1.0 + weights.own + weights.bridge + weights.target
     return {key: min(max(score / best, 0.0), 1.0) for key, score in scores.items()}
-
-
-def _worth(found: tuple[float, int] | None, weights: Weights) -> float:
-    if found is None:
-        return 0.0
-    cosine, hops = found
-    return max(cosine, 0.0) * weights.decay**hops
 
 
 def _scale(scores: Mapping[str, float]) -> dict[str, float]:

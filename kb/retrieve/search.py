@@ -8,8 +8,7 @@ Seed 001 "RAG-first Search", "Graph Expansion", "Evidence Pack Assembly".
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from crds import priority
 from kb import metrics, wire
@@ -31,13 +30,24 @@ class Breadth:
     reach: int = 1000
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How the graph leads to a chunk: its best sentence, what it is worth, and after how many hops."""
+@dataclass
+class _Trail:
+    """What is known about the ways to chunks while a search runs.
 
-    reach: graph_model.Reach
-    cosine: float
-    hops: int
+    `cosines`: sentence id -> cosine with the question. `ways`: chunk id -> the ways to it. `shown`: chunk id -> what its
+    best way is worth and through which sentence it goes, for the provenance.
+    """
+
+    cosines: dict[str, float] = field(default_factory=dict)
+    ways: dict[str, list[rank.Way]] = field(default_factory=dict)
+    shown: dict[str, tuple[float, graph_model.Reach]] = field(default_factory=dict)
+
+    def add(self, reach: graph_model.Reach, way: rank.Way, worth: float) -> None:
+        """Remember a way; the first of the best is shown."""
+        self.ways.setdefault(reach.chunk_id, []).append(way)
+        known = self.shown.get(reach.chunk_id)
+        if known is None or worth > known[0]:
+            self.shown[reach.chunk_id] = (worth, reach)
 
 
 class Search:
@@ -66,18 +76,18 @@ class Search:
         with self._meters.stages.labels("search").time():
             fused, chunks = await self._direct(request, vector)
         with self._meters.stages.labels("hops").time():
-            ways = await self._hops(request, vector, fused)
-        sentences = {chunk_id: (way.cosine, way.hops) for chunk_id, way in ways.items()}
-        scores = rank.combine(fused, sentences, self._weights)
-        best = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))[: request.max_results]
+            trail = await self._hops(request, vector, fused)
+        scores = rank.combine(fused, trail.ways, self._weights)
+        best = _top(scores)[: request.max_results]
         chunks |= await self._vectors.chunks(request.scope, [key for key in best if key not in chunks])
         # The text of a chunk that was deleted between the two stores' answers is gone, and so is the chunk.
         best = [chunk_id for chunk_id in best if chunk_id in chunks]
         confidence = rank.confidence(scores, self._weights)
+        shown = {chunk_id: trail.shown[chunk_id][1] for chunk_id in best if chunk_id in trail.shown}
         items = [
-            _item(chunks[chunk_id], confidence[chunk_id], fused.get(chunk_id), ways.get(chunk_id)) for chunk_id in best
+            _item(chunks[chunk_id], confidence[chunk_id], chunk_id in fused, shown.get(chunk_id)) for chunk_id in best
         ]
-        nodes = {way.reach.node_key for chunk_id, way in ways.items() if chunk_id in chunks}
+        nodes = {reach.node_key for reach in shown.values()}
         direct = sum(item.source == "RAG" for item in items)
         summary = f"Found {direct} RAG results and {len(nodes)} related graph nodes."
         return wire.RetrieveReply(items=items, summary=summary)
@@ -99,78 +109,85 @@ class Search:
         )
         return fused, {chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id in committed}
 
-    async def _hops(
-        self, request: wire.RetrieveRequest, vector: model.Vector, fused: dict[str, float]
-    ) -> dict[str, _Way]:
-        """Chunk id -> best way to it. Chunks that were found directly are judged by their own sentences (0 hops)."""
-        ways: dict[str, _Way] = {}
+    async def _hops(self, request: wire.RetrieveRequest, vector: model.Vector, fused: dict[str, float]) -> _Trail:
+        """The ways to every chunk that the graph leads to, from the best of those found directly."""
+        trail = _Trail()
         if not self._breadth.hops:
-            return ways
-        own = await self._graph.mentioned(request.scope, fused.keys())
-        await self._judge(request, vector, own, 0, ways)
-        scores = dict(fused)
+            return trail
+        own = await self._judged(request, vector, await self._graph.mentioned(request.scope, fused.keys()), trail)
+        for reach in own:
+            way = rank.Way(target=trail.cosines[reach.sentence_id])
+            trail.add(reach, way, way.worth(self._weights))
         seen: set[str] = set()
         for hop in range(1, self._breadth.hops + 1):
-            seeds = [key for key in _top(scores) if key not in seen][: self._breadth.seeds]
+            scores = rank.combine(fused, trail.ways, self._weights)
+            seeds = [chunk_id for chunk_id in _top(scores) if chunk_id not in seen][: self._breadth.seeds]
             if not seeds:
                 break
             seen.update(seeds)
-            reached = await self._graph.reach(
+            await self._hop(request, vector, seeds, hop, trail)
+        return trail
+
+    async def _hop(
+        self, request: wire.RetrieveRequest, vector: model.Vector, seeds: list[str], hop: int, trail: _Trail
+    ) -> None:
+        starts, reached = await asyncio.gather(
+            self._graph.mentioned(request.scope, seeds),
+            self._graph.reach(
                 request.scope,
                 seeds,
                 kinds=request.kinds,
                 per_node=self._breadth.per_node,
                 limit=self._breadth.reach,
-            )
-            await self._judge(request, vector, [way for way in reached if way.chunk_id not in fused], hop, ways)
-            found = {chunk_id: (way.cosine, way.hops) for chunk_id, way in ways.items()}
-            scores = rank.combine(fused, found, self._weights)
-        return ways
+            ),
+        )
+        # How well the question fits the sentence through which each node is left.
+        bridges: dict[str, float] = {}
+        for start in await self._judged(request, vector, starts, trail):
+            cosine = trail.cosines[start.sentence_id]
+            bridges[start.node_key] = max(bridges.get(start.node_key, -1.0), cosine)
+        for reach in await self._judged(request, vector, reached, trail):
+            ends = (reach.edge.source, reach.edge.target) if reach.edge else (reach.node_key,)
+            bridge = max((bridges[end] for end in ends if end in bridges), default=0.0)
+            way = rank.Way(target=trail.cosines[reach.sentence_id], bridge=bridge, hops=hop)
+            trail.add(reach, way, way.worth(self._weights))
 
-    async def _judge(
-        self,
-        request: wire.RetrieveRequest,
-        vector: model.Vector,
-        reached: Iterable[graph_model.Reach],
-        hops: int,
-        ways: dict[str, _Way],
-    ) -> None:
-        """Keep the best sentence of every chunk that was not reached in fewer hops."""
-        fresh = [way for way in reached if way.chunk_id not in ways or ways[way.chunk_id].hops >= hops]
-        cosines = await self._vectors.cosines(request.scope, vector, {way.sentence_id for way in fresh})
-        for way in sorted(fresh, key=_telling):
-            cosine = cosines.get(way.sentence_id)
-            if cosine is None:
-                # Its vector is not there (yet): the sentence proves the hop, but cannot rank it.
-                continue
-            known = ways.get(way.chunk_id)
-            if known is None or cosine > known.cosine:
-                ways[way.chunk_id] = _Way(way, cosine, hops)
+    async def _judged(
+        self, request: wire.RetrieveRequest, vector: model.Vector, reached: list[graph_model.Reach], trail: _Trail
+    ) -> list[graph_model.Reach]:
+        """Those of `reached` whose sentence has a cosine, which is in the trail afterwards; the most telling first.
 
-
-def _telling(way: graph_model.Reach) -> int:
-    """Of two ways through one sentence the one that says more is shown: a relationship, then a node."""
-    if way.edge is None:
-        return 1
-    return 2 if way.edge.type == "mentions" else 0
+        A sentence whose vector is not there (yet) proves a hop, but cannot rank it.
+        """
+        missing = {reach.sentence_id for reach in reached} - trail.cosines.keys()
+        if missing:
+            trail.cosines |= await self._vectors.cosines(request.scope, vector, missing)
+        return sorted((reach for reach in reached if reach.sentence_id in trail.cosines), key=_telling)
 
 
 def _top(scores: dict[str, float]) -> list[str]:
     return sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
 
 
-def _item(chunk: model.Chunk, confidence: float, fused: float | None, way: _Way | None) -> wire.EvidenceItem:
-    edge = way.reach.edge if way else None
+def _telling(reach: graph_model.Reach) -> int:
+    """Of two ways through one sentence the one that says more is shown: a relationship, then a node."""
+    if reach.edge is None:
+        return 1
+    return 2 if reach.edge.type == "mentions" else 0
+
+
+def _item(chunk: model.Chunk, confidence: float, direct: bool, reach: graph_model.Reach | None) -> wire.EvidenceItem:
+    edge = reach.edge if reach else None
     return wire.EvidenceItem(
-        source="RAG" if fused is not None else "Graph",
+        source="RAG" if direct else "Graph",
         content=chunk.text,
         confidence=confidence,
         provenance=wire.Provenance(
             source_urn=chunk.source_urn,
             title=chunk.title,
             chunk_id=chunk.id,
-            node_key=way.reach.node_key if way else None,
+            node_key=reach.node_key if reach else None,
             edge=wire.EdgeRef(source=edge.source, type=edge.type, target=edge.target) if edge else None,
-            sentence=way.reach.sentence if way else None,
+            sentence=reach.sentence if reach else None,
         ),
     )

@@ -65,13 +65,17 @@ _DIMENSIONS = re.compile(r"vector length|vector dimension|dimensions? mismatch",
 
 
 class Store:
-    """Implements `kb.vectors.store.Store` for the vectors of `embed_model`."""
+    """Implements `kb.vectors.store.Store` for the vectors of `embed_model`.
 
-    def __init__(self, url: str, grpc_port: int, embed_model: str) -> None:
+    `index` keeps installations apart that share one Weaviate.
+    """
+
+    def __init__(self, url: str, grpc_port: int, embed_model: str, *, index: str = "") -> None:
         self._model = embed_model
+        self._prefix = f"Jervis{identity.digest(index)[:8].upper()}" if index else "Jervis"
         suffix = f"V{_VERSION}M{identity.digest(embed_model)[:8]}"
-        self._chunks_name = f"JervisChunk{suffix}"
-        self._sentences_name = f"JervisSentence{suffix}"
+        self._chunks_name = f"{self._prefix}Chunk{suffix}"
+        self._sentences_name = f"{self._prefix}Sentence{suffix}"
         self._client = weaviate.WeaviateAsyncClient(
             ConnectionParams.from_url(url, grpc_port),
             additional_config=AdditionalConfig(timeout=Timeout(init=5, query=_READ_SECONDS, insert=_WRITE_SECONDS)),
@@ -142,7 +146,8 @@ class Store:
     async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
         async with self._session(_WRITE_SECONDS):
             # Collections of models used before hold what was ingested then; it goes too.
-            names = sorted(name for name in await self._client.collections.list_all() if name.startswith("Jervis"))
+            ours = (f"{self._prefix}Chunk", f"{self._prefix}Sentence")
+            names = sorted(name for name in await self._client.collections.list_all() if name.startswith(ours))
             for name in names:
                 where: FilterReturn = Filter.by_property("documentId").equal(document_id)
                 if keep and name == self._chunks_name:

@@ -1,7 +1,7 @@
 """What a set of NetworkPolicies lets through, for the selectors that the chart uses.
 
-The rules are those of the API reference: a pod that no policy selects for a direction is open in it; otherwise some rule of
-some policy that selects it must match. https://kubernetes.io/docs/concepts/services-networking/network-policies/
+The rules are those of the documentation: a pod that no policy selects for a direction is open in it; otherwise some
+rule of some policy that selects it must match. https://kubernetes.io/docs/concepts/services-networking/network-policies/
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def _matches(rule: Manifest, direction: str, subject: End, peer: End, target: En
 def _is_peer(entry: Manifest, subject: End, peer: End) -> bool:
     if "ipBlock" in entry:
         block = entry["ipBlock"]
-        return bool(peer.address) and _within(peer.address, block["cidr"]) and not any(
-            _within(peer.address, hole) for hole in block.get("except", [])
+        return (
+            bool(peer.address)
+            and _within(peer.address, block["cidr"])
+            and not any(_within(peer.address, hole) for hole in block.get("except", []))
         )
     if peer.address:
         return False

@@ -79,9 +79,7 @@ def containers(pod: Manifest) -> list[Manifest]:
 
 def of_kind(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
     """Objects of one kind by `namespace/name`."""
-    return {
-        f"{m['metadata'].get('namespace', '')}/{m['metadata']['name']}": m for m in manifests if m["kind"] == kind
-    }
+    return {f"{m['metadata'].get('namespace', '')}/{m['metadata']['name']}": m for m in manifests if m["kind"] == kind}
 
 
 def environment(pod: Manifest) -> dict[str, Manifest]:

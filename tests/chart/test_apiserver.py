@@ -27,7 +27,8 @@ def test_every_pod_passes_the_restricted_standard(installed: Cluster, variant: s
 
 def test_the_standard_is_really_enforced_here(installed: Cluster) -> None:
     container = {"name": "c", "image": "x", "securityContext": {"privileged": True}}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "jervis"}, "spec": {"containers": [container]}}
+    metadata = {"name": "probe", "namespace": "jervis"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
     result = installed.try_kubectl("create", "--dry-run=server", "-f", "-", document=pod)
     assert "violates PodSecurity" in result.stderr
 

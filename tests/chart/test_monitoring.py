@@ -19,7 +19,7 @@ from tests.chart.rendering import CHART, Chart, Manifest
 
 ON = ("serviceMonitor", "prometheusRule", "dashboard")
 _METRIC = re.compile(r"\bjervis_[a-z0-9_]+")
-_LABELS = re.compile(r'(jervis_[a-z0-9_]+)\{([^}]*)\}')
+_LABELS = re.compile(r"(jervis_[a-z0-9_]+)\{([^}]*)\}")
 # What Prometheus itself puts on every series, and what histograms have.
 GIVEN = {"namespace", "le"}
 
@@ -34,12 +34,16 @@ def known() -> dict[str, set[str]]:
     # Names and labels of families without samples are not public: a plain meter has its labels itself, a collector of
     # the router's has them in the families that it describes.
     for collector, names in registry._collector_to_names.items():
-        families = [collector, *collector.describe()]
+        describe = getattr(collector, "describe", None)
+        families = [collector, *(describe() if describe else ())]
         labels = set().union(*(getattr(family, "_labelnames", ()) for family in families))
         found |= dict.fromkeys(names, labels)
-    backend = status.Backend.model_construct(name="gpu-0", in_flight=1, healthy=True)
-    queue = status.Queue.model_construct(by_priority={"P0": 1}, oldest_seconds=2.0)
-    document = status.Status.model_construct(backends=[backend], queue=queue)
+    backend = status.Backend(
+        name="gpu-0", kind="GPU", url="http://gpu-0", healthy=True, circuit="Closed", in_flight=1, num_parallel=1,
+        models=[], loaded=[],
+    )  # fmt: skip
+    queue = status.Queue(waiting=1, by_priority={"P0": 1}, oldest_seconds=2.0)
+    document = status.Status(backends=[backend], queue=queue)
     for family in router_metrics.Gauges(lambda: document).collect():
         found[family.name] = set().union(*(sample.labels for sample in family.samples))
     return found

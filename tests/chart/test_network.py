@@ -16,23 +16,27 @@ OUTSIDE = End(address="203.0.113.7")
 APISERVER = End(address="10.0.0.1")
 LOCAL = ("--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a}")
 
-# (from, to, port): what the processes need in order to work.
-NEEDED = [
-    ("operator", "kb", 8080), ("operator", "router", 11430), ("operator", APISERVER, 6443), ("operator", OUTSIDE, 27017),
+# From, to, port.
+Arrow = tuple[str | End, str | End, int]
+# What the processes need in order to work.
+NEEDED: list[Arrow] = [
+    ("operator", "kb", 8080), ("operator", "router", 11430), ("operator", APISERVER, 6443),
+    ("operator", OUTSIDE, 27017),
     ("operator", "ollama-gpu", 11434), ("operator", OUTSIDE, 11434),
-    ("router", "ollama-gpu", 11434), ("router", "ollama-cpu", 11434), ("router", APISERVER, 443), ("router", OUTSIDE, 11434),
-    ("router", VISITOR, 11434),
+    ("router", "ollama-gpu", 11434), ("router", "ollama-cpu", 11434), ("router", APISERVER, 443),
+    ("router", OUTSIDE, 11434), ("router", VISITOR, 11434),
     ("kb", "router", 11430), ("kb", OUTSIDE, 27017), ("kb", OUTSIDE, 8080), ("kb", OUTSIDE, 50051),
     (JOB, "router", 11430), (JOB, "kb", 8080), (JOB, OUTSIDE, 27017), (JOB, OUTSIDE, 53),
     ("test", "operator", 9090), ("test", "router", 11430), ("test", "kb", 8080),
     ("wait-for-crds", APISERVER, 443),
 ]  # fmt: skip
 # What would be a hole.
-FORBIDDEN = [
+FORBIDDEN: list[Arrow] = [
     (JOB, "operator", 9090), (JOB, APISERVER, 6443), (JOB, APISERVER, 443), (JOB, OUTSIDE, 443), (JOB, OUTSIDE, 80),
     (JOB, METADATA, 80), (JOB, "ollama-gpu", 11434), (JOB, JOB, 8080),
-    ("kb", APISERVER, 6443), ("kb", OUTSIDE, 443), ("kb", METADATA, 80), ("kb", "ollama-gpu", 11434), ("kb", "operator", 9090),
-    ("router", METADATA, 80), ("router", "kb", 8080) , ("router", "operator", 9090),
+    ("kb", APISERVER, 6443), ("kb", OUTSIDE, 443), ("kb", METADATA, 80), ("kb", "ollama-gpu", 11434),
+    ("kb", "operator", 9090),
+    ("router", METADATA, 80), ("router", "kb", 8080), ("router", "operator", 9090),
     ("operator", METADATA, 80),
     (STRANGER, "router", 11430), (STRANGER, "kb", 8080), (STRANGER, "operator", 9090), (STRANGER, "ollama-gpu", 11434),
     (VISITOR, "router", 11430), (VISITOR, "kb", 8080), (OUTSIDE, "router", 11430),
@@ -67,9 +71,7 @@ def test_what_is_needed_passes(local: list[Manifest], source: str | End, target:
 
 
 @pytest.mark.parametrize(("source", "target", "port"), FORBIDDEN, ids=str)
-def test_what_would_be_a_hole_is_shut(
-    local: list[Manifest], source: str | End, target: str | End, port: int
-) -> None:
+def test_what_would_be_a_hole_is_shut(local: list[Manifest], source: str | End, target: str | End, port: int) -> None:
     assert not policies.allows(network_policies(local), end(local, source), end(local, target), port)
 
 
@@ -77,9 +79,13 @@ def test_what_would_be_a_hole_is_shut(
 def test_the_distributed_profile_is_closed_and_open_alike(chart: Chart, kb: str) -> None:
     rendered = chart.render(*rendering.VARIANTS["distributed"])
     rules = network_policies(rendered)
-    for source, target, port in [("operator", kb, 8080), (kb, "router", 11430), (kb, OUTSIDE, 8529), ("test", kb, 8080)]:
+    needed: list[Arrow] = [
+        ("operator", kb, 8080), (kb, "router", 11430), (kb, OUTSIDE, 8529), ("test", kb, 8080),
+    ]  # fmt: skip
+    for source, target, port in needed:
         assert policies.allows(rules, end(rendered, source), end(rendered, target), port), (source, target)
-    for source, target, port in [(STRANGER, kb, 8080), (kb, APISERVER, 6443), (kb, OUTSIDE, 443)]:
+    holes: list[Arrow] = [(STRANGER, kb, 8080), (kb, APISERVER, 6443), (kb, OUTSIDE, 443)]
+    for source, target, port in holes:
         assert not policies.allows(rules, end(rendered, source), end(rendered, target), port), (source, target)
 
 

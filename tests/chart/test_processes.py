@@ -116,8 +116,8 @@ def test_every_address_of_ours_is_a_service_with_a_pod_behind(manifests: list[Ma
     pods = [pod for _, pod in rendering.pods(manifests)]
     seen = set()
     for pod in pods:
-        texts = [e.get("value", "") for e in rendering.environment(pod).values()] + pod["spec"]["containers"][0]["command"]
-        for text in texts:
+        values = [entry.get("value", "") for entry in rendering.environment(pod).values()]
+        for text in [*values, *pod["spec"]["containers"][0]["command"]]:
             if not text.startswith("http://jervis-"):
                 continue
             address = urlsplit(text)
@@ -139,7 +139,8 @@ def test_every_long_running_pod_is_probed(manifests: list[Manifest]) -> None:
                 names = {port["name"] for port in container["ports"]}
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                     assert container[probe]["httpGet"]["port"] in names, manifest["metadata"]["name"]
-                assert container["livenessProbe"]["httpGet"]["path"] != "/readyz", "a missing neighbour is no reason to restart"
+                # A missing neighbour is no reason to restart.
+                assert container["livenessProbe"]["httpGet"]["path"] != "/readyz", manifest["metadata"]["name"]
 
 
 def test_what_owns_a_resource_alone_is_never_doubled(chart: Chart) -> None:

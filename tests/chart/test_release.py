@@ -63,3 +63,23 @@ def test_two_releases_share_a_cluster(fresh: Cluster) -> None:
     fresh.kubectl("create", "namespace", "second")
     fresh.helm("install", "jervis", str(CHART), "-n", "second", "--set", "crds.enabled=false,simulator.enabled=true")
     assert len(fresh.items("-n", "second", "gpu")) == 2
+
+
+def test_the_notes_tell_the_truth(fresh: Cluster) -> None:
+    """What stands in for a model is called a simulator, and the task in the notes is one that the apiserver takes."""
+    fresh.kubectl("create", "namespace", "notes")
+    install = ("install", "jervis", str(CHART), "-n", "notes", "--set", "crds.enabled=false")
+    fresh.helm(*install)
+    plain = fresh.helm("get", "notes", "jervis", "-n", "notes")
+    assert "SIMULATOR" not in plain
+    assert "No GpuBackend comes with this release" in plain
+    documents = [part.partition("<<EOF\n")[2].partition("    EOF")[0] for part in plain.split("kubectl apply")[1:]]
+    tried = [yaml.safe_load(document) for document in documents]
+    assert [manifest["kind"] for manifest in tried] == ["GpuBackend", "PendingTask"]
+    for manifest in tried:
+        fresh.kubectl("create", "-n", "notes", "--dry-run=server", "--validate=strict", "-f", "-", document=manifest)
+    fresh.helm("uninstall", "jervis", "-n", "notes")
+    fresh.helm(*install, "--set", "simulator.enabled=true", "--set", "networkPolicy.enabled=false")
+    simulated = fresh.helm("get", "notes", "jervis", "-n", "notes")
+    assert "*** SIMULATOR" in simulated
+    assert "NetworkPolicies are off" in simulated

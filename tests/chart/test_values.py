@@ -53,7 +53,7 @@ REFUSED = [
     ("gpuBackends[0].url=http://gpu:11434", "name"),
     ("gpuBackends[0].name=gpu-0", "url"),
     ("gpuBackends[0].name=GPU_0,gpuBackends[0].url=http://gpu:11434", "name"),
-    ("gpuBackends[0].name=a,gpuBackends[0].url=http://a:1,gpuBackends[1].name=a,gpuBackends[1].url=http://b:1", "gpuBackends"),
+    (",".join(f"gpuBackends[{i}].name=a,gpuBackends[{i}].url=http://a:{i}" for i in (0, 1)), "gpuBackends"),
     ("simulator.enabled=1", "enabled"),
     ("simulator.gpu.vram=24", "vram"),
     ("simulator.gpu.settings.speed=9", "speed"),
@@ -111,7 +111,8 @@ def test_the_readme_lists_the_values_as_they_are() -> None:
 def test_the_chart_carries_the_committed_crds() -> None:
     wanted = definitions.templates()
     assert len(wanted) == 3
-    assert {path: path.read_text() for path in definitions.TARGET.glob("*.yaml")} == wanted, "run `python -m hack.chart`"
+    found = {path: path.read_text() for path in definitions.TARGET.glob("*.yaml")}
+    assert found == wanted, "run `python -m hack.chart`"
 
 
 def _nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -40,30 +40,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def report(request: pytest.FixtureRequest) -> Iterator[progress.Progress]:
-    """Progress on the real terminal: starting takes longer than a person waits in silence."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print(file=sys.stderr)
-        yield progress.Progress()
-
-
-@pytest.fixture(scope="session")
-def site(report: progress.Progress) -> Iterator[sites.Site]:
+def site(request: pytest.FixtureRequest) -> Iterator[sites.Site]:
     """Jervis with its simulators, freshly configured, without a task."""
+    # Progress goes to the real terminal: starting takes longer than a person waits in silence.
+    terminal = request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
+    report = progress.Progress()
     wanted = settings.read({**os.environ, "DEMO_NAMESPACE": NAMESPACE})
-    for module in ("hack.cluster", "hack.image") if wanted.local else ():
-        subprocess.run([sys.executable, "-m", module, *(["up"] if module == "hack.cluster" else [])], check=True)
-    cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
-    with report.step(f"installing the chart into {NAMESPACE}"):
-        release.install(wanted, cluster, report, VALUES)
-    cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
-    cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
+    with terminal():
+        print(file=sys.stderr)
+        for command in (("hack.cluster", "up"), ("hack.image",)) if wanted.local else ():
+            subprocess.run([sys.executable, "-m", *command], stdout=subprocess.DEVNULL, check=True)
+        cluster = kubectl.Kubectl(kubectl.find(report), wanted.kubeconfig, NAMESPACE)
+        with report.step(f"installing the chart into {NAMESPACE}"):
+            release.install(wanted, cluster, report, VALUES)
+        cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
+        cluster.run("delete", "pendingtasks", "--all", "--ignore-not-found", seconds=120)
     place = layout.environment_of(layout.from_environment())
     with pymongo.MongoClient[sites.Document](wanted.mongodb_uri or place["JERVIS_TEST_MONGODB_URI"]) as mongo:
         yield sites.Site(cluster, wanted, mongo["jervis"])
     if not os.environ.get("JERVIS_E2E_KEEP"):
-        with report.step(f"removing {NAMESPACE}"):
+        with terminal(), report.step(f"removing {NAMESPACE}"):
             release.remove(wanted, cluster, report)
 
 

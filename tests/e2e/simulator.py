@@ -14,7 +14,7 @@ class Simulator:
 
     def __init__(self, services: httpx.Client, name: str) -> None:
         self._services = services
-        self._root = f"{name}:11434/proxy/simulator"
+        self._root = f"/{name}:11434/proxy/simulator"
 
     def faults(self, *faults: dict[str, Any]) -> None:
         """Put these in force instead of the ones before; see tests/fakes/ollama/faults.py."""

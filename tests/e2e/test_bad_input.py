@@ -44,7 +44,7 @@ def test_a_malformed_task_is_refused_by_kubectl(site: Site, spec: dict[str, Any]
 def ask_router(services: httpx.Client, model: str) -> httpx.Response:
     """POST /api/chat."""
     body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": False}
-    return services.post("jervis-router:11430/proxy/api/chat", json=body)
+    return services.post("/jervis-router:11430/proxy/api/chat", json=body)
 
 
 def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:

@@ -38,7 +38,7 @@ def commands(page: str) -> list[tuple[str, str]]:
 
 def pattern(expected: str) -> re.Pattern[str]:
     """The expected output as a pattern."""
-    lines = [re.sub(r"\\?\s+", " ", re.escape(line.strip())) for line in expected.strip().splitlines()]
+    lines = [re.sub(r"(?:\\ )+", " ", re.escape(line.strip())) for line in expected.strip().splitlines()]
     parts = [
         r"(?:.*\n)*?" if line == re.escape("...") else line.replace(re.escape("..."), ".*?") + r"\s*\n"
         for line in lines

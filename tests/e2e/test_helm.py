@@ -9,9 +9,9 @@ from hack.demo import kubectl, settings
 from tests.e2e.site import Site
 
 
-def test_passes(site: Site, report: progress.Progress) -> None:
+def test_passes(site: Site) -> None:
     done = subprocess.run(
-        [kubectl.helm(report), "test", settings.RELEASE, "--namespace", site.kubectl.namespace, "--logs"],
+        [kubectl.helm(progress.Progress()), "test", settings.RELEASE, "--namespace", site.kubectl.namespace, "--logs"],
         env=site.kubectl.environment,
         capture_output=True,
         text=True,

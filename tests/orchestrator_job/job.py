@@ -49,6 +49,11 @@ class Job:
             "JERVIS_UNAVAILABLE_SECONDS": "20",
         }
 
+    def adopt(self, uid: str) -> None:
+        """Run another task: one whose documents were put into the store."""
+        self.uid = uid
+        self.environment["JERVIS_TASK_UID"] = uid
+
     def memory(self, **fields: Any) -> dict[str, Any]:
         """A task memory as the operator writes it; a value of None leaves the field out."""
         document: dict[str, Any] = {

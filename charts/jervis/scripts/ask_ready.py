@@ -11,7 +11,7 @@ TRIES = 30
 def ask(url: str) -> tuple[bool, str]:
     """Whether `url` answered 200, and its words."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310  # the chart writes the URLs
             return True, answer.read(2000).decode(errors="replace").strip()
     except urllib.error.HTTPError as error:
         return False, f"{error.code}: {error.read(2000).decode(errors='replace').strip()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ _USAGE_ERROR = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Read the settings and serve until told to stop. Returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s", stream=sys.stdout)
     try:
         chosen = CliApp.run(settings.Settings, cli_args=list(arguments))
         return asyncio.run(_serve(chosen))

@@ -40,8 +40,9 @@ class Fake:
         self.pid = process.pid
         self.log = log
         self._process = process
-        # trust_env off: a proxy of the machine must never come between a test and loopback.
-        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
+        # trust_env off: a proxy of the machine must never come between a test and loopback. verify off: there is no TLS
+        # here, and reading the machine's certificates would be most of the cost of a client.
+        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False, verify=False)
 
     def requests(self, **match: str) -> list[dict[str, Any]]:
         """What was asked, oldest first: {seq, path, model, tag, priority, headers, body, status, outcome, tokens,
@@ -75,6 +76,12 @@ class Fake:
     def open_gate(self, gate: str) -> None:
         """Let every request go on that waits at this gate, now and later (see `faults.Stall.gate`)."""
         self._put(f"/simulator/gates/{gate}", {})
+
+    def unload(self) -> None:
+        """Ask every loaded model to leave (the running requests finish first)."""
+        for runner in self.state()["loaded"]:
+            body = {"model": runner["model"], "keep_alive": 0}
+            self._http.post("/api/generate", json=body).raise_for_status()
 
     def forget(self) -> None:
         """Empty the journal of requests and its counters."""

@@ -35,7 +35,7 @@ async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the
 ) -> None:
     body = b"y" * 600_000
     reference = await store.save(scopes.SHOP, body, "text/plain")
-    database["content.files"].delete_one({"_id": reference.key})  # what a crash before the last write leaves
+    database["content.files"].delete_one({"filename": reference.key})  # what a crash before the last write leaves
     with pytest.raises(errors.NotFound):
         await store.load(scopes.SHOP, reference.key)
     assert await store.save(scopes.SHOP, body, "text/plain") == reference
@@ -44,7 +44,7 @@ async def test_an_upload_that_broke_off_is_not_visible_and_does_not_stand_in_the
 
 async def test_damage_is_told(store: mongo.Store, database: pymongo.database.Database[dict[str, object]]) -> None:
     reference = await store.save(scopes.SHOP, b"z" * 100, "text/plain")
-    database["content.chunks"].update_one({"files_id": reference.key}, {"$set": {"data": b"q" * 100}})
+    database["content.chunks"].update_one({}, {"$set": {"data": b"q" * 100}})
     with pytest.raises(errors.Invalid, match="damaged"):
         await store.load(scopes.SHOP, reference.key)
 

@@ -81,6 +81,7 @@ containers:
         containerPort: 8080
     startupProbe:
       httpGet: {path: /healthz, port: http}
+      initialDelaySeconds: 1
       periodSeconds: 2
       failureThreshold: 60
     livenessProbe:

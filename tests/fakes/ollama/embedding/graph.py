@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
-_LAYERS, _HEADS, _HIDDEN = 6, 12, 384
-_HEAD_SIZE = _HIDDEN // _HEADS
+HIDDEN = 384
+_LAYERS, _HEADS = 6, 12
+_HEAD_SIZE = HIDDEN // _HEADS
 _EPSILON = 1e-12
 _OPSET = 20  # the first one with Gelu
 _IR_VERSION = 9
@@ -30,7 +31,7 @@ def build(weights: Path) -> bytes:
         hidden = writer.layer(hidden, f"encoder.layer.{layer}.")
     writer.pool(hidden)
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in ("ids", "mask")]
-    output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", _HIDDEN])
+    output = helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["batch", HIDDEN])
     graph = helper.make_graph(writer.nodes, "all-MiniLM-L6-v2", inputs, [output], writer.constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
     serialised: bytes = model.SerializeToString()
@@ -84,7 +85,7 @@ class _Writer:
         scaled = self._op("Mul", scores, self._constant(np.float32(_HEAD_SIZE**-0.5)))
         weights = self._op("Softmax", self._op("Add", scaled, self._bias), axis=-1)
         mixed = self._op("Transpose", self._op("MatMul", weights, value), perm=[0, 2, 1, 3])
-        return self._op("Reshape", mixed, self._ints([0, 0, _HIDDEN]))
+        return self._op("Reshape", mixed, self._ints([0, 0, HIDDEN]))
 
     def _heads(self, flat: str) -> str:
         return self._op(

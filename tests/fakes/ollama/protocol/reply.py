@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
 
 SERVER = "Ollama-simulator"
-Vectors = NDArray[np.float32]
 _DIGITS_OF_MICROSECONDS = 6
 
 
@@ -158,7 +161,7 @@ def vectors(model: str, values: Vectors, figures: Figures) -> dict[str, Any]:
     counters = {"total_duration": int(figures.total * 1e9), "load_duration": int(figures.load * 1e9)}
     return {
         "model": model,
-        "embeddings": np.ascontiguousarray(values),
+        "embeddings": values,
         **counters,
         "prompt_eval_count": figures.prompt_tokens,
     }
@@ -167,7 +170,7 @@ def vectors(model: str, values: Vectors, figures: Figures) -> dict[str, Any]:
 def embedding_list(model: str, values: Vectors, figures: Figures, packed: bool) -> dict[str, Any]:
     """POST /v1/embeddings; `packed` writes each vector as base64 of little-endian floats."""
     data = [
-        {"object": "embedding", "embedding": _pack(vector) if packed else np.ascontiguousarray(vector), "index": index}
+        {"object": "embedding", "embedding": _pack(vector) if packed else vector, "index": index}
         for index, vector in enumerate(values)
     ]
     usage = {"prompt_tokens": figures.prompt_tokens, "total_tokens": figures.prompt_tokens}

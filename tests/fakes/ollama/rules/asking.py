@@ -61,12 +61,21 @@ def requests(document: reading.Reading) -> list[str]:
 
     Empty for newsletters and for texts that say nothing is to be done.
     """
-    prose = f"{document.subject}.\n\n{document.body}" if document.kind == "mail" else document.body
-    if document.bulk or _NOTHING_TO_DO.search(prose):
-        return []
-    if document.kind == "issue" and is_finished(document):
+    prose = said(document)
+    if informs_only(document):
         return []
     return [sentence for sentence in text.sentences(prose) if asks(sentence, past=document.kind == "commit")]
+
+
+def said(document: reading.Reading) -> str:
+    """What is read sentence by sentence: a mail's subject counts, for some are nothing else."""
+    return f"{document.subject}.\n\n{document.body}" if document.kind == "mail" else document.body
+
+
+def informs_only(document: reading.Reading) -> bool:
+    """A mass mailing, a text that says nothing is to be done, an issue that is finished."""
+    finished = document.kind == "issue" and is_finished(document)
+    return document.bulk or finished or _NOTHING_TO_DO.search(said(document)) is not None
 
 
 def is_finished(document: reading.Reading) -> bool:
@@ -85,7 +94,7 @@ def assignment(document: reading.Reading, team: people.Team) -> str:
     Standing in To or Cc is not enough: the text must assign it, name us beside the request, or carry us as its
     assignee.
     """
-    if not team:
+    if not team or document.kind == "commit" or informs_only(document):
         return ""
     if document.assignee is not None:
         return f"Assignee: {document.assignee.label}" if team.has(document.assignee) else ""

@@ -16,7 +16,7 @@ _EXTENSIONS = (
 _FOLDERS = r"(?<![\w@/.])((?:[\w.\-]+/)*"
 _FILE = re.compile(rf"{_FOLDERS}(?:[\w\-][\w.\-]*\.(?:{_EXTENSIONS})|Dockerfile|Makefile))(?![\w/])")
 _ISSUE = re.compile(r"(?<![\w\-])([A-Z][A-Z0-9]{1,9}-\d{1,6})(?![\w\-])")
-_NOT_ISSUES = re.compile(r"^(?:UTF|SHA|ISO|RFC|CVE|HTTP|TLS|AES|MD|UTC|GMT|P|Q|H|COVID|MP|X|CP|BASE|PEP|JSR)-\d")
+_NOT_ISSUES = re.compile(r"^(?:Q[1-4]|UTF|SHA|ISO|RFC|CVE|HTTP|TLS|AES|MD|UTC|GMT|P|Q|H|COVID|MP|X|CP|BASE|PEP|JSR)-\d")
 _COMMIT = re.compile(r"(?<![\w\-/.])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])([0-9a-f]{40}|[0-9a-f]{7,12})(?![\w\-])")
 _METHOD = re.compile(r"\b((?:[A-Z]\w*\.)?[a-z_]\w*)\(\)")
 _CLASS = re.compile(r"(?<![\w./@])([A-Z][a-z]+[a-z0-9]*(?:[A-Z][a-z0-9]*)+)(?![\w@]|\.(?:" + _EXTENSIONS + r")\b)")
@@ -142,7 +142,7 @@ def _phrases(document: str, known: dict[str, Entity]) -> Iterator[tuple[str, str
 def _trim(phrase: str) -> tuple[str, int]:
     """Without ordinary words that only stand there in capitals, at either end: (what is left, where it begins)."""
     words, offset = phrase.split(" "), 0
-    while words and words[0].lower() in vocabulary.NOT_NAMES and not _full_name(words):
+    while words and (_full_name(words[1:]) or (words[0].lower() in vocabulary.NOT_NAMES and not _full_name(words))):
         offset += len(words.pop(0)) + 1
     while words and words[-1].lower() in vocabulary.NOT_NAMES:
         words.pop()

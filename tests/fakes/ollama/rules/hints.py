@@ -40,8 +40,8 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
     document = reading.read(asked.document)
     today = asked.today or document.sent
     wanted = asking.requests(document)
-    actionable = bool(wanted) or asking.is_open_issue(document)
-    assigned = asking.assignment(document, people.Team(asked.team)) if actionable else ""
+    assigned = asking.assignment(document, people.Team(asked.team))
+    actionable = bool(wanted or assigned) or asking.is_open_issue(document)
     deadline = next_deadline(document, today, wanted)
     urgency = _urgency(document, actionable, deadline, today)
     return {
@@ -72,8 +72,7 @@ def deadlines(document: reading.Reading, today: date | None, wanted: list[str]) 
     found = []
     if document.due:
         found += [Deadline(one.day, f"Due: {document.due}") for one in dates.find(document.due, today)[:1]]
-    prose = f"{document.subject}.\n\n{document.body}" if document.kind == "mail" else document.body
-    for sentence in text.sentences(prose):
+    for sentence in text.sentences(asking.said(document)):
         for one in dates.find(sentence, today):
             before = sentence[: one.start]
             cued = bool(dates.is_due(before) or _CUE_ANYWHERE.search(sentence))
@@ -111,14 +110,13 @@ def _reason(
     if not actionable:
         why = "a mass mailing" if document.bulk else f"this {document.kind} informs and asks for nothing"
         return f"No action: {why}."
-    said = (
-        f'asked: "{text.shorten(wanted[0], 160)}"'
-        if wanted
-        else f"the issue {document.key or ''} is open".replace("  ", " ")
-    )
-    parts = [f"Action: {said}"]
+    parts = []
+    if wanted:
+        parts.append(f'asked: "{text.shorten(wanted[0], 160)}"')
+    elif document.kind == "issue":
+        parts.append(f"issue {document.key} is open" if document.key else "the issue is open")
     if assigned:
         parts.append(f'given to us: "{text.shorten(assigned, 120)}"')
     if deadline:
         parts.append(f"deadline {deadline.day.isoformat()}")
-    return "; ".join(parts) + "."
+    return "Action: " + "; ".join(parts) + "."

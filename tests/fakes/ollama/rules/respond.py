@@ -7,15 +7,21 @@ evidence does not say it, and the user is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.fakes.ollama.rules import asking, prompt, text
 
-Embed = Callable[[Sequence[str]], tuple[NDArray[np.float32], int]]
+if TYPE_CHECKING:
+    from tests.fakes.ollama.embedding import minilm
+
+
+class Embed(Protocol):
+    """Texts to unit vectors [texts, dimensions] in their order, and the number of tokens read."""
+
+    def __call__(self, texts: Sequence[str], /) -> tuple[minilm.Vectors, int]: ...
+
+
 KNOWN = 0.33  # below this cosine MiniLM's pairs of question and sentence are about different things
 _CLOSE = 0.8  # a further sentence is quoted when it is nearly as near as the best one
 _QUOTED = 3

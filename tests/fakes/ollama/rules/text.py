@@ -27,7 +27,7 @@ def spans(text: str) -> list[tuple[int, int]]:
     for start, end in _blocks(text):
         block, head = text[start:end], 0
         for match in _END.finditer(block):
-            if not _abbreviated(block[head : match.start()]):
+            if not _goes_on(block[head : match.start()], block[match.end()]):
                 found.append((start + head, start + len(block[: match.end()].rstrip())))
                 head = match.end()
         found.append((start + head, end))
@@ -69,11 +69,15 @@ def _score(sentence: str, weights: Counter[str], position: int) -> float:
     return mean / (1.0 + 0.05 * position)
 
 
-def _abbreviated(head: str) -> bool:
-    last = re.search(r"([A-Za-z.]+)\.$", head)
+def _goes_on(head: str, following: str) -> bool:
+    """Whether the full stop at the end of `head` is an abbreviation's, an initial's, or that of `1. 12. 2026`."""
+    last = re.search(r"([A-Za-z.]+|\d{1,2})\.$", head)
     if last is None:
         return False
-    return last.group(1).lower() in _ABBREVIATIONS or re.fullmatch(r"[A-Z]", last.group(1)) is not None
+    word = last.group(1)
+    if word.isdigit():
+        return following.isdigit()
+    return word.lower() in _ABBREVIATIONS or re.fullmatch(r"[A-Z]", word) is not None
 
 
 def _blocks(text: str) -> list[tuple[int, int]]:

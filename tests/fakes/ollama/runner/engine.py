@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -11,12 +12,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from tests.fakes.ollama import catalogue
 from tests.fakes.ollama.runner import pool
 
-_log = structlog.get_logger("fake.ollama.runner")
+_log = logging.getLogger("fake.ollama.runner")
 
 
 class Busy(Exception):  # noqa: N818 -- an ordinary answer of a full server
@@ -94,7 +93,7 @@ class Engine:
         for event in events:
             self.counters[event.what.value] += 1
             if event.what not in (pool.What.GRANTED, pool.What.REFUSED):
-                _log.info(event.what.value, model=event.model)
+                _log.info("%s %s", event.what.value, event.model)
             future = self._futures.get(event.ticket) if event.ticket is not None else None
             if future is None or future.done():
                 continue

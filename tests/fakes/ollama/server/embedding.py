@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 from aiohttp import web
 
+from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.protocol import errors, reply, request
 from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import exchange
@@ -24,7 +24,7 @@ async def embeddings(asked: web.Request) -> web.StreamResponse:
     """POST /api/embeddings."""
     turn = asked[exchange.KEY]
     values, _ = await _vectors(turn, turn.body().embeddings())
-    return await turn.wire.whole({"embedding": np.ascontiguousarray(values[0]) if len(values) else []})
+    return await turn.wire.whole({"embedding": values[0] if len(values) else []})
 
 
 async def embedding_list(asked: web.Request) -> web.StreamResponse:
@@ -37,7 +37,7 @@ async def embedding_list(asked: web.Request) -> web.StreamResponse:
     return await turn.wire.whole(reply.embedding_list(wanted.model, values, figures, wanted.base64))
 
 
-async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[reply.Vectors, reply.Figures]:
+async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[minilm.Vectors, reply.Figures]:
     model = turn.service.catalogue.find(wanted.model)
     if model is None:
         raise errors.not_found(wanted.model)
@@ -55,9 +55,8 @@ async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[
         raise errors.Refusal(503, str(busy)) from busy
     if not wanted.truncate and tokens > num_ctx:
         raise errors.Refusal(400, "the input length exceeds the context length")
-    if wanted.dimensions is not None and wanted.dimensions < values.shape[1]:
-        values = values[:, : wanted.dimensions]
-        values = values / np.linalg.norm(values, axis=1, keepdims=True)
     turn.entry.tokens = tokens
     total = turn.service.loop.time() - started
-    return values, reply.Figures("stop", total=total, load=granted - started, prompt_tokens=tokens)
+    return minilm.narrow(values, wanted.dimensions), reply.Figures(
+        "stop", total=total, load=granted - started, prompt_tokens=tokens
+    )

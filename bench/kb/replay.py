@@ -1,0 +1,72 @@
+"""Extractions that were made before, put where the pipeline keeps answers, so that a benchmark asks no language model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from kb import wire
+from kb.ingest import answers, draft, extraction, hints, prompt
+
+_NAME = re.compile(r"\b[A-Z0-9][\w'’.-]*(?:\s+(?:of|the|de|van|von|and|&)?\s*[A-Z0-9][\w'’.-]*)*")
+
+
+def from_triples(entities: Sequence[str], triples: Iterable[Sequence[str]]) -> extraction.Extraction:
+    """An extraction from OpenIE output: phrases and [subject, predicate, object]; types are unknown."""
+    known = [triple for triple in triples if len(triple) == 3 and all(part.strip() for part in triple)]
+    names = dict.fromkeys([*entities, *(end for triple in known for end in (triple[0], triple[2]))])
+    return extraction.Extraction(
+        entities=[extraction.Entity(name=name[:300], type="entity") for name in names if name.strip()][:200],
+        relationships=[extraction.Relationship(source=s[:300], type=p[:120], target=o[:300]) for s, p, o in known][
+            :400
+        ],
+    )
+
+
+def from_names(title: str, text: str) -> extraction.Extraction:
+    """An extraction by capital letters alone: what a rule can see without any model."""
+    names = dict.fromkeys([title, *(match.group() for match in _NAME.finditer(text))])
+    kept = [name for name in names if len(name) > 2][:200]
+    return extraction.Extraction(
+        entities=[extraction.Entity(name=name[:300], type="entity") for name in kept], relationships=[]
+    )
+
+
+async def keep(
+    shelf: answers.Shelf,
+    model: str,
+    request: wire.IngestRequest,
+    extractions: Mapping[int, extraction.Extraction],
+    today: date,
+    *,
+    size: int,
+    overlap: int,
+) -> None:
+    """Answer every question that the pipeline will ask about `request`; `extractions` by the ordinal of the chunk."""
+    text = request.content or ""
+    made = draft.make(request, text, size=size, overlap=overlap)
+    judged = hints.Judgement(
+        has_actionable_content=False,
+        is_assigned_to_me=False,
+        has_future_deadline=False,
+        urgency="low",
+        summary="",
+        reason="replayed",
+    )
+    question = prompt.hints(hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team)
+    await shelf.keep_answer(
+        answers.key(model, question, hints.Judgement), question.name, judged.model_dump_json(by_alias=True)
+    )
+    for ordinal, piece in enumerate(made.pieces):
+        asked = prompt.extract(piece.chunk.text, title=request.title, kind=request.kind)
+        answer = extractions[ordinal].model_dump_json(by_alias=True)
+        await shelf.keep_answer(answers.key(model, asked, extraction.Extraction), asked.name, answer)
+
+
+def parse(line: str) -> dict[str, Any]:
+    """One line of a JSONL file."""
+    record: dict[str, Any] = json.loads(line)
+    return record

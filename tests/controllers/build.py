@@ -1,0 +1,83 @@
+"""Tasks and worlds for tests, with everything defaulted that a test does not care about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from controllers.pendingtask import world
+from crds import pendingtask
+from crds.phases import Phase
+
+NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
+UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
+GPU = world.Slots(total=2, free=(("gpu-0", 2),))
+
+
+def task(
+    phase: Phase | None = None,
+    *,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> pendingtask.PendingTask:
+    """A Background mail of client acme in `phase`."""
+    return pendingtask.PendingTask.model_validate(
+        {
+            "metadata": {
+                "name": "mail-1",
+                "namespace": "default",
+                "uid": UID,
+                "resourceVersion": "7",
+                "generation": 1,
+                "creationTimestamp": "2027-03-01T11:00:00Z",
+                **metadata,
+            },
+            "spec": {"type": "EmailProcessing", "clientId": "acme", "content": "hello", **(spec or {})},
+            "status": {**({"phase": phase.value} if phase else {}), **(status or {})},
+        }
+    )
+
+
+def routed(phase: Phase, *, spec: dict[str, Any] | None = None, **status: Any) -> pendingtask.PendingTask:
+    """A qualified task; in a phase that holds a slot it has its dispatch too."""
+    known: dict[str, Any] = {"route": {"decision": "Execute", "reason": "asked"}}
+    if phase in (Phase.DISPATCHED_GPU, Phase.ORCHESTRATING):
+        known |= {
+            "attempt": 1,
+            "dispatch": {"jobName": "mail-1-0f9a1c2e-1", "backend": "gpu-0", "threadId": UID},
+            "phaseTimes": {phase.value: "2027-03-01T11:59:00Z"},
+        }
+    return task(phase, spec=spec, status={**known, **status})
+
+
+def job(state: world.JobState = world.JobState.ACTIVE, **more: Any) -> world.JobView:
+    """The Job of attempt 1."""
+    suspended = state is world.JobState.SUSPENDED
+    return world.JobView(name="mail-1-0f9a1c2e-1", uid="job-uid", state=state, suspended=suspended, **more)
+
+
+def pod(attempt: int = 1, *, live: bool = True, started: bool = True, **more: Any) -> world.PodView:
+    """A pod of that attempt."""
+    return world.PodView(name=f"pod-{attempt}", attempt=attempt, live=live, started=started, **more)
+
+
+def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pendingtask.PendingTask:
+    """The task after the apiserver merged `patch` into its status (RFC 7396)."""
+    raw = current.wire()
+    raw["status"] = _merge(raw.get("status") or {}, patch)
+    if version:
+        raw["metadata"]["resourceVersion"] = str(version)
+    return pendingtask.PendingTask.model_validate(raw)
+
+
+def _merge(target: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = _merge(result.get(key), value)
+    return result

@@ -1,0 +1,61 @@
+"""Three-way routing of seed 000, row by row."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from controllers.pendingtask import directive
+from crds.pendingtask import Decision, Hints, Type
+from crds.phases import Phase
+from tests.controllers.build import NOW
+
+LEAD = timedelta(days=2)
+
+
+def hints(actionable: bool = True, ours: bool = False, deadline: float | None = None, future: bool = True) -> Hints:
+    return Hints(
+        has_actionable_content=actionable,
+        is_assigned_to_me=ours,
+        has_future_deadline=deadline is not None and future,
+        suggested_deadline=None if deadline is None else NOW + timedelta(days=deadline),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "decision", "phase"),
+    [
+        (hints(actionable=False), Decision.INFO_ONLY, Phase.DONE),
+        (hints(actionable=False, ours=True, deadline=30), Decision.INFO_ONLY, Phase.DONE),
+        (hints(ours=True), Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (hints(ours=True, deadline=30), Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (hints(deadline=30), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=2.01), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=2), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=1), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=-3), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=30, future=False), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (Hints(has_actionable_content=True, has_future_deadline=True), Decision.EXECUTE, Phase.READY_FOR_GPU),
+    ],
+)
+def test_decision_tree(found: Hints, decision: Decision, phase: Phase) -> None:
+    made = directive.of_hints(Type.EMAIL, found, "because", lead=LEAD, now=NOW)
+    assert (made.decision, made.phase) == (decision, phase)
+    assert "because" in made.reason
+
+
+def test_a_deferred_task_is_due_lead_days_before_its_deadline() -> None:
+    made = directive.of_hints(Type.EMAIL, hints(deadline=10), "", lead=LEAD, now=NOW)
+    assert made.due == NOW + timedelta(days=8)
+
+
+@pytest.mark.parametrize("type_", sorted(directive.ORDERED))
+def test_what_somebody_ordered_is_executed_whatever_the_hints_say(type_: Type) -> None:
+    made = directive.of_hints(type_, hints(actionable=False), "", lead=LEAD, now=NOW)
+    assert made.decision is Decision.EXECUTE
+
+
+def test_a_chat_message_is_executed_as_user_input() -> None:
+    assert directive.of_chat() == directive.Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, "user input")

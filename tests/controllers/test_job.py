@@ -1,0 +1,102 @@
+"""The Job of a run: its name, and that content decides nothing about it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.pendingtask import job
+from tests.controllers.build import UID, task
+
+TEMPLATE = job.Template(
+    image="localhost/jervis:dev",
+    image_pull_policy="Never",
+    service_account="jervis-job",
+    kb_url="http://kb",
+    router_url="http://router",
+    mongodb_uri="mongodb://m",
+    model="qwen",
+    environment={"JERVIS_TASK_UID": "never mine"},
+    resources={"limits": {"memory": "1Gi"}},
+)
+DNS_LABEL = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+
+
+def made(**spec: Any) -> dict[str, Any]:
+    current = task(spec=spec)
+    return job.manifest(current, 3, job.name("mail-1", UID, 3), TEMPLATE)
+
+
+@given(st.from_regex(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$", fullmatch=True), st.integers(1, 10**6))
+def test_names_are_labels_that_leave_room_for_the_pods_suffix(name: str, attempt: int) -> None:
+    found = job.name(name, UID, attempt)
+    assert DNS_LABEL.match(found)
+    assert len(found) <= 57
+    assert found.endswith(f"-{UID[:8]}-{attempt}")
+    assert found == job.name(name, UID, attempt)
+
+
+def test_the_owner_is_the_task_and_does_not_wait_for_it() -> None:
+    owner = made()["metadata"]["ownerReferences"]
+    assert [(o["kind"], o["uid"], o["controller"], o["blockOwnerDeletion"]) for o in owner] == [
+        ("PendingTask", UID, True, False)
+    ]
+
+
+def test_labels_find_job_and_pods_again() -> None:
+    body = made()
+    for labels in (body["metadata"]["labels"], body["spec"]["template"]["metadata"]["labels"]):
+        assert labels["jervis.dev/task-uid"] == UID
+        assert labels["jervis.dev/task"] == "mail-1"
+        assert labels["jervis.dev/attempt"] == "3"
+
+
+def test_one_owner_of_retries_and_no_time_to_live_yet() -> None:
+    spec = made()["spec"]
+    assert (spec["backoffLimit"], spec["completions"], spec["parallelism"]) == (0, 1, 1)
+    assert "ttlSecondsAfterFinished" not in spec
+    assert spec["podFailurePolicy"]["rules"][0]["action"] == "Ignore"
+
+
+def test_the_pod_is_restricted_and_has_no_token() -> None:
+    pod = made()["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["restartPolicy"] == "Never"
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert all("hostPath" not in volume for volume in pod["volumes"])
+
+
+def test_the_environment_is_the_contract() -> None:
+    env = {e["name"]: e["value"] for e in made()["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert env == {
+        "JERVIS_TASK_UID": UID,
+        "JERVIS_TASK_NAME": "mail-1",
+        "JERVIS_TASK_NAMESPACE": "default",
+        "JERVIS_ATTEMPT": "3",
+        "JERVIS_KB_URL": "http://kb",
+        "JERVIS_ROUTER_URL": "http://router",
+        "JERVIS_MONGODB_URI": "mongodb://m",
+        "JERVIS_MODEL": "qwen",
+        "JERVIS_PRIORITY": "0",
+    }
+
+
+def test_the_deadline_is_the_tasks_or_the_settings() -> None:
+    assert made()["spec"]["activeDeadlineSeconds"] == 3600
+    assert made(activeDeadlineSeconds=60)["spec"]["activeDeadlineSeconds"] == 60
+
+
+@given(st.text(max_size=200), st.text(max_size=50), st.text(max_size=50))
+def test_content_chooses_neither_image_nor_account_nor_path(content: str, message: str, author: str) -> None:
+    messages = [{"id": "m", "text": message or "x", "author": author}]
+    assert made(content=content, messages=messages) == made()

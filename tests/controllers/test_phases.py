@@ -1,0 +1,81 @@
+"""The table of transitions: complete, closed, and what the seeds promise about it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from controllers.pendingtask import phases
+from controllers.pendingtask.decide import CHAINS
+from crds.phases import TERMINAL, Phase
+
+LISTED = {
+    (Phase.NEW, Phase.SCHEDULED),
+    (Phase.NEW, Phase.READY_FOR_QUALIFICATION),
+    (Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION),
+    (Phase.SCHEDULED, Phase.READY_FOR_GPU),
+    (Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING),
+    (Phase.QUALIFYING, Phase.DONE),
+    (Phase.QUALIFYING, Phase.READY_FOR_GPU),
+    (Phase.QUALIFYING, Phase.SCHEDULED),
+    (Phase.QUALIFYING, Phase.USER_TASK),
+    (Phase.QUALIFYING, Phase.ERROR),
+    (Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION),
+    (Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU),
+    (Phase.DISPATCHED_GPU, Phase.ORCHESTRATING),
+    (Phase.DISPATCHED_GPU, Phase.READY_FOR_GPU),
+    (Phase.DISPATCHED_GPU, Phase.USER_TASK),
+    (Phase.ORCHESTRATING, Phase.COMPLETED),
+    (Phase.ORCHESTRATING, Phase.READY_FOR_GPU),
+    (Phase.ORCHESTRATING, Phase.USER_TASK),
+    (Phase.USER_TASK, Phase.READY_FOR_GPU),
+    (Phase.USER_TASK, Phase.ERROR),
+}
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(Phase, Phase)))
+def test_exactly_the_listed_steps_are_permitted(source: Phase, target: Phase) -> None:
+    assert phases.permitted(source, target, qualified=False) == ((source, target) in LISTED)
+    after_route = (source, target) in LISTED and target not in phases.BEFORE_ROUTE
+    assert phases.permitted(source, target, qualified=True) == after_route
+
+
+def test_the_table_and_the_chains_know_every_phase() -> None:
+    assert set(phases.TRANSITIONS) == set(Phase) == set(CHAINS)
+
+
+def test_terminal_phases_have_no_successor_and_only_they() -> None:
+    assert {phase for phase, targets in phases.TRANSITIONS.items() if not targets} == TERMINAL
+
+
+def test_every_phase_is_reachable_from_new() -> None:
+    assert reach(Phase.NEW, qualified=False) == set(Phase)
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_every_phase_reaches_a_terminal_one(phase: Phase) -> None:
+    assert reach(phase, qualified=False) & TERMINAL
+
+
+@pytest.mark.parametrize("target", sorted(phases.TRANSITIONS[Phase.QUALIFYING] - phases.BEFORE_ROUTE))
+def test_no_directive_leads_back_to_qualifying(target: Phase) -> None:
+    """Seed 002 "State Flow Guarantees": never returns to QUALIFYING."""
+    assert not reach(target, qualified=True) & {Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION}
+
+
+def test_a_forbidden_step_is_refused_loudly() -> None:
+    with pytest.raises(phases.ForbiddenTransitionError, match="Done to New"):
+        phases.check(Phase.DONE, Phase.NEW, qualified=True)
+
+
+def reach(start: Phase, *, qualified: bool) -> set[Phase]:
+    """All phases that can be entered from `start`, itself included."""
+    found, edge = {start}, [start]
+    while edge:
+        source = edge.pop()
+        for target in phases.TRANSITIONS[source]:
+            if target not in found and phases.permitted(source, target, qualified=qualified):
+                found.add(target)
+                edge.append(target)
+    return found

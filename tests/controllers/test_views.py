@@ -1,0 +1,103 @@
+"""Jobs and pods as the API serves them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controllers.pendingtask import views
+from controllers.pendingtask.world import JobState
+from crds.exits import ExitReason
+
+
+def raw_job(*conditions: dict[str, str], suspend: bool = False, **meta: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "j", "uid": "u", "namespace": "n", "resourceVersion": "1", **meta},
+        "spec": {"suspend": suspend},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def yes(type_: str, **more: str) -> dict[str, str]:
+    return {"type": type_, "status": "True", **more}
+
+
+@pytest.mark.parametrize(
+    ("raw", "state"),
+    [
+        (raw_job(), JobState.ACTIVE),
+        (raw_job(yes("SuccessCriteriaMet")), JobState.ACTIVE),
+        (raw_job(yes("FailureTarget", reason="PodFailurePolicy")), JobState.ACTIVE),
+        (raw_job(yes("SuccessCriteriaMet"), yes("Complete")), JobState.COMPLETE),
+        (raw_job(yes("Failed", reason="BackoffLimitExceeded")), JobState.FAILED),
+        (raw_job({"type": "Failed", "status": "False"}), JobState.ACTIVE),
+        (raw_job(yes("Suspended"), suspend=True), JobState.SUSPENDED),
+        (raw_job(deletionTimestamp="2027-03-01T12:00:00Z"), JobState.DELETING),
+        (raw_job(yes("Complete"), deletionTimestamp="2027-03-01T12:00:00Z"), JobState.COMPLETE),
+    ],
+)
+def test_job_states(raw: dict[str, Any], state: JobState) -> None:
+    assert views.job_view(raw).state is state
+
+
+def raw_pod(state: dict[str, Any] | None, phase: str = "Running", **status: Any) -> dict[str, Any]:
+    containers = [] if state is None else [{"name": "orchestrator", "state": state}]
+    labels = {"jervis.dev/task-uid": "t", "jervis.dev/attempt": "2"}
+    return {
+        "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": labels},
+        "status": {"phase": phase, "containerStatuses": containers, **status},
+    }
+
+
+def test_a_running_pod_lives_and_has_started() -> None:
+    found = views.pod_view(raw_pod({"running": {}}))
+    assert (found.live, found.started, found.exit_code, found.attempt) == (True, True, None, 2)
+
+
+def test_a_pod_that_cannot_pull_its_image_waits_with_a_reason() -> None:
+    found = views.pod_view(raw_pod({"waiting": {"reason": "ErrImagePull", "message": "no"}}, phase="Pending"))
+    assert (found.live, found.started, found.waiting_reason, found.waiting_message) == (
+        True,
+        False,
+        "ErrImagePull",
+        "no",
+    )
+
+
+def test_a_pod_that_cannot_be_scheduled_waits_with_a_reason() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    found = views.pod_view(raw_pod(None, phase="Pending", conditions=[condition]))
+    assert (found.started, found.waiting_reason, found.waiting_message) == (False, "Unschedulable", "0/1 nodes")
+
+
+def test_the_termination_message_is_read() -> None:
+    said = {
+        "exitReason": "NeedsInput",
+        "summary": "Which account?",
+        "ref": {"store": "mongodb", "collection": "task_results", "key": "t"},
+        "questions": [{"id": "r1-q1", "text": "Which?"}, "And when?"],
+    }
+    found = views.pod_view(raw_pod({"terminated": {"exitCode": 0, "message": json.dumps(said)}}, phase="Succeeded"))
+    assert found.outcome is not None
+    assert (found.live, found.outcome.exit_reason, found.outcome.key) == (False, ExitReason.NEEDS_INPUT, "t")
+    assert [(q.id, q.text) for q in found.outcome.questions] == [("r1-q1", "Which?"), ("2", "And when?")]
+
+
+@pytest.mark.parametrize("text", ["", "Killed", "{", "[]", '{"exitReason": "Sleepy"}', '{"summary": "x"}', "null"])
+def test_a_message_that_is_not_ours_is_none(text: str) -> None:
+    found = views.pod_view(raw_pod({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": text}}, "Failed"))
+    assert (found.outcome, found.exit_code, found.ended_reason) == (None, 137, "OOMKilled")
+
+
+def test_an_evicted_pod_does_not_live() -> None:
+    found = views.pod_view(raw_pod(None, phase="Failed", reason="Evicted"))
+    assert (found.live, found.ended_reason) == (False, "Evicted")
+
+
+def test_owner_and_attempt() -> None:
+    owners = [{"uid": "x"}, {"uid": "t", "controller": True}]
+    raw = raw_job(ownerReferences=owners, labels={"jervis.dev/attempt": "7"})
+    assert (views.owner_uid(raw), views.attempt(raw)) == ("t", 7)
+    assert (views.owner_uid(raw_job()), views.attempt(raw_job())) == ("", 0)

@@ -1,0 +1,1 @@
+"""Tests of the set-up tools: processes, layout, the stand-alone apiserver, data services, sockets, recovery."""

@@ -1,0 +1,74 @@
+"""What goes into an image build and into the sandbox image."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+from hack.cluster import layout, pause
+from hack.image import sources
+
+
+def test_package_sources_are_secrets_and_only_what_exists_is_mounted(tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.crt"
+    bundle.write_text("certificates")
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / "x-1-py3-none-any.whl").touch()
+    (tmp_path / "empty").mkdir()
+    environment = {
+        "PIP_CERT": str(bundle),
+        "PIP_INDEX_URL": "https://user:secret@index.example/simple",
+        "PIP_FIND_LINKS": f"{tmp_path}/wheels {tmp_path}/empty {tmp_path}/absent",
+        "HOME": "/home/me",
+    }
+    with sources.arguments(environment) as arguments:
+        assert not [argument for argument in arguments if "index.example" in argument]
+        assert f"--secret=id=ca,src={bundle}" in arguments
+        assert [argument for argument in arguments if argument.startswith("--volume")] == [
+            f"--volume={tmp_path}/wheels:/run/wheels/0:ro"
+        ]
+        secret = Path(arguments[-1].rpartition("src=")[2])
+        assert secret.stat().st_mode & 0o777 == 0o600
+        lines = dict(line.split("=", 1) for line in secret.read_text().splitlines())
+    assert lines["UV_DEFAULT_INDEX"] == lines["PIP_INDEX_URL"] == "https://user:secret@index.example/simple"
+    assert lines["SSL_CERT_FILE"] == "/run/secrets/ca"
+    assert lines["UV_FIND_LINKS"] == "/run/wheels/0"
+    assert "HOME" not in lines
+    assert not secret.exists()
+
+
+def test_without_settings_nothing_but_an_empty_secret_is_passed() -> None:
+    with sources.arguments({}) as arguments:
+        assert len(arguments) == 1
+        assert Path(arguments[0].rpartition("src=")[2]).read_text() == ""
+
+
+def test_the_sandbox_archive_is_consistent() -> None:
+    with tarfile.open(fileobj=io.BytesIO(pause.archive(b"program", "localhost/x:1"))) as archive:
+        blobs = {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in archive}
+    for name, content in blobs.items():
+        if name.startswith("blobs/sha256/"):
+            assert name == f"blobs/sha256/{hashlib.sha256(content).hexdigest()}"
+    entry = json.loads(blobs["index.json"])["manifests"][0]
+    manifest = json.loads(blobs[f"blobs/sha256/{entry['digest'][7:]}"])
+    layer = blobs[f"blobs/sha256/{manifest['layers'][0]['digest'][7:]}"]
+    with tarfile.open(fileobj=io.BytesIO(layer)) as files:
+        (program,) = files.getmembers()
+        assert (program.name, program.mode) == ("pause", 0o755)
+    assert entry["annotations"]["io.containerd.image.name"] == "localhost/x:1"
+
+
+def test_the_build_context_leaves_secrets_and_state_out() -> None:
+    lines = (layout.CHECKOUT / ".dockerignore").read_text().split()
+    assert lines[0] == "*"
+    copied = [
+        source
+        for line in (layout.CHECKOUT / "Dockerfile").read_text().splitlines()
+        if line.startswith("COPY ")
+        for source in line.split()[1:-1]
+    ]
+    for source in copied:
+        assert any(f"!{source}".startswith(line) for line in lines if line.startswith("!")), source

@@ -1,0 +1,228 @@
+"""The wire: shapes, errors that name field and remedy, retry meanings, the OpenAPI document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from crds.priority import Priority
+from kb import client, metrics, wire
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, ports, scopes, world
+from tests.kb.http import serving
+
+QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(kb: world.World, meters: metrics.Metrics) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    async with serving.over(kb, meters) as pair:
+        yield pair
+
+
+@pytest.fixture
+def door(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+    return served[0]
+
+
+@pytest.fixture
+def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
+    return served[1]
+
+
+async def test_through_the_door(door: client.Client) -> None:
+    reply = await door.ingest(world.request())
+    assert (reply.source_urn, reply.replaced) == ("email::<m1@acme.com>", False)
+    found = await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
+    assert [item.provenance.chunk_id for item in found.items] == reply.chunk_ids
+    assert found.items[0].provenance.title == "Login bug"
+    assert found.summary == "Found 1 RAG results and 1 related graph nodes."
+    await door.forget(scopes.SHOP, reply.source_urn)
+    assert (await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
+    with pytest.raises(client.Rejected) as caught:
+        await door.forget(scopes.SHOP, reply.source_urn)
+    assert (caught.value.code, caught.value.status) == ("not_found", 404)
+
+
+async def test_content_through_the_door(door: client.Client) -> None:
+    reference = await door.store(scopes.SHOP, b"large \xff content", "application/octet-stream")
+    assert await door.fetch(scopes.SHOP, reference.key) == b"large \xff content"
+    with pytest.raises(client.Rejected) as caught:
+        await door.fetch(scopes.OTHER, reference.key)
+    assert caught.value.code == "not_found"
+    with pytest.raises(client.Rejected) as large:
+        await door.store(scopes.SHOP, b"x" * 100_001)
+    assert (large.value.code, large.value.status, large.value.field) == ("too_large", 413, "body")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"scope": {}}, "scope.clientId"),
+        ({"scope": {"projectId": "shop"}}, "scope.clientId"),
+        ({"scope": None}, "scope"),
+        ({"scope": {"clientId": "", "projectId": "shop"}}, "scope"),
+        ({"scope": {"clientId": "a b"}}, "scope.clientId"),
+        ({"scope": {"clientId": "acme", "project": "shop"}}, "scope.project"),
+        ({"query": ""}, "query"),
+        ({"maxResults": 0}, "maxResults"),
+        ({"maxResults": 101}, "maxResults"),
+        ({"kinds": ["no such kind!"]}, "kinds.0"),
+        ({"limit": 3}, "limit"),
+    ],
+)
+async def test_a_wrong_question_names_its_field(http: httpx.AsyncClient, change: dict[str, Any], field: str) -> None:
+    response = await http.post("/api/v1/retrieve", json=QUESTION | change)
+    assert response.status_code == 422
+    error = response.json()["error"]
+    assert (error["code"], error["field"]) == ("invalid", field)
+    assert error["remedy"]
+    assert field in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"sourceUrn": " "}, "sourceUrn"),
+        ({"kind": "9"}, "kind"),
+        ({"content": None}, None),
+        ({"observedAt": "2026-01-01T00:00:00"}, "observedAt"),
+        ({"contentRef": {"key": "k", "sha256": "xyz", "bytes": 1}, "content": None}, "contentRef.sha256"),
+        ({"content": " \n "}, "content"),
+        ({"team": [""]}, "team.0"),
+    ],
+)
+async def test_a_wrong_document_names_its_field(
+    http: httpx.AsyncClient, change: dict[str, Any], field: str | None
+) -> None:
+    document = {"scope": {"clientId": "acme"}, "sourceUrn": "u:1", "kind": "email", "content": "Hello."}
+    response = await http.post("/api/v1/ingest/full", json=document | change)
+    assert response.status_code == 422
+    assert response.json()["error"].get("field") == field
+    assert response.json()["error"]["remedy"]
+
+
+async def test_other_mistakes_have_the_same_shape(http: httpx.AsyncClient) -> None:
+    broken = await http.post("/api/v1/retrieve", content=b"{nope")
+    assert (broken.status_code, broken.json()["error"]["code"]) == (400, "malformed_json")
+    array = await http.post("/api/v1/retrieve", json=[])
+    assert array.status_code == 422
+    missing = await http.get("/api/v1/nothing")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "not_found")
+    wrong = await http.get("/api/v1/retrieve")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert wrong.headers["Allow"] == "POST"
+    large = await http.post("/api/v1/retrieve", content=b" " * 50_001)
+    assert (large.status_code, large.json()["error"]["code"]) == (413, "too_large")
+    assert "contentRef" in large.json()["error"]["remedy"]
+    unscoped = await http.post("/api/v1/content", content=b"body")
+    assert (unscoped.status_code, unscoped.json()["error"]["field"]) == (422, "clientId")
+    chunked = await http.post("/api/v1/content?clientId=acme", content=_pieces(101))
+    assert (chunked.status_code, chunked.json()["error"]["code"]) == (413, "too_large")
+
+
+async def _pieces(count: int) -> AsyncIterator[bytes]:
+    for _ in range(count):
+        yield b"x" * 1000
+
+
+async def test_operational_failures_say_when_to_come_back(
+    kb: world.World, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 503, "retryAfter": 9}}])
+    busy = await http.post("/api/v1/ingest/full", content=world.request().model_dump_json(by_alias=True))
+    assert (busy.status_code, busy.headers["Retry-After"], busy.json()["error"]["code"]) == (503, "9", "unavailable")
+    fake.set_faults([])
+    assert isinstance(kb.vectors, memory.Vectors)
+    kb.vectors.switch.away = True
+    with pytest.raises(client.Unavailable, match="weaviate") as caught:
+        await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="anything"))
+    assert caught.value.retry_after == 5
+    with pytest.raises(client.Unavailable, match="weaviate"):
+        await door.ready()
+    document = (await http.get("/readyz")).json()
+    assert (document["down"], document["components"]["mongodb"]) == (["weaviate"], "ok")
+    assert (await http.get("/healthz")).status_code == 200
+    kb.vectors.switch.away = False
+    await door.ready()
+
+
+async def test_a_full_lane_is_429(kb: world.World, meters: metrics.Metrics, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "lane"}}])
+    async with serving.over(kb, meters, width=1, waiting=0) as (door, _):
+        first = asyncio.create_task(door.ingest(world.request(urn="u:1")))
+        while fake.count(path="/api/chat") == 0:
+            await asyncio.sleep(0.01)
+        with pytest.raises(client.Unavailable, match="normal lane"):
+            await door.ingest(world.request(urn="u:2"))
+        urgent = asyncio.create_task(door.ingest(world.request(urn="u:3"), urgency=Priority.P2))
+        fake.open_gate("lane")
+        assert {(await first).source_urn, (await urgent).source_urn} == {"u:1", "u:3"}
+
+
+async def test_an_unknown_model_is_the_callers_to_hear(door: client.Client, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
+    with pytest.raises(client.Rejected, match=r"qwen2\.5:7b") as caught:
+        await door.ingest(world.request())
+    assert (caught.value.code, caught.value.status) == ("model_rejected", 422)
+
+
+async def test_metrics_count_by_route(door: client.Client, http: httpx.AsyncClient) -> None:
+    await door.ingest(world.request())
+    await http.get("/api/v1/content/some-key?clientId=acme")
+    text = (await http.get("/metrics")).text
+    assert 'jervis_kb_requests_total{route="/api/v1/ingest/full",status="200"} 1.0' in text
+    assert 'jervis_kb_requests_total{route="/api/v1/content/{key}",status="404"} 1.0' in text
+    assert 'jervis_kb_ingests_total{outcome="new"} 1.0' in text
+
+
+async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient) -> None:
+    document = (await http.get("/api/v1/openapi.json")).json()
+    operations = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
+    assert operations == {
+        "POST /api/v1/ingest/full",
+        "DELETE /api/v1/documents",
+        "POST /api/v1/retrieve",
+        "POST /api/v1/content",
+        "GET /api/v1/content/{key}",
+    }
+    schemas = document["components"]["schemas"]
+    assert "clientId" in schemas["Scope"]["required"]
+    assert set(schemas["IngestRequest"]["required"]) == {"scope", "sourceUrn", "kind"}
+    references = _references(document)
+    assert len(references) > 8
+    assert references <= {f"#/components/schemas/{name}" for name in schemas}
+
+
+def _references(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        found = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
+        return found.union(*(_references(value) for value in part.values()))
+    if isinstance(part, list):
+        return set().union(*(_references(value) for value in part))
+    return set()
+
+
+async def test_the_door_tells_away_from_wrong() -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        nobody = client.Client(f"http://127.0.0.1:{ports.free()}", http)
+        with pytest.raises(client.Unavailable, match="cannot be reached"):
+            await nobody.ready()
+        with pytest.raises(client.Rejected, match="not a usable address") as caught:
+            await client.Client("not-a-url", http).ready()
+        assert caught.value.field == "baseUrl"

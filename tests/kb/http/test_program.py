@@ -1,0 +1,184 @@
+"""The whole service: a process, real stores behind links that can be cut, simulated models."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from urllib.parse import urlparse
+
+import httpx
+import pymongo
+import pytest
+
+from crds.priority import Priority
+from kb import client, wire
+from kb.vectors import weaviate
+from tests.fakes.ollama import process
+from tests.kb import conftest, forwarder, ports, scopes, world
+from tests.kb.http import program
+
+Running = Callable[[], AbstractAsyncContextManager[program.Program]]
+QUESTION = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
+
+
+@pytest.fixture
+async def links() -> AsyncIterator[dict[str, forwarder.Forwarder]]:
+    """Ways to Weaviate (HTTP and gRPC) and MongoDB, all up."""
+    vectors = urlparse(conftest.required("JERVIS_TEST_WEAVIATE_URL"))
+    mongo = urlparse(conftest.required("JERVIS_TEST_MONGODB_URI"))
+    grpc = int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    assert vectors.hostname
+    assert mongo.hostname
+    made = {
+        "weaviate": forwarder.Forwarder(vectors.hostname, vectors.port or 80, ports.free()),
+        "grpc": forwarder.Forwarder(vectors.hostname, grpc, ports.free()),
+        "mongodb": forwarder.Forwarder(mongo.hostname, mongo.port or 27017, ports.free()),
+    }
+    for link in made.values():
+        await link.up()
+    yield made
+    for link in made.values():
+        await link.down()
+
+
+@pytest.fixture
+async def run(tmp_path: Path, fake: process.Fake, links: dict[str, forwarder.Forwarder]) -> AsyncIterator[Running]:
+    """Starts the service, always with the same port, files and data."""
+    port, name = ports.free(), f"test_kb_{uuid.uuid4().hex[:12]}"
+    settings = {
+        "JERVIS_KB_ROUTER_URL": fake.url,
+        "JERVIS_KB_WEAVIATE_URL": f"http://127.0.0.1:{links['weaviate'].port}",
+        "JERVIS_KB_WEAVIATE_GRPC_PORT": str(links["grpc"].port),
+        "JERVIS_KB_MONGODB_URI": f"mongodb://127.0.0.1:{links['mongodb'].port}",
+        "JERVIS_KB_MONGODB_DATABASE": name,
+        # A tag makes an index of its own, so that no test meets another's vectors.
+        "JERVIS_KB_EMBED_MODEL": "qwen3-embedding:8b",
+        "JERVIS_KB_INDEX": name,
+        "JERVIS_KB_CHUNK_CHARS": "900",
+        "JERVIS_KB_RECOVERY_INTERVAL": "0.2",
+        "JERVIS_KB_RECOVERY_PATIENCE": "0",
+    }
+    yield lambda: program.running(tmp_path, port, settings)
+    store = weaviate.Store(
+        conftest.required("JERVIS_TEST_WEAVIATE_URL"),
+        int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+        "qwen3-embedding:8b",
+        index=name,
+    )
+    await store.destroy()
+    await store.close()
+    with pymongo.MongoClient[dict[str, object]](conftest.required("JERVIS_TEST_MONGODB_URI")) as mongo:
+        mongo.drop_database(name)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as made:
+        yield made
+
+
+@pytest.mark.services
+async def test_a_document_and_its_content_go_through_real_stores(run: Running, http: httpx.AsyncClient) -> None:
+    async with run() as kb:
+        door = client.Client(kb.url, http)
+        await door.ready()
+        inline = await door.ingest(world.request(), urgency=Priority.P1)
+        reference = await door.store(scopes.SHOP, world.MAIL.encode(), "message/rfc822")
+        again = await door.ingest(world.request(content=None, content_ref=reference))
+        assert (inline.replaced, again.replaced, again.chunk_ids) == (False, True, inline.chunk_ids)
+        [item] = (await door.retrieve(QUESTION)).items
+        assert item.provenance.chunk_id in inline.chunk_ids
+        assert item.provenance.sentence == "Petr Svoboda wrote UserService.kt last year."
+        assert (await door.retrieve(QUESTION.model_copy(update={"scope": scopes.BLOG}))).items == []
+        assert await kb.end(signal.SIGTERM) == 0
+    async with run() as kb:
+        [after] = (await client.Client(kb.url, http).retrieve(QUESTION)).items
+        assert after == item
+
+
+@pytest.mark.services
+async def test_everything_absent_at_the_start_and_there_later(
+    run: Running, http: httpx.AsyncClient, links: dict[str, forwarder.Forwarder]
+) -> None:
+    for link in links.values():
+        await link.down()
+    async with run() as kb:
+        door = client.Client(kb.url, http)
+        waiting = (await http.get(f"{kb.url}/readyz")).json()
+        assert waiting["down"] == ["mongodb", "weaviate"]
+        with pytest.raises(client.Unavailable, match="weaviate"):
+            await door.ingest(world.request())
+        with pytest.raises(client.Unavailable, match="mongodb"):
+            await door.store(scopes.SHOP, b"body")
+        for link in links.values():
+            await link.up()
+        await _until_ready(door)
+        # Nobody repeats the call: the open intent is finished by the service itself.
+        while not (found := (await door.retrieve(QUESTION)).items):
+            await asyncio.sleep(0.1)
+        assert found[0].provenance.source_urn == world.request().source_urn
+        for link in links.values():
+            await link.down()
+        with pytest.raises(client.Unavailable, match="weaviate"):
+            await door.retrieve(QUESTION)
+        for link in links.values():
+            await link.up()
+        await _until_ready(door)
+        assert (await door.retrieve(QUESTION)).items == found
+
+
+@pytest.mark.services
+async def test_killed_while_models_answer_and_resumed_without_asking_twice(
+    run: Running, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    hold = {"match": {"tag": "kb.extract/v1"}, "nth": 3, "stall": {"afterBytes": 0, "gate": f"kill-{uuid.uuid4()}"}}
+    fake.set_faults([hold])
+    async with run() as kb:
+        calling = asyncio.create_task(client.Client(kb.url, http).ingest(world.request(world.LONG)))
+        while _finished(fake) < 5:
+            await asyncio.sleep(0.02)
+        await kb.end(signal.SIGKILL)
+        with pytest.raises(client.Unavailable):
+            await calling
+    fake.set_faults([])
+    answered = _finished(fake)
+    async with run() as kb:
+        door = client.Client(kb.url, http)
+        question = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
+        while not (found := (await door.retrieve(question)).items):
+            await asyncio.sleep(0.1)
+        assert _finished(fake) - answered == 1
+        reply = await door.ingest(world.request(world.LONG))
+        assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
+        assert _finished(fake) - answered == 1
+
+
+async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:
+    log = tmp_path / "kb.log"
+    data = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1"}
+    wrong = await program.launch(log, data | {"JERVIS_KB_PORT": "many", "JERVIS_KB_WEAVIATE_URL": "nowhere"})
+    assert await wrong.wait() == 2
+    split = await program.launch(log, data | {"JERVIS_KB_MODE": "read"})
+    assert await split.wait() == 2
+    said = log.read_text()
+    assert "JERVIS_KB_PORT: " in said
+    assert "JERVIS_KB_WEAVIATE_URL: " in said
+    assert "JERVIS_KB_ARANGO_URL" in said
+    assert "Traceback" not in said
+
+
+def _finished(fake: process.Fake) -> int:
+    asked = fake.requests(path="/api/chat", tag="kb.extract/v1")
+    return sum(one["outcome"] == "finished" for one in asked)
+
+
+async def _until_ready(door: client.Client) -> None:
+    while True:
+        try:
+            return await door.ready()
+        except client.Unavailable:
+            await asyncio.sleep(0.1)

@@ -1,0 +1,117 @@
+"""An ingest may stop anywhere: nothing half-visible, the same end state, no model asked twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from crds import errors as root
+from kb import errors, metrics
+from kb.ingest import intent
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+
+OLD = "Zdenek Veverka wrote Oldthing.java for Initech."
+NEW = world.LONG
+
+
+async def reference(
+    path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> tuple[object, int]:
+    """The state after an uninterrupted replacement, and how often it calls the vector store."""
+    vectors = memory.Vectors()
+    async with world.opened(path, router, clock, meters, vectors, memory.Content(), chunk_chars=900) as kb:
+        await kb.ingest(world.request(OLD))
+        before = len(vectors.switch.calls)
+        await kb.ingest(world.request(NEW))
+        calls = len(vectors.switch.calls) - before
+        return await kb.state(), calls
+
+
+async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_restart(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    expected, calls = await reference(_folder(tmp_path, "reference"), router, clock, meters)
+    # Every boundary at the ends, and every seventh call in the long middle of identical puts.
+    stops = sorted({*range(4), *range(4, calls, 7), *range(calls - 3, calls)})
+    assert len(stops) > 8
+    for stop in stops:
+        path = _folder(tmp_path, f"stop{stop}")
+        vectors, content = memory.Vectors(), memory.Content()
+        async with world.opened(path, router, clock, meters, vectors, content, chunk_chars=900) as kb:
+            await kb.ingest(world.request(OLD))
+            vectors.switch.fail_after = stop
+            with pytest.raises(errors.Away):
+                await kb.ingest(world.request(NEW))
+            vectors.switch.fail_after = None
+            # The last call is the cleaning after the commit: then the new document is there, whole, else the old one.
+            committed = stop == calls - 1
+            found = await kb.ask("Who wrote something?", max_results=50)
+            shown = {"old" if "Oldthing" in item.content else "new" for item in found.items}
+            assert shown == ({"new"} if committed else {"old"})
+            assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        extractions = fake.count(tag="kb.extract/v1")
+        async with world.opened(path, router, clock, meters, vectors, content, chunk_chars=900) as kb:
+            assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+            assert await kb.state() == expected
+            assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+        assert fake.count(tag="kb.extract/v1") == extractions
+
+
+async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 3, "status": {"code": 503, "retryAfter": 7}}])
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), chunk_chars=900) as kb:
+        with pytest.raises(root.Operational) as caught:
+            await kb.ingest(world.request(NEW))
+        assert caught.value.retry_after == 7
+        asked = fake.count(tag="kb.extract/v1")
+        reply = await kb.ingest(world.request(NEW))
+        assert asked == len(reply.chunk_ids) > 4
+        assert fake.count(tag="kb.extract/v1") == asked + 1
+        assert fake.count(tag="kb.hints/v1") == 1
+        assert reply.replaced is False
+
+
+async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succeed(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    vectors = memory.Vectors()
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await kb.ingest(world.request())
+        assert await kb.recovery.sweep(before=clock() - timedelta(seconds=120)) == 0
+        clock.advance(seconds=300)
+        assert await kb.recovery.sweep(before=clock()) == 0  # still away: stays open
+        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        await kb.ledger.open("unreadable", scopes.SHOP, "u:x", '{"not": "a request"}', clock())
+        vectors.switch.away = False
+        assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+        assert await kb.ledger.count() == {intent.State.FINISHED: 1, intent.State.FAILED: 1}
+        assert meters.registry.get_sample_value("jervis_kb_unfinished_ingests") == 0
+
+
+async def test_a_content_store_that_is_away_keeps_the_intent_open(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    content = memory.Content()
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), content) as kb:
+        kept = await content.save(scopes.SHOP, world.MAIL.encode(), "text/plain")
+        content.switch.away = True
+        with pytest.raises(errors.Away, match="mongodb"):
+            await kb.ingest(world.request(content=None, content_ref=kept))
+        content.switch.away = False
+        clock.advance(seconds=1)
+        assert await kb.recovery.sweep(before=clock()) == 1
+
+
+def _folder(parent: Path, name: str) -> Path:
+    made = parent / name
+    made.mkdir()
+    return made

@@ -1,0 +1,116 @@
+"""A knowledge base put together for a test: real pipeline, real files, simulated models, stores as the test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from crds import scope
+from crds.priority import Priority
+from kb import metrics, wire
+from kb.content import store as content
+from kb.graph import sqlite as graph_sqlite
+from kb.ingest import answers, lanes, pipeline, recovery, sqlite
+from kb.retrieve import rank, search
+from kb.vectors import embedding
+from kb.vectors import store as vectors
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import scopes
+
+MAIL = """From: Jana Novak <jana@acme.com>
+To: Core Team <core@acme.com>
+
+Please fix the login bug JERV-123 by 2026-04-15. The issue affects UserService.kt.
+Petr Svoboda wrote UserService.kt last year.
+
+jira:JERV-123|AFFECTS|file:UserService.kt
+"""
+LONG = "\n\n".join(
+    f"Petr Svoboda wrote module{number}.py for Globex. " + f"Filler sentence number {number} follows here. " * 6
+    for number in range(12)
+)
+
+
+def request(
+    text: str = MAIL, *, owner: scope.Scope = scopes.SHOP, urn: str = "email::<m1@acme.com>", **more: Any
+) -> wire.IngestRequest:
+    """A mail from the shop project unless told otherwise."""
+    filled = {"kind": "email", "title": "Login bug", "team": ["Core Team"], "content": text} | more
+    return wire.IngestRequest(scope=owner, source_urn=urn, **filled)
+
+
+@dataclass
+class World:
+    """Everything, within reach."""
+
+    pipeline: pipeline.Pipeline
+    search: search.Search
+    recovery: recovery.Recovery
+    ledger: sqlite.Ledger
+    graph: graph_sqlite.Store
+    vectors: vectors.Store
+    content: content.Store
+
+    async def ingest(self, document: wire.IngestRequest) -> wire.IngestReply:
+        """In the background's priority."""
+        return await self.pipeline.ingest(document, Priority.P3)
+
+    async def ask(self, query: str, viewer: scope.Scope = scopes.SHOP, **more: Any) -> wire.RetrieveReply:
+        """Retrieve for a viewer."""
+        question = wire.RetrieveRequest(scope=viewer, query=query, **more)
+        return await self.search.retrieve(question, Priority.P3)
+
+    async def state(self, viewer: scope.Scope = scopes.SHOP) -> object:
+        """Everything that a viewer can see, in an order that does not depend on how it came about."""
+        return (
+            await self.graph.counts(viewer),
+            await self.graph.edges(viewer),
+            await self.vectors.counts(viewer),
+        )
+
+
+@asynccontextmanager
+async def opened(
+    path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    vector_store: vectors.Store,
+    content_store: content.Store,
+    **limits: int,
+) -> AsyncIterator[World]:
+    """A world whose files live in `path`: opening it again there is a restart of the process."""
+    ledger = sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000)
+    graph = graph_sqlite.Store(path / "graph.sqlite")
+    await ledger.prepare()
+    await graph.prepare()
+    embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
+    asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
+    pipe = pipeline.Pipeline(
+        pipeline.Stores(ledger, graph, vector_store, content_store),
+        asked,
+        embedder,
+        meters,
+        clock,
+        pipeline.Limits(**limits),
+    )
+    writers = lanes.Lanes(meters)
+    patience = timedelta(seconds=120)
+    try:
+        yield World(
+            pipe,
+            search.Search(graph, vector_store, embedder, meters, rank.Weights(), search.Breadth()),
+            recovery.Recovery(ledger, pipe, writers, meters, clock, patience=patience),
+            ledger,
+            graph,
+            vector_store,
+            content_store,
+        )
+    finally:
+        await ledger.close()
+        await graph.close()

@@ -1,0 +1,41 @@
+"""Recording a thread as it stood when a process died, and putting it back: the corpus of old checkpoints.
+
+A change of the state's meaning (or of LangGraph) must either read what is in `corpus/` or refuse it with a reason. To
+keep the present form under a new name, with the data services up:
+
+    JERVIS_RECORD=schema-2 pytest tests/orchestrator_job/test_corpus.py -k present
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bson import json_util
+
+from tests.orchestrator_job import job
+
+CORPUS = Path(__file__).parent / "corpus"
+_COLLECTIONS = (
+    "task_memory",
+    "orchestrator_fences",
+    "orchestrator_artifacts",
+    "orchestrator_checkpoints",
+    "orchestrator_checkpoint_writes",
+)
+
+
+def save(store: job.Store, path: Path) -> None:
+    """Write everything that the store holds of its task."""
+    documents = {collection: store.all(collection) for collection in _COLLECTIONS}
+    path.write_text(json_util.dumps(documents, indent=1) + "\n")
+
+
+def load(store: job.Store, path: Path) -> str:
+    """Make the store hold the recorded thread and nothing else of these collections; returns its task uid."""
+    documents: dict[str, list[dict[str, Any]]] = json_util.loads(path.read_text())
+    for collection, entries in documents.items():
+        store.database[collection].delete_many({})
+        store.database[collection].insert_many(entries)
+    uid: str = documents["task_memory"][0]["_id"]
+    return uid

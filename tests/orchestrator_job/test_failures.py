@@ -1,0 +1,145 @@
+"""What the operator reads when something is wrong, and that nothing is lost when it was only away."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge, mongowire
+
+pytestmark = pytest.mark.services
+
+_NOBODY = "http://127.0.0.1:9"
+
+
+async def test_a_wrong_model_name(task: job.Job, fake: process.Fake) -> None:
+    ended = await task.run(JERVIS_MODEL="no-such-model:1b")
+    assert (ended.status, ended.message["exitReason"], ended.message["field"]) == (1, "WrongModel", "model")
+    assert "no-such-model:1b" in ended.message["summary"]
+    assert "GpuBackend" in ended.message["remedy"]
+    assert "ref" not in ended.message
+    assert fake.count(path="/api/chat") == 1
+
+
+async def test_a_router_that_is_away(task: job.Job, fake: process.Fake, known: knowledge.Knowledge) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    ended = await task.run(JERVIS_ROUTER_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS="1")
+    assert (ended.status, ended.message["exitReason"]) == (1, "Unavailable")
+    assert ended.message["unavailable"] == "router"
+    assert "waiting" in ended.events()
+    ended = await task.run(attempt=2)
+    assert ended.message["exitReason"] == "Answered"
+    assert len(known.asked) == 1
+
+
+async def test_busy_services_are_outwaited(task: job.Job, fake: process.Fake, known: knowledge.Knowledge) -> None:
+    known.refusals = [(503, {"code": "busy", "message": "models busy"}), (429, {"code": "busy", "message": "slow"})]
+    fake.set_script({job.TAG: [job.reply()]})
+    fake.set_faults([{"match": {"path": "/api/chat"}, "times": 2, "status": {"code": 503, "retryAfter": 0}}])
+    ended = await task.run()
+    assert ended.message["exitReason"] == "Answered"
+    assert ended.events().count("waiting") == 4
+    assert fake.count(path="/api/chat") == 3
+    assert len(known.asked) == 1
+
+
+async def test_a_knowledge_base_that_is_away_or_refuses(task: job.Job, known: knowledge.Knowledge) -> None:
+    ended = await task.run(JERVIS_KB_URL=_NOBODY, JERVIS_UNAVAILABLE_SECONDS="1")
+    assert (ended.message["exitReason"], ended.message["unavailable"]) == ("Unavailable", "kb")
+    known.refusals = [
+        (422, {"code": "invalid", "message": "no such client", "field": "scope.clientId", "remedy": "Name one."})
+    ]
+    ended = await task.run(attempt=2)
+    assert (ended.status, ended.message["exitReason"]) == (1, "InvalidInput")
+    assert (ended.message["field"], ended.message["remedy"]) == ("scope.clientId", "Name one.")
+
+
+async def test_mongodb_away_from_the_start(task: job.Job) -> None:
+    ended = await task.run(JERVIS_MONGODB_URI="mongodb://127.0.0.1:9", JERVIS_UNAVAILABLE_SECONDS="1")
+    assert (ended.status, ended.message["exitReason"]) == (1, "Unavailable")
+    assert ended.message["unavailable"] == "mongodb"
+
+
+async def test_mongodb_that_loses_answers(
+    task: job.Job, store: job.Store, mongodb_uri: str, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    """Every collection's first and every fifth change happens, and the Job is not told."""
+    fake.set_script({job.TAG: [job.reply()]})
+    lost: list[tuple[str, int]] = []
+
+    def lose(collection: str, number: int) -> bool:
+        if number % 5 == 1:
+            lost.append((collection, number))
+        return number % 5 == 1
+
+    async with mongowire.proxying(mongodb_uri) as proxy:
+        proxy.after = lose
+        ended = await task.run(JERVIS_MONGODB_URI=proxy.url)
+    assert ended.message["exitReason"] == "Answered"
+    assert ended.events().count("waiting") == len(lost) >= 8
+    assert len(store.all("task_results")) == len(store.all("session_memory")) == 1
+    assert [entry["state"] for entry in store.all("orchestrator_ledger")] == ["done", "done"]
+    assert fake.count(path="/api/chat") == len(known.asked) == 1
+
+
+async def test_a_later_attempt_takes_over(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"tag": job.TAG}, "nth": 1, "stall": {"afterBytes": 0, "gate": "older"}}])
+    fake.set_script({job.TAG: [job.reply(answer="Old [1]."), job.reply(answer="New [1].")]})
+    older = await task.start(attempt=1)
+    await job.until(lambda: fake.count(path="/api/chat") == 1)
+    newer = await task.run(attempt=2)
+    assert newer.message["exitReason"] == "Answered"
+    fake.open_gate("older")
+    fenced = await task.end(older, attempt=1)
+    assert (fenced.status, fenced.message["exitReason"]) == (1, "Fenced")
+    [result] = store.all("task_results")
+    assert (result["attempt"], result["epoch"]) == (2, 2)
+    assert {entry["attempt"] for entry in store.all("orchestrator_ledger")} == {2}
+    assert {checkpoint["attempt"] for checkpoint in store.all("orchestrator_checkpoints")} == {2}
+    late = await task.run(attempt=1)
+    assert late.message["exitReason"] == "Fenced"
+    assert len(store.all("session_memory")) == 1
+
+
+async def test_settings_that_cannot_be_used(task: job.Job) -> None:
+    ended = await task.run(JERVIS_KB_URL="kb", JERVIS_MAX_STEPS="0", JERVIS_MONGODB_URI="")
+    assert (ended.status, ended.message["exitReason"]) == (1, "InvalidInput")
+    for name in ("JERVIS_KB_URL", "JERVIS_MAX_STEPS", "JERVIS_MONGODB_URI"):
+        assert name in ended.message["summary"]
+    ended = await task.run(JERVIS_MONGODB_URI="mongodb://")
+    assert (ended.status, ended.message["field"]) == (1, "JERVIS_MONGODB_URI")
+
+
+async def test_task_memory_that_is_missing_or_wrong(task: job.Job, store: job.Store) -> None:
+    store.remember(task.memory(content="x" * 10, scope={"projectId": "p"}))
+    ended = await task.run()
+    assert (ended.message["exitReason"], ended.message["field"]) == ("InvalidInput", "task_memory.scope.clientId")
+    store.remember(task.memory(content="  \n"))
+    assert (await task.run()).message["field"] == "spec.content"
+    store.database["task_memory"].delete_one({"_id": task.uid})
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"], ended.message["field"]) == (1, "InvalidInput", "JERVIS_TASK_UID")
+
+
+async def test_the_wall_clock(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    ended = await task.run(JERVIS_WALL_CLOCK_SECONDS="0.01")
+    assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded")
+    assert store.all("task_results") == []
+
+
+async def test_the_step_budget(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    store.remember(task.memory(budget={"maxSteps": 2}))
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    assert fake.count(path="/api/chat") == 0
+
+
+async def test_a_message_that_cannot_be_written_does_not_change_the_outcome(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    running = await task.start(JERVIS_TERMINATION_LOG="/proc/nowhere/termination-log")
+    output, _ = await running.communicate()
+    assert running.returncode == 0
+    assert b'"event": "termination message not written"' in output
+    assert len(store.all("task_results")) == 1

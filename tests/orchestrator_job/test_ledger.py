@@ -1,0 +1,103 @@
+"""The ledger and the session memory against a real MongoDB wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from crds import scope
+from orchestrator_job import errors, fence, ledger, mongo, patience, results
+from tests.orchestrator_job import job
+
+pytestmark = pytest.mark.services
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Letter:
+    """An effect outside that cannot be taken back: sent letters, and what the post office knows of them."""
+
+    def __init__(self, *, repeatable: bool = False, dies: bool = False) -> None:
+        self.repeatable = repeatable
+        self.dies = dies
+        self.sent: list[str] = []
+        self.known: set[str] = set()
+
+    def intent(self) -> Mapping[str, Any]:
+        return {"to": "ann"}
+
+    async def find(self, key: str) -> ledger.Receipt | None:
+        return {"found": key} if key in self.known else None
+
+    async def perform(self, key: str) -> ledger.Receipt:
+        self.sent.append(key)
+        if self.dies:
+            raise ConnectionError("the process dies here")
+        return {"sent": key}
+
+
+def _database(store: job.Store) -> mongo.Database:
+    return mongo.Database(store.client, store.name, patience.Patience(5))
+
+
+async def _book(store: job.Store, attempt: int = 1) -> ledger.Ledger:
+    guard = fence.Fence(_database(store), "t1", attempt, f"holder-{attempt}")
+    await guard.claim(NOW)
+    return ledger.Ledger(_database(store), guard, lambda: NOW)
+
+
+async def test_an_effect_happens_once_and_its_receipt_is_remembered(store: job.Store) -> None:
+    letter = Letter()
+    assert await (await _book(store)).settle("r1.mail", 0, letter) == {"sent": "t1/r1.mail/0"}
+    assert await (await _book(store, 2)).settle("r1.mail", 0, letter) == {"sent": "t1/r1.mail/0"}
+    assert await (await _book(store, 2)).settle("r1.mail", 1, letter) == {"sent": "t1/r1.mail/1"}
+    assert letter.sent == ["t1/r1.mail/0", "t1/r1.mail/1"]
+
+
+async def test_a_started_effect_is_looked_up_then_repeated_only_if_harmless(store: job.Store) -> None:
+    letter = Letter(dies=True)
+    book = await _book(store)
+    with pytest.raises(ConnectionError):
+        await book.settle("s", 0, letter)
+    assert [entry["state"] for entry in store.all("orchestrator_ledger")] == ["started"]
+    with pytest.raises(errors.MayHaveHappened):
+        await book.settle("s", 0, letter)
+    assert letter.sent == ["t1/s/0"]
+    letter.known.add("t1/s/0")
+    assert await book.settle("s", 0, letter) == {"found": "t1/s/0"}
+
+    harmless = Letter(repeatable=True, dies=True)
+    with pytest.raises(ConnectionError):
+        await book.settle("s", 1, harmless)
+    harmless.dies = False
+    assert await book.settle("s", 1, harmless) == {"sent": "t1/s/1"}
+    assert harmless.sent == ["t1/s/1", "t1/s/1"]
+
+
+async def test_an_older_epoch_does_not_act(store: job.Store) -> None:
+    older, letter = await _book(store), Letter(dies=True)
+    newer = await _book(store)
+    with pytest.raises(ConnectionError):
+        await newer.settle("s", 0, letter)
+    with pytest.raises(errors.Fenced):
+        await older.settle("s", 0, Letter(repeatable=True))
+    assert letter.sent == ["t1/s/0"]
+
+
+async def test_the_session_memory_keeps_fifty_entries_of_seven_days(store: job.Store) -> None:
+    owner, other = scope.Scope(client_id="a", project_id="p"), scope.Scope(client_id="b")
+    database = _database(store)
+    for number in range(results.SESSION_LIMIT + 3):
+        at = NOW + timedelta(minutes=number)
+        await results.RememberSession(database, owner, "t1", "chat", "x" * 300, at).perform(f"k{number:03}")
+    await results.RememberSession(database, other, "t2", "chat", "y", NOW).perform("other")
+    entries = store.all("session_memory", clientId="a")
+    assert sorted(entry["_id"] for entry in entries) == [f"k{number:03}" for number in range(3, 53)]
+    assert {len(entry["summary"]) for entry in entries} == {results.SESSION_SUMMARY_CHARS}
+    late = NOW + timedelta(days=8)
+    await results.RememberSession(database, owner, "t3", "chat", "z", late).perform("late")
+    assert [entry["_id"] for entry in store.all("session_memory", clientId="a")] == ["late"]
+    assert len(store.all("session_memory", clientId="b")) == 1

@@ -1,0 +1,191 @@
+"""The pure parts: prompt, answer, evidence pack, rounds, stuck, termination message, patience, start-up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import crds.errors
+from crds import exits, pendingtask
+from kb import client as kb_client
+from orchestrator_job import answer, errors, outcome, pack, patience, prompt, rounds, state, stuck, termination
+from router import client as router_client
+from tests.orchestrator_job import knowledge
+
+_PIECES = [*"<>/[]:& \t\nabv1", "evidence", "Evidence", "</", "question", "prompt", "PROMPT", "id=", '"']
+_WEIRD = st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
+
+
+@given(_WEIRD, _WEIRD, _WEIRD)
+def test_no_text_leaves_its_block(content: str, source: str, question: str) -> None:
+    item = pack.Item(id=1, source=source, content=content, origin="RAG")
+    user = prompt.messages(question, [item], date(2026, 3, 1))[1]["content"]
+    squeezed = "".join(user.lower().split())
+    assert squeezed.count("<evidence") == squeezed.count("</evidence") == 1
+    assert squeezed.count("<question") == squeezed.count("</question") == 1
+    assert "[prompt:" not in squeezed
+    if "&lt;" not in content and "&#91;" not in content:
+        assert prompt.restore(prompt.defuse(content)) == content
+
+
+def test_the_prompt_carries_tag_date_and_order() -> None:
+    items = [pack.Item(id=n, source=f"s{n}", title="T", content=f"c{n}", origin="RAG") for n in (1, 2)]
+    system, user = prompt.messages("why?", items, date(2026, 3, 1))
+    assert system["content"].splitlines()[0] == "[prompt:job.respond/v1]"
+    assert user["content"] == (
+        'Today: 2026-03-01\n<evidence id="1" source="s1">T\nc1</evidence>\n'
+        '<evidence id="2" source="s2">T\nc2</evidence>\n<question>why?</question>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"citations": [3]}, r"\[3\] name no evidence; there is 1 to 2"),
+        ({"answer": "so [2, 9]"}, r"\[9\] name no evidence"),
+        ({"confidence": 1.5}, "confidence"),
+        ({"needsInput": True}, "no question is asked"),
+        ({"needsInput": True, "questions": [" "]}, "no question is asked"),
+        ({"answer": "  "}, "answer: is empty"),
+        ({"citations": "1"}, "citations"),
+        ({"questions": [""]}, "questions.0"),
+    ],
+)
+def test_answers_that_cannot_be_used(change: dict[str, object], problem: str) -> None:
+    text = json.dumps({"answer": "a", "citations": [], "confidence": 1, "needsInput": False, "questions": [], **change})
+    with pytest.raises(answer.Unusable, match=problem):
+        answer.parse(text, [1, 2])
+
+
+def test_marks_in_the_text_are_citations() -> None:
+    text = json.dumps(
+        {"answer": "[2] x [1,2]", "citations": [2], "confidence": 1, "needsInput": False, "questions": []}
+    )
+    assert answer.parse(text, [1, 2]).citations == [1, 2]
+    assert set(answer.schema()["required"]) == {"answer", "citations", "confidence", "needsInput", "questions"}
+
+
+def test_the_pack_is_numbered_bounded_and_without_repetition() -> None:
+    own = [pack.Item(id=0, source="mail", content="d" * 900, origin="Task")]
+    found = [
+        knowledge.hit("of the mail itself", source_urn="mail"),
+        knowledge.hit("one"),
+        knowledge.hit("one"),
+        knowledge.hit("  "),
+        knowledge.hit("f" * 600),
+        knowledge.hit("too late"),
+    ]
+    items = pack.build(own, found, "mail", 1000)
+    assert [(item.id, len(item.content)) for item in items] == [(1, 500), (2, 3), (3, 497)]
+    assert pack.load(pack.dump(items)) == items
+
+
+def test_rounds() -> None:
+    begun = {"schema": state.SCHEMA, "round": 2, "digest": "d"}
+    assert rounds.plan({}, "d") == rounds.Begin(1)
+    assert rounds.plan(begun, "d") == rounds.Resume()
+    assert rounds.plan({**begun, "finished": 1, "exit_reason": "NeedsInput"}, "d") == rounds.Resume()
+    assert rounds.plan({**begun, "finished": 2}, "d") == rounds.Report()
+    assert rounds.plan({**begun, "finished": 2}, "other") == rounds.Begin(3)
+    for wrong in ({"schema": 0}, {"schema": None}, {"round": None}):
+        with pytest.raises(errors.CheckpointRefused):
+            rounds.plan({**begun, **wrong}, "d")
+
+
+def test_stuck_after_three_of_the_same() -> None:
+    trail = stuck.note(stuck.note(stuck.note([], "ask", ["a"]), "ask", ["b"]), "ask", ["a"])
+    with pytest.raises(errors.Stuck):
+        stuck.note(trail, "ask", ["a"])
+    for number in range(100):
+        trail = stuck.note(trail, "ask", [str(number)])
+    assert len(trail) < 20
+
+
+@given(st.text(max_size=6000), st.lists(st.text(min_size=1, max_size=2048), max_size=16), st.text(max_size=5000))
+def test_the_termination_message_always_fits(summary: str, texts: list[str], remedy: str) -> None:
+    questions = tuple(pendingtask.Question(id=f"r1-q{n}", text=text) for n, text in enumerate(texts, 1))
+    result = outcome.Outcome(
+        exits.ExitReason.NEEDS_INPUT, summary, has_result=True, questions=questions, field=remedy, remedy=remedy
+    )
+    message = termination.encode(result, "u" * 36, 7)
+    assert len(message) <= termination.LIMIT
+    document = json.loads(message)
+    assert document["exitReason"] == "NeedsInput"
+    assert len(document["summary"].encode()) <= pendingtask.SUMMARY_BYTES
+    kept = document.get("questions", [])
+    assert [each["id"] for each in kept] == [question.id for question in questions[: len(kept)]]
+    assert bool(kept) == bool(questions)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "status", "away"),
+    [
+        (errors.StoreUnavailable("gone"), "Unavailable", 1, "mongodb"),
+        (router_client.Unavailable("busy", retry_after=7), "Unavailable", 1, "router"),
+        (kb_client.Unavailable("busy"), "Unavailable", 1, "kb"),
+        (router_client.Rejected("no model", field="model"), "WrongModel", 1, None),
+        (router_client.Rejected("too large", field="messages"), "Error", 1, None),
+        (kb_client.Rejected("bad scope"), "InvalidInput", 1, None),
+        (errors.Fenced("later run"), "Fenced", 1, None),
+        (errors.MayHaveHappened("sent?"), "NeedsApproval", 1, None),
+        (crds.errors.Permanent("?"), "Error", 1, None),
+    ],
+)
+def test_what_an_error_means(error: crds.errors.JervisError, reason: str, status: int, away: str | None) -> None:
+    result = outcome.of_error(error)
+    assert (result.reason.value, result.exit_code, result.unavailable) == (reason, status, away)
+    if isinstance(error, crds.errors.Operational):
+        assert result.retry_after == error.retry_after
+        assert result.reason in exits.RESUMABLE
+    assert outcome.drained("SIGTERM").exit_code == 42
+
+
+class _Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+async def test_patience_doubles_obeys_and_ends() -> None:
+    clock, tries = _Clock(), 0
+    insistence = patience.Patience(60, first=1, longest=8, clock=lambda: clock.now, sleep=clock.sleep, draw=lambda: 1.0)
+
+    async def busy() -> None:
+        nonlocal tries
+        tries += 1
+        raise errors.StoreUnavailable("busy", retry_after=20 if tries == 3 else None)
+
+    with pytest.raises(errors.StoreUnavailable):
+        await insistence.insist("x", busy)
+    assert clock.waits == [1, 2, 20, 8, 8, 8, 8]
+    assert tries == len(clock.waits) + 1
+
+    async def wrong() -> None:
+        raise errors.InvalidInput("no")
+
+    clock.waits.clear()
+    with pytest.raises(errors.InvalidInput):
+        await insistence.insist("x", wrong)
+    assert clock.waits == []
+
+
+def test_nothing_slow_is_imported_before_the_signals_are_handled() -> None:
+    program = "import sys, orchestrator_job.__main__; print(*sys.modules, sep='\\n')"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    loaded = {name.partition(".")[0] for name in output.split()}
+    assert not loaded & {"langgraph", "langchain_core", "pymongo", "pydantic", "httpx", "structlog"}
+    program = "import sys, orchestrator_job.run, orchestrator_job.settings; print(*sys.modules, sep='\\n')"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert not {name.partition(".")[0] for name in output.split()} & {"langgraph", "langchain_core"}

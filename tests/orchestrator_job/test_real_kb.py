@@ -1,0 +1,104 @@
+"""The Job against the real knowledge base: a mail is ingested, a question is answered from it, with evidence."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from crds import scope
+from kb import client as kb_client
+from kb import wire
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job
+
+pytestmark = pytest.mark.services
+
+_ROOT = Path(__file__).resolve().parents[2]
+_MAIL = """From: Ann Novak <ann@acme.example>
+To: Team Router <router@acme.example>
+Subject: Release of the router
+
+The release of the router is planned for Friday the 13th of March 2026.
+Bob Svoboda tests the failover on Wednesday.
+The canteen serves soup.
+"""
+
+
+@asynccontextmanager
+async def _serving(folder: Path, mongodb_uri: str, database: str, router_url: str) -> AsyncIterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "kb.log"
+    output = log.open("wb")
+    running = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "kb",
+        cwd=_ROOT,
+        env=os.environ
+        | {
+            "JERVIS_KB_HOST": "127.0.0.1",
+            "JERVIS_KB_PORT": str(port),
+            "JERVIS_KB_DATA_DIR": str(folder / "kb"),
+            "JERVIS_KB_ROUTER_URL": router_url,
+            "JERVIS_KB_WEAVIATE_URL": os.environ["JERVIS_TEST_WEAVIATE_URL"],
+            "JERVIS_KB_WEAVIATE_GRPC_PORT": os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"],
+            "JERVIS_KB_MONGODB_URI": mongodb_uri,
+            "JERVIS_KB_MONGODB_DATABASE": database,
+        },
+        stdout=output,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output.close()
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        assert running.returncode is None, log.read_text()
+        try:
+            return httpx.get(url + "/readyz", trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    try:
+        await asyncio.wait_for(job.until(ready), 60)
+        yield url
+    finally:
+        if running.returncode is None:
+            running.terminate()
+        await running.wait()
+
+
+async def test_a_question_is_answered_from_an_ingested_mail(
+    tmp_path: Path, mongodb_uri: str, store: job.Store, fake: process.Fake
+) -> None:
+    owner = scope.Scope(client_id=f"test{uuid.uuid4().hex[:12]}", project_id="router")
+    urn = "email::<release@acme.example>"
+    async with (
+        _serving(tmp_path, mongodb_uri, store.name, fake.url) as url,
+        httpx.AsyncClient(trust_env=False, timeout=60) as http,
+    ):
+        kb = kb_client.Client(url, http)
+        await kb.ingest(wire.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL))
+        task = job.Job(tmp_path, mongodb_uri, store.name, url, fake.url)
+        store.remember(task.memory(scope=owner.model_dump(by_alias=True), content="When is the router released?"))
+        ended = await task.run()
+        gone = await http.delete(
+            f"{url}/api/v1/documents", params={**owner.model_dump(by_alias=True), "sourceUrn": urn}
+        )
+        assert gone.is_success, gone.text
+    assert ended.message["exitReason"] == "Answered", ended
+    assert "13th of March 2026" in ended.message["summary"]
+    [result] = store.all("task_results")
+    cited = [item for item in result["evidence"] if item["id"] in result["citations"]]
+    assert {item["source"] for item in cited} == {urn}
+    assert fake.count(tag=job.TAG) == 1

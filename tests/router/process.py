@@ -1,0 +1,141 @@
+"""A router process for tests: `python -m router` with GPU_BACKENDS, on a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+_START_SECONDS = 30.0
+# Probes often, so that tests wait little; everything else as shipped.
+_QUICK = {"JERVIS_ROUTER_HOST": "127.0.0.1", "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_PROBE_INTERVAL_SECONDS": "0.1"}
+
+
+class Router:
+    """A running router."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self._log = log
+        self.url = ""
+        self.port = 0
+
+    async def status(self) -> dict[str, Any]:
+        """The status document."""
+        async with httpx.AsyncClient(trust_env=False) as http:
+            document: dict[str, Any] = (await http.get(self.url + "/router/status")).json()
+            return document
+
+    async def backend(self, name: str) -> dict[str, Any]:
+        """One backend of the status document."""
+        return next(b for b in (await self.status())["backends"] if b["name"] == name)
+
+    async def metric(self, sample: str) -> float:
+        """The value of one sample, written as `/metrics` prints it; 0 when it is not there."""
+        async with httpx.AsyncClient(trust_env=False) as http:
+            text = (await http.get(self.url + "/metrics")).text
+        return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(sample + " ")), 0.0)
+
+    async def until(self, what: Callable[[dict[str, Any]], bool], seconds: float = 20.0) -> dict[str, Any]:
+        """Wait until the status document satisfies `what`."""
+        document: dict[str, Any] = await eventually(self.status, what, seconds)
+        return document
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+
+    async def ended(self, seconds: float = 20.0) -> int:
+        """Wait for the process; its exit status."""
+        return await asyncio.to_thread(self.process.wait, seconds)
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it logged."""
+        return [json.loads(line) for line in self.text().splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def text(self) -> str:
+        """Its standard error so far."""
+        return self._log.read_text()
+
+
+async def eventually(look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 20.0) -> Any:
+    """Look until it is good; fails with what was seen last. The time only bounds a test that fails."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        seen = await look()
+        if good(seen):
+            return seen
+        assert loop.time() < deadline, f"not within {seconds} s: {seen}"
+        await asyncio.sleep(0.02)
+
+
+def spec(name: str, url: str, **more: Any) -> dict[str, Any]:
+    """One entry of GPU_BACKENDS."""
+    return {"name": name, "url": url, "kind": "GPU", "numParallel": 4096, **more}
+
+
+def model_set(*models: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """`modelSets` with one set."""
+    return [{"name": "set", "models": list(models)}]
+
+
+def environment(backends: Sequence[Mapping[str, Any]] | None, settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a router process."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("JERVIS_", "GPU_BACKENDS", "KUBE"))}
+    given = {} if backends is None else {"GPU_BACKENDS": json.dumps(backends)}
+    return inherited | _QUICK | given | {f"JERVIS_ROUTER_{k.upper()}": v for k, v in settings.items()}
+
+
+@asynccontextmanager
+async def running(
+    directory: Path, backends: Sequence[Mapping[str, Any]] | None, **settings: str
+) -> AsyncIterator[Router]:
+    """A router for the length of the block. `settings` are JERVIS_ROUTER_* in lower case."""
+    router = start(directory, backends, **settings)
+    try:
+        yield await serving(router)
+    finally:
+        if router.process.poll() is None:
+            router.process.kill()
+        router.process.wait()
+
+
+def start(directory: Path, backends: Sequence[Mapping[str, Any]] | None, **settings: str) -> Router:
+    """Start a router that may not serve yet; the caller ends it."""
+    log = directory / f"router-{len(list(directory.iterdir()))}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "router"], cwd=ROOT, env=environment(backends, settings), stderr=output
+        )
+    return Router(process, log)
+
+
+async def serving(router: Router) -> Router:
+    """Wait until it listens."""
+
+    async def addresses() -> list[tuple[str, int]]:
+        assert router.process.poll() is None, router.text()
+        return [(e["host"], e["port"]) for e in router.events() if e["event"] == "serving"]
+
+    found = await eventually(addresses, bool, _START_SECONDS)
+    router.url, router.port = f"http://{found[0][0]}:{found[0][1]}", found[0][1]
+    return router
+
+
+def port_of(url: str) -> int:
+    """The port of a URL that has one."""
+    port = urlsplit(url).port
+    assert port is not None
+    return port

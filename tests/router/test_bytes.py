@@ -1,0 +1,222 @@
+"""What a backend sends reaches the client byte for byte, and what a client sends reaches the backend."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.router import process, wire
+
+_TEXT = "Žluťoučký kůň 🐎 úpěl ďábelské ódy — 日本語のテキスト\n"
+_GENERATE = wire.post("/api/generate", {"model": "m", "prompt": "x"})
+
+
+class Stage:
+    """A raw backend whose next answer a test chooses, behind a router."""
+
+    def __init__(self, router: process.Router, backend: wire.Backend) -> None:
+        self.router = router
+        self.backend = backend
+        self.pieces: list[bytes] = []
+        self.keep = False
+
+    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Write the pieces, giving each a chance to travel alone."""
+        for piece in self.pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+        return self.keep
+
+    async def ask(self, raw: bytes) -> wire.Message:
+        """Through the router."""
+        return await wire.ask(self.router.port, raw)
+
+
+@pytest.fixture(name="stage")
+async def _stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async def silent(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        raise AssertionError("the script is set below")
+
+    async with (
+        wire.backend(silent) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        stage = Stage(router, backend)
+        backend.script = stage.play
+        yield stage
+
+
+async def test_chunked_body_is_identical_whatever_its_boundaries(stage: Stage) -> None:
+    for seed in range(60):
+        chance = random.Random(seed)
+        body = (_TEXT * chance.randint(1, 60)).encode() + chance.randbytes(chance.randint(0, 3000))
+        stage.pieces = _torn(body, chance)
+        answer = await stage.ask(_GENERATE)
+        assert answer.clean, seed
+        assert answer.body == body, seed
+        assert answer.status == 200
+        assert answer.header("Content-Type") == "text/plain; charset=utf-8"
+
+
+def _torn(body: bytes, chance: random.Random) -> list[bytes]:
+    """A chunked answer in pieces that respect neither characters nor chunks."""
+    pieces, rest = [], body
+    while rest:
+        size = min(len(rest), chance.choice((1, 2, 3, 7, 64, 1000, 8192)))
+        pieces.append(wire.chunk(rest[:size]))
+        rest = rest[size:]
+    flow = wire.chunked_head("text/plain; charset=utf-8") + b"".join(pieces) + wire.chunk(b"")
+    cuts = sorted(chance.sample(range(1, len(flow)), min(40, len(flow) - 1)))
+    return [flow[a:b] for a, b in zip([0, *cuts], [*cuts, len(flow)], strict=True)]
+
+
+async def test_status_type_and_body_with_a_length(stage: Stage, status: str) -> None:
+    body = b'{"error":"as the backend says it \xff"}'
+    stage.pieces = [wire.plain(body, "application/json; charset=utf-8", status)]
+    answer = await stage.ask(wire.post("/api/show", {"model": "m"}))
+    assert (answer.start, answer.body) == (f"HTTP/1.1 {status}", body)
+    assert answer.header("Content-Type") == "application/json; charset=utf-8"
+    assert answer.header("Content-Length") == str(len(body))
+
+
+async def test_body_that_ends_with_the_connection(stage: Stage) -> None:
+    body = random.Random(1).randbytes(300_000)
+    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n", body]
+    answer = await stage.ask(_GENERATE)
+    assert answer.clean
+    assert answer.body == body
+
+
+async def test_compressed_body_stays_compressed(stage: Stage) -> None:
+    body = random.Random(2).randbytes(5000)
+    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5000\r\n\r\n" + body]
+    answer = await stage.ask(wire.post("/api/generate", {"model": "m"}, [("Accept-Encoding", "gzip")]))
+    assert answer.body == body
+    assert answer.header("Content-Encoding") == "gzip"
+    assert stage.backend.requests[-1].header("Accept-Encoding") is None
+
+
+async def test_answers_without_a_body(stage: Stage) -> None:
+    stage.pieces = [b"HTTP/1.1 204 No Content\r\n\r\n"]
+    answer = await stage.ask(_GENERATE)
+    assert (answer.status, answer.body, answer.header("Transfer-Encoding")) == (204, b"", None)
+    stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n"]
+    answer = await stage.ask(wire.request("HEAD", "/api/unheard-of"))
+    assert (answer.status, answer.header("Content-Length")) == (200, "17")
+
+
+async def test_interim_answer_is_not_the_answer(stage: Stage) -> None:
+    stage.pieces = [b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", wire.plain(b'{"done":true}')]
+    answer = await stage.ask(_GENERATE)
+    assert (answer.status, answer.body) == (200, b'{"done":true}')
+
+
+async def test_to_http_1_0_no_chunks(stage: Stage) -> None:
+    stage.pieces = [wire.chunked_head() + wire.chunk(b"a\n") + wire.chunk(b"b\n") + wire.chunk(b"")]
+    raw = _GENERATE.replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    answer = await stage.ask(raw)
+    assert answer.body == b"a\nb\n"
+    assert answer.header("Transfer-Encoding") is None
+
+
+async def test_request_reaches_the_backend_untouched_but_for_its_hygiene(stage: Stage) -> None:
+    stage.pieces = [wire.plain(b"{}")]
+    body = b'{"prompt":"\xc5\xbdlu\xc5\xa5\\ud83d","Model":"M:Latest" , "options":{}}  trailing'
+    await stage.ask(
+        wire.request(
+            "POST",
+            "/api/generate?a=%20b&a=c",
+            body,
+            [
+                ("content-type", "text/plain"),
+                ("X-Ollama-Priority", "0"),
+                ("X-Ollama-Priority", "3"),
+                ("X-Request-Id", "trace-7"),
+                ("Connection", "keep-alive, X-Secret-Hop"),
+                ("X-Secret-Hop", "1"),
+                ("Keep-Alive", "timeout=5"),
+                ("TE", "trailers"),
+                ("X-Custom", "kept"),
+                ("Authorization", "Bearer kept"),
+            ],
+        )
+    )
+    seen = stage.backend.requests[-1]
+    assert seen.start == "POST /api/generate?a=%20b&a=c HTTP/1.1"
+    assert seen.body == body
+    assert seen.header("Host") == f"127.0.0.1:{stage.backend.port}"
+    assert [n.lower() for n, _ in seen.headers if n.lower() not in ("host", "content-length")] == [
+        "content-type",
+        "x-custom",
+        "authorization",
+        "x-request-id",
+    ]
+    assert seen.header("X-Request-Id") == "trace-7"
+
+
+async def test_answer_says_where_it_was_made_and_how_long_it_waited(stage: Stage) -> None:
+    stage.pieces = [b"HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nX-Hop: 1\r\nX-Kept: 2\r\nContent-Length: 2\r\n\r\n{}"]
+    answer = await stage.ask(wire.post("/api/chat", {"model": "m"}, [("X-Request-Id", "abc")]))
+    assert answer.header("X-Ollama-Router-Backend") == "raw"
+    assert int(answer.header("X-Ollama-Router-Queue-Ms") or "-1") >= 0
+    assert answer.header("X-Request-Id") == "abc"
+    assert (answer.header("X-Hop"), answer.header("X-Kept")) == (None, "2")
+    again = await stage.ask(wire.post("/api/chat", {"model": "m"}))
+    assert again.header("X-Request-Id") not in (None, "", "abc")
+
+
+async def test_chunked_request_body_arrives_whole(stage: Stage) -> None:
+    stage.pieces = [wire.plain(b"{}")]
+    head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    await stage.ask(head + wire.chunk(b'{"model":') + wire.chunk(b'"m"}') + wire.chunk(b""))
+    seen = stage.backend.requests[-1]
+    assert (seen.body, seen.header("Content-Length"), seen.header("Transfer-Encoding")) == (
+        b'{"model":"m"}',
+        "13",
+        None,
+    )
+
+
+async def test_expectation_is_met_by_the_router(stage: Stage) -> None:
+    stage.pieces = [wire.plain(b"{}")]
+    async with wire.connected(stage.router.port) as (reader, writer):
+        raw = wire.post("/api/chat", {"model": "m"}, [("Expect", "100-continue")])
+        head, _, body = raw.partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        assert (await wire.read_head(reader)).status == 100
+        writer.write(body)
+        assert (await wire.read_head(reader)).status == 200
+    assert stage.backend.requests[-1].header("Expect") is None
+
+
+async def test_large_bodies_in_both_directions_and_the_limit(stage: Stage) -> None:
+    answer_body = random.Random(3).randbytes(9 << 20)
+    stage.pieces = [wire.plain(answer_body, "application/octet-stream")]
+    raw = wire.post("/api/chat", {"model": "m", "images": ["A" * (24 << 20)]})
+    answer = await stage.ask(raw)
+    assert answer.body == answer_body
+    assert stage.backend.requests[-1].body == raw.partition(b"\r\n\r\n")[2]
+    before = len(stage.backend.requests)
+    head = b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % ((64 << 20) + 1)
+    refused = await stage.ask(head)
+    assert refused.status == 413
+    assert "larger than 67108864 bytes" in refused.json()["error"]
+    assert len(stage.backend.requests) == before
+
+
+async def test_connection_is_used_again_after_a_whole_answer(stage: Stage) -> None:
+    stage.pieces, stage.keep = [wire.plain(b"{}")], True
+    async with wire.connected(stage.router.port) as (reader, writer):
+        for number in range(50):
+            writer.write(wire.post("/api/embed", {"model": "m", "input": str(number)}))
+            answer = await wire.read_head(reader)
+            await wire.read_body(reader, answer, until_eof=False)
+            assert (answer.status, answer.body) == (200, b"{}")
+    assert [r.json()["input"] for r in stage.backend.requests] == [str(n) for n in range(50)]
+    # One for the requests; probes have at most one of their own.
+    assert stage.backend.connections <= 3

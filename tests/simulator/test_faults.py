@@ -1,0 +1,138 @@
+"""What a test may break, and the script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fakes.ollama import faults, process, script
+from tests.simulator import waiting
+
+BODY: dict[str, Any] = {"model": "small:1b", "prompt": "one two three four five six"}
+
+
+async def post(http: httpx.AsyncClient, **fields: Any) -> httpx.Response:
+    return await http.post("/api/generate", json=BODY | fields)
+
+
+async def test_a_status_on_the_nth_request(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"path": "/api/generate"}, "nth": 2, "status": {"code": 503, "retryAfter": 2}}])
+    answers = [await post(http) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 503, 200]
+    assert answers[1].headers["Retry-After"] == "2"
+    assert answers[1].json() == {"error": "simulated fault"}
+    assert [one["outcome"] for one in fake.requests(path="/api/generate")] == ["finished", "refused", "finished"]
+
+
+async def test_every_and_times(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"every": 2, "times": 2, "status": {"code": 500}}])
+    assert [(await post(http)).status_code for _ in range(6)] == [200, 500, 200, 500, 200, 200]
+
+
+async def test_matching_by_model_tag_and_priority(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    match = {"model": "SMALL:1b", "tag": "kb.*", "priority": "3"}
+    fake.set_faults([{"match": match, "status": {"code": 500}}])
+    tagged, urgent = {"system": "[prompt:kb.hints/v1]"}, {"X-Ollama-Priority": "3"}
+    assert (await http.post("/api/generate", json=BODY | tagged, headers=urgent)).status_code == 500
+    assert (await http.post("/api/generate", json=BODY | tagged)).status_code == 200
+    assert (await http.post("/api/generate", json=BODY, headers=urgent)).status_code == 200
+    other = BODY | tagged | {"model": "other:1b"}
+    assert (await http.post("/api/generate", json=other, headers=urgent)).status_code == 200
+
+
+async def test_a_reset_before_any_byte(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"path": "/api/*"}, "reset": {"afterBytes": 0}}])
+    with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+        await http.get("/api/tags")
+    assert fake.requests(path="/api/tags")[0]["outcome"] == "broken"
+
+
+async def test_a_reset_in_the_middle(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"reset": {"afterBytes": 150}}])
+    got = bytearray()
+
+    async def read() -> None:
+        async with http.stream("POST", "/api/generate", json=BODY) as response:
+            assert response.status_code == 200
+            async for piece in response.aiter_raw():
+                got.extend(piece)
+
+    with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
+        await read()
+    assert len(got) <= 150, "a reset may drop what was still on its way, it never adds"
+    assert fake.requests(outcome="broken")[0]["bytes"] == 150
+
+
+async def test_a_stall_until_the_gate_opens(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"times": 1, "stall": {"afterBytes": 10, "gate": "once"}}])
+    answer = asyncio.create_task(post(http, stream=False))
+    await waiting.until(lambda: fake.state()["gates"] == {"once": 1})
+    assert not answer.done()
+    fake.open_gate("once")
+    assert (await answer).json()["done"] is True
+
+
+async def test_an_error_line_after_the_first_bytes(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"error": {"afterLines": 2, "message": "model runner has unexpectedly stopped"}}])
+    answer = await post(http)
+    assert answer.status_code == 200
+    documents = [json.loads(line) for line in answer.text.splitlines()]
+    assert [set(one) & {"response", "error"} for one in documents] == [{"response"}, {"response"}, {"error"}]
+    whole = await post(http, stream=False)
+    assert (whole.status_code, whole.json()) == (500, {"error": "model runner has unexpectedly stopped"})
+
+
+async def test_broken_json_on_the_wire_and_in_the_answer(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_faults([{"malformed": "wire"}])
+    with pytest.raises(json.JSONDecodeError):
+        (await post(http, stream=False)).json()
+    last = (await post(http)).text.splitlines()[-1]
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(last)
+    fake.set_faults([{"malformed": "answer"}])
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    answer = (await post(http, stream=False, format=schema)).json()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(answer["response"])
+
+
+async def test_a_script_is_used_up_in_order_and_then_fails(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fault = {"fault": {"status": {"code": 503, "retryAfter": 1}}}
+    fake.set_script({"job.respond/v1": ["plain", {"answer": "as JSON"}, fault]})
+    tagged = {"system": "[prompt:job.respond/v1] x", "stream": False}
+    answers = [await post(http, **tagged) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 503, 500]
+    assert answers[0].json()["response"] == "plain"
+    assert json.loads(answers[1].json()["response"]) == {"answer": "as JSON"}
+    assert answers[3].json() == {"error": "script exhausted for tag job.respond/v1"}
+    assert (await post(http, stream=False)).status_code == 200, "other tags are answered by the rules"
+    assert fake.state()["script"] == {"job.respond/v1": 0}
+
+
+async def test_a_wrong_plan_is_refused_and_changes_nothing(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    with pytest.raises(ValueError, match="exactly one of"):
+        fake.set_faults([{"match": {}}])
+    with pytest.raises(ValueError, match="afterByte"):
+        fake.set_faults([{"reset": {"afterByte": 1}}])
+    with pytest.raises(ValueError, match="must be a list"):
+        fake.set_script({"job.respond/v1": "text"})
+    assert (await post(http)).status_code == 200
+
+
+def test_the_tag_star_catches_every_other_tag() -> None:
+    left = script.parse({"*": ["a", "b"], "known/v1": []})
+    assert [left.take("some/v1"), left.take(None)] == ["a", "b"]
+    with pytest.raises(script.Exhausted, match="known/v1"):
+        left.take("known/v1")
+
+
+def test_the_first_fault_that_fires_wins_and_all_count() -> None:
+    plan = faults.parse([{"nth": 2, "status": {"code": 500}}, {"every": 2, "status": {"code": 501}}])
+    codes = [
+        fault and fault.status and fault.status.code for fault in (plan.choose("/", None, None, None) for _ in "1234")
+    ]
+    assert codes == [None, 500, None, 501]
