@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
-from crds import scope
+from crds import scope, values
 
 VERSION = "1"
 """Of the wire format; the paths start with /api/v1."""
@@ -33,13 +33,8 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
-class ContentRef(Request):
-    """Where content too large for a custom resource lies; `bytes` and `sha256` are of the raw body."""
-
-    store: Literal["gridfs"] = "gridfs"
-    key: str = Field(min_length=1, max_length=200)
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    bytes: int = Field(ge=0)
+ContentRef = values.ContentRef
+"""Where content too large for a custom resource lies: the same value as in the custom resource."""
 
 
 class IngestRequest(Request):

@@ -54,7 +54,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
         service = _service(error)
         return Outcome(
             exits.ExitReason.UNAVAILABLE,
-            f"{service} stayed unavailable: {error.message.rstrip('.')}. The task is resumed from its checkpoint later.",
+            f"{service} stayed unavailable: {error.message.rstrip('.')}. The next run resumes from the checkpoint.",
             unavailable=service,
             retry_after=error.retry_after,
         )

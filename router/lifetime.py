@@ -63,8 +63,7 @@ async def serve(
     _log.info("draining", active=len(server.active), grace=drain)
     await _first(signals.hurry, drain_delay)
     socket.close()
-    # Idle connections close now, the others after the answer they are at.
-    listener.pre_shutdown()
+    server.close_idle(listener)
     await _quiet(server, signals, drain)
     await _cut(server, dispatcher, watch, listener)
 

@@ -1,4 +1,4 @@
-"""Extractions that were made before, put where the pipeline keeps answers, so that a benchmark asks no language model."""
+"""Extractions made before, put where the pipeline keeps answers: a benchmark then asks no language model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kb import wire
 from kb.ingest import answers, draft, extraction, hints, prompt
 
-_NAME = re.compile(r"\b[A-Z0-9][\w'’.-]*(?:\s+(?:of|the|de|van|von|and|&)?\s*[A-Z0-9][\w'’.-]*)*")
+_NAME = re.compile(r"\b[A-Z0-9][\w'.-]*(?:\s+(?:of|the|de|van|von|and|&)?\s*[A-Z0-9][\w'.-]*)*")
 
 
 def from_triples(entities: Sequence[str], triples: Iterable[Sequence[str]]) -> extraction.Extraction:

@@ -2,7 +2,7 @@
 
     python -m bench.kb.retrieval DATA --set musique_openie --weaviate http://HOST:8080 --grpc 50051 > result.json
 
-DATA holds `<set>.corpus.jsonl.gz`, `<set>.questions.public.jsonl.gz` and, where there are any, `<set>.triples.jsonl.gz`.
+DATA holds `<set>.corpus.jsonl.gz`, `<set>.questions.public.jsonl.gz` and, for some, `<set>.triples.jsonl.gz`.
 Extractions are replayed; embeddings come from a simulated Ollama that runs all-MiniLM-L6-v2, or from `--ollama URL`.
 """
 

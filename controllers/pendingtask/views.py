@@ -75,7 +75,7 @@ def pod_view(raw: Raw) -> PodView:
         name=raw["metadata"]["name"],
         attempt=attempt(raw),
         live=live,
-        started=bool(state.get("running") or ended),
+        started=state.get("running") is not None or ended is not None,
         waiting_reason=why or "Waiting",
         waiting_message=told,
         exit_code=exit_code,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,11 +71,8 @@ def directory(tool: Tool, report: progress.Progress) -> Path:
         cache() / "tools" / f"{tool.module}-{digest(sources, f'{go_version()} {tool.ldflags} {sorted(tool.programs)}')}"
     )
 
-    def make(scratch: Path) -> None:
-        for name, package in tool.programs.items():
-            _build(source, tool, package, scratch / name)
-
-    return build_once(found, report, f"building {', '.join(tool.programs)}", make)
+    text = f"building {', '.join(tool.programs)}"
+    return build_once(found, report, text, lambda scratch: _build(source, tool, scratch))
 
 
 def digest(files: list[Path], salt: str) -> str:
@@ -82,6 +81,13 @@ def digest(files: list[Path], salt: str) -> str:
     for file in files:
         hashed.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return hashed.hexdigest()[:16]
+
+
+def build_all(tools: Sequence[Tool], report: progress.Progress) -> None:
+    """Build what the cache lacks, two modules at a time: while one downloads or links, the other compiles."""
+    with futures.ThreadPoolExecutor(max_workers=2) as pool:
+        for built in [pool.submit(directory, tool, report) for tool in tools]:
+            built.result()
 
 
 def build_once(target: Path, report: progress.Progress, text: str, make: Callable[[Path], None]) -> Path:
@@ -111,22 +117,23 @@ def go_version() -> str:
     return subprocess.run([go, "version"], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def _build(source: Path, tool: Tool, package: str, output: Path) -> None:
+def _build(source: Path, tool: Tool, target: Path) -> None:
+    """All programs at once, so that what they share is compiled once and they are linked side by side."""
+    options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", tool.ldflags)
     built = subprocess.run(
-        [
-            "go",
-            "build",
-            "-trimpath",
-            "-buildvcs=false",
-            "-mod=readonly",
-            "-ldflags",
-            tool.ldflags,
-            "-o",
-            str(output),
-            package,
-        ],
+        ["go", "build", *options, "-o", f"{target}/", *tool.programs.values()],
         cwd=source,
         env={**os.environ, "CGO_ENABLED": "0"},
     )
     if built.returncode != 0:
-        raise errors.Failure(f"building {package} failed; see the lines above (the Go module proxy must be reachable)")
+        raise errors.Failure(
+            f"building {tool.module} failed; see the lines above (the Go module proxy must be reachable)"
+        )
+    for name, package in tool.programs.items():
+        (target / _built_name(tool, package)).rename(target / name)
+
+
+def _built_name(tool: Tool, package: str) -> str:
+    """What `go build` calls a program: the last part of its path that is not a version."""
+    parts = [part for part in package.split("/") if not re.fullmatch(r"v[0-9]+", part)]
+    return tool.module if parts == ["."] else parts[-1]

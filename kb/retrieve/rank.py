@@ -15,8 +15,8 @@ class Weights:
     """`alpha`: share of the dense score in the fusion. The others say what a cosine is worth beside the fused score.
 
     `own`: the best sentence of a chunk that was found directly. `bridge`: the sentence, in a chunk already found, that
-    mentions the node over which the hop goes. `target`: the sentence of the chunk that is reached. `decay`: what remains
-    of a hop's worth per further hop.
+    mentions the node over which the hop goes. `target`: the sentence of the chunk that is reached. `decay`: what
+    remains of a hop's worth per further hop.
     """
 
     alpha: float = 0.65

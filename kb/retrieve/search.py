@@ -34,8 +34,8 @@ class Breadth:
 class _Trail:
     """What is known about the ways to chunks while a search runs.
 
-    `cosines`: sentence id -> cosine with the question. `ways`: chunk id -> the ways to it. `shown`: chunk id -> what its
-    best way is worth and through which sentence it goes, for the provenance.
+    `cosines`: sentence id -> cosine with the question. `ways`: chunk id -> the ways to it. `shown`: chunk id -> what
+    its best way is worth and through which sentence it goes, for the provenance.
     """
 
     cosines: dict[str, float] = field(default_factory=dict)

@@ -74,7 +74,7 @@ class Server:
         self._now = now
         self._today = today
         self._buffered = 0
-        self.active: set[asyncio.Task[Any]] = set()
+        self.active: dict[asyncio.Task[Any], web.RequestHandler] = {}
 
     def listener(self, loop: asyncio.AbstractEventLoop) -> web.Server:
         """What `loop.create_server` takes."""
@@ -91,6 +91,15 @@ class Server:
             auto_decompress=False,
         )
 
+    def close_idle(self, listener: web.Server) -> None:
+        """Close connections that carry no request; the others close after the answer they are at."""
+        busy = set(self.active.values())
+        for connection in listener.connections:
+            connection.close()
+            # aiohttp would leave an idle one open until its `shutdown`.
+            if connection not in busy:
+                connection.force_close()
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         raw = request.raw_path
@@ -98,7 +107,7 @@ class Server:
         path = raw if raw in paths.INFERENCE else request.path
         task = asyncio.current_task()
         assert task is not None
-        self.active.add(task)
+        self.active[task] = request.protocol
         try:
             own = self._own.get(path)
             if own is not None:
@@ -108,7 +117,7 @@ class Server:
             self._metrics.answered("router", no.status)
             return refusal.answer(no, path)
         finally:
-            self.active.discard(task)
+            del self.active[task]
 
     async def _api(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         reading = request.method in ("GET", "HEAD")

@@ -13,7 +13,7 @@ from controllers.gpubackend import decide, probe
 from crds import connection, gpubackend
 from tests.controllers.build import NOW
 
-MODELS = {"modelSets": [{"name": "a", "models": [{"name": "qwen3-coder-tool:30b"}, {"name": "embed"}]}]}
+MODELS: dict[str, Any] = {"modelSets": [{"name": "a", "models": [{"name": "qwen3-coder-tool:30b"}, {"name": "embed"}]}]}
 
 
 def backend(status: dict[str, Any] | None = None, **spec: Any) -> gpubackend.GpuBackend:

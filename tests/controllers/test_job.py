@@ -96,7 +96,7 @@ def test_the_deadline_is_the_tasks_or_the_settings() -> None:
     assert made(activeDeadlineSeconds=60)["spec"]["activeDeadlineSeconds"] == 60
 
 
-@given(st.text(max_size=200), st.text(max_size=50), st.text(max_size=50))
+@given(st.text(min_size=1, max_size=200), st.text(max_size=50), st.text(max_size=50))
 def test_content_chooses_neither_image_nor_account_nor_path(content: str, message: str, author: str) -> None:
     messages = [{"id": "m", "text": message or "x", "author": author}]
     assert made(content=content, messages=messages) == made()

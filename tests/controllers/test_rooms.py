@@ -52,7 +52,9 @@ def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
 def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
     desk = Desk()
     for uid, position in (("c", None), ("b", 2), ("a", 1)):
-        desk.wait(uid, Room.GPU, **({"queuePosition": position} if position else {}))
+        desk.rooms.enter(
+            uid, Room.GPU, desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": position} if position else {})
+        )
     assert desk.called() == ["a", "b"]
     assert desk.rooms.waiting(Room.GPU) == 1
 

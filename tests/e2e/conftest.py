@@ -20,6 +20,7 @@ from hack.cluster import layout, progress
 from hack.demo import context, kubectl, release, settings
 from tests.e2e import site as sites
 from tests.e2e.simulator import Simulator
+from tests.e2e.waiting import until
 
 NAMESPACE = "jervis-e2e"
 # Nobody watches: what the demonstration slows down for the eye runs at full speed here.
@@ -89,8 +90,8 @@ def services(site: sites.Site) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def gpu(services: httpx.Client) -> Iterator[Simulator]:
-    """The simulated GPU, without faults before and after."""
+def gpu(site: sites.Site, services: httpx.Client) -> Iterator[Simulator]:
+    """The simulated GPU, without faults before and after; what a failed test left unfinished goes with them."""
     simulator = Simulator(services, "jervis-ollama-gpu")
     simulator.faults()
     simulator.shut_gate()
@@ -98,3 +99,7 @@ def gpu(services: httpx.Client) -> Iterator[Simulator]:
     yield simulator
     simulator.faults()
     simulator.open_gate()
+    unfinished = [task.metadata.name for task in site.kubectl.tasks() if task.status.phase not in sites.ENDS]
+    if unfinished:
+        site.kubectl.run("delete", "pendingtasks", *unfinished, "--ignore-not-found", seconds=120)
+        until("their requests end", lambda: simulator.waiting() == 0)

@@ -12,7 +12,7 @@ from pymongo.database import Database
 from rich.console import Console
 
 from crds import API_VERSION, pendingtask
-from crds.phases import Phase
+from crds.phases import TERMINAL, Phase
 from hack.demo import diagnosis, expectation, kubectl, settings, watch
 
 Document = dict[str, Any]
@@ -20,6 +20,8 @@ SUITE = "jervis.dev/e2e"
 LABEL = "jervis.dev/test"
 UID_LABEL = "jervis.dev/task-uid"
 ATTEMPT_LABEL = "jervis.dev/attempt"
+ENDS = TERMINAL | {Phase.SCHEDULED, Phase.USER_TASK}
+"""Phases in which nothing goes on."""
 
 
 @dataclass(frozen=True)

@@ -22,24 +22,20 @@ _STALLED = {"match": {"tag": "job.respond/v1"}, "stall": {"afterBytes": 0, "gate
 _ENDS = {Phase.DONE, Phase.COMPLETED}
 
 
-def work(count: int) -> dict[str, dict[str, str]]:
-    """Tasks that have to be qualified and run."""
+def work(test: str, count: int) -> dict[str, dict[str, str]]:
+    """Tasks of that test that have to be qualified and run; their texts are new, so no answer is remembered."""
     return {
-        f"mail-{number}": {
+        f"{test}-{number}": {
             "type": "EmailProcessing",
-            "sourceUrn": f"email::kill-{number}@example.com",
+            "sourceUrn": f"email::{test}-{number}@example.com",
             "content": (
                 "From: Jan Dvorak <jan.dvorak@example.com>\nTo: Platform Team <platform-team@example.com>\n"
-                f"Subject: Replace the disk of node-{number}\n\nThis is assigned to you: please replace the failed disk"
-                f" of the storage node node-{number}. The spare disk is in rack C{number}.\n"
+                f"Subject: Replace the disk of {test}-{number}\n\nThis is assigned to you: please replace the failed"
+                f" disk of the storage node {test}-{number}. The spare disk is in rack C{number}.\n"
             ),
         }
         for number in range(1, count + 1)
     }
-
-
-def renamed(specs: dict[str, dict[str, str]], prefix: str) -> dict[str, dict[str, str]]:
-    return {f"{prefix}-{name}": {**spec, "sourceUrn": f"{spec['sourceUrn']}.{prefix}"} for name, spec in specs.items()}
 
 
 def once(site: Site, tasks: Iterable[PendingTask], runs: int = 1) -> None:
@@ -79,7 +75,7 @@ def test_the_running_job(site: Site, owner: str, gpu: Simulator, kill: object, r
     if kill is kill_process:
         local_only(site)
     gpu.faults({**_STALLED, "times": 1})
-    site.apply(name, renamed(work(1), name), owner)
+    site.apply(name, work(name, 1), owner)
     until("the run asks the model", lambda: gpu.waiting() == 1)
     (task,) = site.kubectl.tasks("-l", f"jervis.dev/test={name}")
     before = running(site, task)
@@ -101,7 +97,7 @@ def test_the_operator_at_work(
     if kill is kill_process:
         local_only(site)
     gpu.faults(_STALLED)
-    first, later = renamed(work(4), name), renamed(work(2), f"{name}-later")
+    first, later = work(name, 4), work(f"{name}-later", 2)
     site.apply(name, first, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     site.apply(name, later, owner)
@@ -117,7 +113,7 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     """Its streams break; the run asks again, and stays the same run."""
     local_only(site)
     gpu.faults({**_STALLED, "times": 2})
-    specs = renamed(work(3), "router")
+    specs = work("router", 3)
     site.apply("router", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     processes.kill(site.component("router"))
@@ -130,7 +126,7 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
     """Qualification comes back to it and no document is known twice."""
     local_only(site)
     gpu.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
-    specs = renamed(work(3), "kb")
+    specs = work("kb", 3)
     site.apply("kb", specs, owner)
     until("an ingest asks the model", lambda: gpu.waiting() == 1)
     processes.kill(site.component("kb"))
@@ -142,7 +138,7 @@ def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     """Operator, router and a running Job die together, as when a node fails."""
     local_only(site)
     gpu.faults({**_STALLED, "times": 2})
-    specs = renamed(work(5), "all")
+    specs = work("all", 5)
     site.apply("all", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     tasks = [

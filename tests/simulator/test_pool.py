@@ -74,9 +74,20 @@ def test_the_last_keep_alive_holds() -> None:
     assert [event.what for event in memory.tick(7.0)] == [pool.What.UNLOADED]
 
 
+def test_who_waited_for_an_aborted_load_is_next_in_line() -> None:
+    memory = pool.Pool(LIMITS)
+    memory.submit(pool.Ticket(1, MODELS[0], 4096), 0.0)
+    memory.submit(pool.Ticket(2, MODELS[0], 4096), 1.0)
+    memory.submit(pool.Ticket(3, MODELS[1], 4096), 1.0)
+    events = memory.leave(1, 2.0)
+    assert [event.what for event in events] == [pool.What.ABORTED, pool.What.LOADING]
+    assert granted(memory.tick(6.0)) == [2]
+    assert granted(memory.tick(12.0)) == [3]
+
+
 ACTIONS = st.lists(
     st.tuples(
-        st.sampled_from(["submit", "leave", "tick", "expel"]),
+        st.sampled_from(["submit", "submit", "leave", "tick", "expel"]),
         st.integers(0, 2),
         st.sampled_from([4096, 8192]),
         st.sampled_from([None, 0.0, 5.0]),

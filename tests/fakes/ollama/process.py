@@ -48,7 +48,8 @@ class Fake:
         """What was asked, oldest first: {seq, path, model, tag, priority, headers, body, status, outcome, tokens,
         granted ...}.
 
-        `match` narrows by equal fields, for example `requests(path="/api/chat", tag="kb.hints/v1")`.
+        `match` narrows by equal fields, for example `requests(path="/api/chat", tag="kb.hints/v1")`; values are
+        compared as text, so that `priority="None"` finds the requests without that header.
         """
         listed: list[dict[str, Any]] = self._get("/simulator/requests", match)["requests"]
         return listed
@@ -76,6 +77,10 @@ class Fake:
     def open_gate(self, gate: str) -> None:
         """Let every request go on that waits at this gate, now and later (see `faults.Stall.gate`)."""
         self._put(f"/simulator/gates/{gate}", {})
+
+    def shut_gate(self, gate: str) -> None:
+        """Close it again: requests that come later wait there."""
+        self._http.delete(f"/simulator/gates/{gate}").raise_for_status()
 
     def unload(self) -> None:
         """Ask every loaded model to leave (the running requests finish first)."""

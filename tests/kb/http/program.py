@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+
+from tests.kb import waiting
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -57,12 +60,16 @@ async def running(directory: Path, port: int, settings: dict[str, str]) -> Async
 
 async def _alive(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
     async with httpx.AsyncClient(trust_env=False) as http:
-        for _ in range(600):
+
+        async def listens() -> bool:
             if process.returncode is not None:
-                raise AssertionError(f"it ended with {process.returncode}:\n{log.read_text()}")
-            try:
-                if (await http.get(f"{url}/healthz")).is_success:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.05)
-    raise AssertionError(f"it never listened:\n{log.read_text()}")
+                raise AssertionError(f"it ended with {process.returncode}:\n{_said(log)}")
+            with contextlib.suppress(httpx.TransportError):
+                return (await http.get(f"{url}/healthz")).is_success
+            return False
+
+        await waiting.until(listens)
+
+
+def _said(log: Path) -> str:
+    return log.read_text(errors="replace")

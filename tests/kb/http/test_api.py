@@ -15,7 +15,7 @@ from kb import client, metrics, wire
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, ports, scopes, world
+from tests.kb import memory, ports, scopes, waiting, world
 from tests.kb.http import serving
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
@@ -166,8 +166,11 @@ async def test_a_full_lane_is_429(kb: world.World, meters: metrics.Metrics, fake
     fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "lane"}}])
     async with serving.over(kb, meters, width=1, waiting=0) as (door, _):
         first = asyncio.create_task(door.ingest(world.request(urn="u:1")))
-        while fake.count(path="/api/chat") == 0:
-            await asyncio.sleep(0.01)
+
+        async def asked() -> int:
+            return fake.count(path="/api/chat")
+
+        await waiting.until(asked)
         with pytest.raises(client.Unavailable, match="normal lane"):
             await door.ingest(world.request(urn="u:2"))
         urgent = asyncio.create_task(door.ingest(world.request(urn="u:3"), urgency=Priority.P2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +19,7 @@ from crds.priority import Priority
 from kb import client, wire
 from kb.vectors import weaviate
 from tests.fakes.ollama import process
-from tests.kb import conftest, forwarder, ports, scopes, world
+from tests.kb import conftest, forwarder, ports, scopes, waiting, world
 from tests.kb.http import program
 
 Running = Callable[[], AbstractAsyncContextManager[program.Program]]
@@ -118,8 +119,7 @@ async def test_everything_absent_at_the_start_and_there_later(
             await link.up()
         await _until_ready(door)
         # Nobody repeats the call: the open intent is finished by the service itself.
-        while not (found := (await door.retrieve(QUESTION)).items):
-            await asyncio.sleep(0.1)
+        found = await waiting.until(lambda: _items(door, QUESTION))
         assert found[0].provenance.source_urn == world.request().source_urn
         for link in links.values():
             await link.down()
@@ -139,8 +139,11 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
     fake.set_faults([hold])
     async with run() as kb:
         calling = asyncio.create_task(client.Client(kb.url, http).ingest(world.request(world.LONG)))
-        while _finished(fake) < 5:
-            await asyncio.sleep(0.02)
+
+        async def five() -> bool:
+            return _finished(fake) == 5
+
+        await waiting.until(five)
         await kb.end(signal.SIGKILL)
         with pytest.raises(client.Unavailable):
             await calling
@@ -149,8 +152,7 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
     async with run() as kb:
         door = client.Client(kb.url, http)
         question = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
-        while not (found := (await door.retrieve(question)).items):
-            await asyncio.sleep(0.1)
+        found = await waiting.until(lambda: _items(door, question))
         assert _finished(fake) - answered == 1
         reply = await door.ingest(world.request(world.LONG))
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
@@ -176,9 +178,15 @@ def _finished(fake: process.Fake) -> int:
     return sum(one["outcome"] == "finished" for one in asked)
 
 
+async def _items(door: client.Client, question: wire.RetrieveRequest) -> list[wire.EvidenceItem]:
+    return (await door.retrieve(question)).items
+
+
 async def _until_ready(door: client.Client) -> None:
-    while True:
-        try:
-            return await door.ready()
-        except client.Unavailable:
-            await asyncio.sleep(0.1)
+    async def ready() -> bool:
+        with contextlib.suppress(client.Unavailable):
+            await door.ready()
+            return True
+        return False
+
+    await waiting.until(ready)

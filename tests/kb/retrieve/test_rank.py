@@ -39,7 +39,7 @@ def test_confidence_is_a_share_that_keeps_the_order(
     weights = rank.Weights()
     fused = rank.fuse(dense, lexical, alpha)
     assert fused.keys() == dense.keys() | lexical.keys()
-    scores = rank.combine(fused, dict.fromkeys(list(fused)[:2], (0.5, 1)), weights)
+    scores = rank.combine(fused, {key: [rank.Way(0.5, 0.5, 1)] for key in list(fused)[:2]}, weights)
     shares = rank.confidence(scores, weights)
     assert all(0 <= share <= 1 for share in shares.values())
     ordered = sorted(scores, key=scores.__getitem__)

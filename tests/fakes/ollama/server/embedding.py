@@ -51,6 +51,8 @@ async def _vectors(turn: exchange.Exchange, wanted: request.Embedding) -> tuple[
             turn.service.journal.grant(turn.entry)
             granted = turn.service.loop.time()
             values, tokens = await asyncio.to_thread(turn.service.embedder.embed, wanted.texts)
+    except minilm.Missing as missing:
+        raise errors.Refusal(500, str(missing)) from missing
     except engine.Busy as busy:
         raise errors.Refusal(503, str(busy)) from busy
     if not wanted.truncate and tokens > num_ctx:

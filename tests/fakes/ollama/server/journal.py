@@ -7,8 +7,8 @@ from collections import Counter, deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-_KEPT = 5000
-_BODY_BYTES = 256 * 1024
+_KEPT = 2000
+_BODY_BYTES = 64 * 1024
 PRIORITY_HEADER = "X-Ollama-Priority"
 
 

@@ -1,0 +1,19 @@
+"""Waiting for something that another process or task does: bounded, and saying what it waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+_Found = TypeVar("_Found")
+
+
+async def until(look: Callable[[], Awaitable[_Found]], *, tries: int = 600, pause: float = 0.05) -> _Found:
+    """The first truthy answer of `look`; fails after `tries` falsy ones."""
+    for _ in range(tries):
+        found = await look()
+        if found:
+            return found
+        await asyncio.sleep(pause)
+    raise AssertionError(f"never came true: {look}")

@@ -1,0 +1,147 @@
+"""Fixtures: a namespace of one's own on the real apiserver, a knowledge base, MongoDB's wire, the operator."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.conftest import api_client
+from tests.operator import process
+from tests.operator.knowledge import Knowledge
+
+PATIENCE = 60.0
+
+
+class Space:
+    """One namespace, and what tests do in it."""
+
+    def __init__(self, api: Any, name: str) -> None:
+        self.api, self.name = api, name
+        self._objects: Any = client.CustomObjectsApi(api)
+        self._core: Any = client.CoreV1Api(api)
+        self.batch: Any = client.BatchV1Api(api)
+        self.core = self._core
+        self._core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
+        # Usually the controller manager's work; pods are refused without it.
+        account = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name="default"))
+        self._core.create_namespaced_service_account(name, account)
+
+    def submit(self, name: str, content: str = "ASK", **spec: Any) -> dict[str, Any]:
+        """Create a task."""
+        known = {"type": "EmailProcessing", "clientId": "acme", "content": content, **spec}
+        return self.create("pendingtasks", "PendingTask", name, known)
+
+    def create(self, plural: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """Create an object of ours."""
+        body = {"apiVersion": "jervis.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        made: dict[str, Any] = self._objects.create_namespaced_custom_object(
+            "jervis.dev", "v1alpha1", self.name, plural, body
+        )
+        return made
+
+    def edit(self, name: str, spec: dict[str, Any]) -> None:
+        """Merge into a task's spec."""
+        self._objects.patch_namespaced_custom_object(
+            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
+        )
+
+    def get(self, name: str, plural: str = "pendingtasks") -> dict[str, Any]:
+        """One object."""
+        found: dict[str, Any] = self._objects.get_namespaced_custom_object(
+            "jervis.dev", "v1alpha1", self.name, plural, name
+        )
+        return found
+
+    def every(self, plural: str = "pendingtasks") -> list[dict[str, Any]]:
+        """All objects of a kind."""
+        found = self._objects.list_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural)
+        items: list[dict[str, Any]] = found["items"]
+        return items
+
+    def phase(self, name: str) -> str:
+        """Phase of a task; New while it has none."""
+        return str(self.get(name).get("status", {}).get("phase", "New"))
+
+    def phases(self) -> dict[str, str]:
+        """Phase of every task by its name."""
+        return {one["metadata"]["name"]: one.get("status", {}).get("phase", "New") for one in self.every()}
+
+    def jobs(self) -> list[Any]:
+        """All Jobs."""
+        return list(self.batch.list_namespaced_job(self.name).items)
+
+    def events(self, name: str) -> list[str]:
+        """Reasons of the Events about an object, by resourceVersion of what they tell."""
+        found = self._core.list_namespaced_event(self.name, field_selector=f"involvedObject.name={name}").items
+        return [one.reason for one in sorted(found, key=lambda one: int(one.involved_object.resource_version))]
+
+    def backend(self, url: str, slots: int) -> None:
+        """A GPU backend, and wait until it is Ready."""
+        self.create("gpubackends", "GpuBackend", "gpu-0", {"url": url, "numParallel": slots})
+        until(lambda: ready(self.get("gpu-0", "gpubackends")), "the backend is Ready")
+
+
+def ready(raw: dict[str, Any]) -> bool:
+    """Its Ready condition is True."""
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in raw.get("status", {}).get("conditions", ()))
+
+
+def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Poll until `condition` holds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain: {what}")
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def space(kubeconfig: Path) -> Iterator[Space]:
+    api = api_client(kubeconfig)
+    yield Space(api, f"t-{uuid.uuid4().hex[:8]}")
+    api.close()
+
+
+@pytest.fixture
+def knowledge() -> Iterator[Knowledge]:
+    server = Knowledge()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def mongodb_uri() -> str:
+    uri = os.environ.get("JERVIS_TEST_MONGODB_URI")
+    assert uri, "JERVIS_TEST_MONGODB_URI is not set; `python -m hack.cluster services-up`, or -m 'not services'"
+    return uri
+
+
+@pytest.fixture
+def start(
+    kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
+) -> Callable[..., AbstractContextManager[process.Operator]]:
+    """Start an operator for this namespace; settings can be overridden."""
+
+    def begin(**settings: object) -> AbstractContextManager[process.Operator]:
+        known: dict[str, object] = {
+            "KUBECONFIG": kubeconfig,
+            "NAMESPACE": space.name,
+            "KB_URL": knowledge.url,
+            "MONGODB_URI": mongodb_uri,
+            "MONGODB_DATABASE": f"test_{space.name.replace('-', '_')}",
+            "IDLE_SECONDS": 0,
+            "PROBE_SECONDS": 1,
+            **settings,
+        }
+        return process.running(tmp_path / "operator.log", **known)
+
+    return begin

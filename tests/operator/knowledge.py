@@ -1,0 +1,112 @@
+"""A knowledge base at wire level: HTTP in, the answers of the contract out, by words in the content. The outside.
+
+    INFO      information only                  ASSIGNED  assigned to us
+    DEADLINE  actionable, deadline in 30 days   ASK       actionable
+    INVALID   422 with field and remedy         (anything else: actionable)
+
+`busy` answers 503 with Retry-After while it is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from kb import wire
+
+
+class Knowledge(ThreadingHTTPServer):
+    """Counts what it is asked; one thread per request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.requests: list[wire.IngestRequest] = []
+        self.busy = False
+        self.most_at_once = 0
+        self.gate = threading.Event()
+        self.gate.set()
+        self._now = 0
+        self._lock = threading.Lock()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def ingest(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for one request."""
+        with self._lock:
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            self.gate.wait(30)
+            request = wire.IngestRequest.model_validate_json(body)
+            with self._lock:
+                self.requests.append(request)
+            if self.busy:
+                return 503, {"error": {"code": "busy", "message": "the models are busy"}}
+            text = request.content or ""
+            if "INVALID" in text:
+                problem = {"code": "invalid", "message": "no", "field": "kind", "remedy": "Choose another."}
+                return 422, {"error": problem}
+            return 200, self._reply(request, text)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    @staticmethod
+    def _reply(request: wire.IngestRequest, text: str) -> dict[str, Any]:
+        deadline = datetime.now(UTC) + timedelta(days=30)
+        hints = wire.Hints(
+            has_actionable_content="INFO" not in text,
+            is_assigned_to_me="ASSIGNED" in text,
+            has_future_deadline="DEADLINE" in text,
+            suggested_deadline=deadline if "DEADLINE" in text else None,
+            urgency="normal",
+            reason="by rule",
+        )
+        reply = wire.IngestReply(
+            source_urn=request.source_urn,
+            replaced=False,
+            chunk_ids=["c1"],
+            node_keys=["n1"],
+            edge_count=1,
+            summary="A summary.",
+            hints=hints,
+        )
+        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
+        return found
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Knowledge
+    protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        # A client that was killed in the middle is what these tests are about, not an error of the server.
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+    def do_POST(self) -> None:  # the name that http.server calls
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not body:
+            self.close_connection = True
+            return
+        status, document = self.server.ingest(body)
+        payload = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        if status == 503:
+            self.send_header("Retry-After", "1")
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""

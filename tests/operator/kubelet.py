@@ -1,0 +1,149 @@
+"""A fake kubelet and Job controller: plays the nodes' part through the API, which is the outside of the operator.
+
+For every Job it creates a pod, lets it run, ends it with a termination message, and sets the Job's conditions as the
+real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from kubernetes import client
+
+from controllers.pendingtask import job
+
+Says = Callable[[str, int], dict[str, Any] | int | None]
+"""(task name, attempt) -> termination message; an exit code without one; None: keep running."""
+
+
+def answered(_: str, __: int) -> dict[str, Any]:
+    return {"exitReason": "Answered", "summary": "It is done.", "ref": {"key": "k"}}
+
+
+class Kubelet:
+    """Polls the Jobs of one namespace in a thread. `created` counts Jobs by (owner uid, attempt)."""
+
+    def __init__(self, api: Any, namespace: str, says: Says = answered) -> None:
+        self._batch: Any = client.BatchV1Api(api)
+        self._core: Any = client.CoreV1Api(api)
+        self._namespace, self.says = namespace, says
+        self.seen: dict[str, tuple[str, str]] = {}
+        self.order: list[str] = []
+        self._stop = threading.Event()
+        self.errors: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Kubelet:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(20)
+        assert not self.errors, self.errors
+
+    def duplicates(self) -> list[tuple[str, str]]:
+        """(owner uid, attempt) pairs that had more than one Job."""
+        pairs = list(self.seen.values())
+        return sorted({pair for pair in pairs if pairs.count(pair) > 1})
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            try:
+                for one in self._batch.list_namespaced_job(self._namespace).items:
+                    self._tend(one)
+            except client.ApiException as error:
+                if error.status not in (404, 409):
+                    self.errors.append(error)
+                    return
+
+    def _tend(self, one: Any) -> None:
+        owner = one.metadata.owner_references[0].uid
+        attempt = one.metadata.labels[job.ATTEMPT_LABEL]
+        if one.metadata.uid not in self.seen:
+            self.seen[one.metadata.uid] = (owner, attempt)
+            self.order.append(one.metadata.labels[job.TASK_LABEL])
+        if any(c.type in ("Complete", "Failed") for c in one.status.conditions or ()):
+            return
+        name = f"{one.metadata.name}-pod00"
+        pods = self._core.list_namespaced_pod(self._namespace, field_selector=f"metadata.name={name}").items
+        if one.spec.suspend:
+            if pods:
+                self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
+            return
+        if not pods:
+            self._start(one, name)
+            return
+        said = self.says(one.metadata.labels[job.TASK_LABEL], int(attempt))
+        if said is not None:
+            self._end(one, name, said)
+
+    def _start(self, one: Any, name: str) -> None:
+        template = one.spec.template
+        body = {
+            "metadata": {"name": name, "labels": template.metadata.labels},
+            "spec": {
+                "containers": [{"name": job.CONTAINER, "image": "fake"}],
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "nodeName": "fake-node",
+            },
+        }
+        self._core.create_namespaced_pod(self._namespace, body)
+        self._pod(name, "Running", {"running": {"startedAt": _now()}})
+        self._status(one, {"active": 1, "startTime": _now(), "ready": 1})
+
+    def _end(self, one: Any, name: str, said: dict[str, Any] | int) -> None:
+        if isinstance(said, int):
+            code, message, reason = said, "", "Error"
+        else:
+            code = 0 if said["exitReason"] in ("Answered", "NeedsInput", "NeedsApproval") else 42
+            message, reason = json.dumps(said), "Completed"
+        ended = {"exitCode": code, "message": message, "reason": reason, "startedAt": _now(), "finishedAt": _now()}
+        self._pod(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+        if code == 0:
+            self._status(one, {"active": 0, "succeeded": 1, "startTime": _now(), **_over("SuccessCriteriaMet")})
+            done = {"completionTime": _now(), **_over("SuccessCriteriaMet", "Complete")}
+            self._status(one, {"active": 0, "succeeded": 1, "startTime": _now(), **done})
+        else:
+            self._status(one, {"active": 0, "failed": 1, "startTime": _now(), **_over("FailureTarget")})
+            self._status(one, {"active": 0, "failed": 1, "startTime": _now(), **_over("FailureTarget", "Failed")})
+
+    def _pod(self, name: str, phase: str, state: dict[str, Any]) -> None:
+        container = {
+            "name": job.CONTAINER,
+            "state": state,
+            "ready": False,
+            "restartCount": 0,
+            "image": "fake",
+            "imageID": "fake",
+        }
+        body = {"status": {"phase": phase, "containerStatuses": [container]}}
+        self._core.patch_namespaced_pod_status(name, self._namespace, body)
+
+    def _status(self, one: Any, status: dict[str, Any]) -> None:
+        self._batch.patch_namespaced_job_status(one.metadata.name, self._namespace, {"status": status})
+
+
+def _over(*types: str) -> dict[str, Any]:
+    reasons = {"Failed": "BackoffLimitExceeded", "FailureTarget": "BackoffLimitExceeded"}
+    return {
+        "conditions": [
+            {
+                "type": one,
+                "status": "True",
+                "reason": reasons.get(one, "CompletionsReached"),
+                "lastProbeTime": _now(),
+                "lastTransitionTime": _now(),
+            }
+            for one in types
+        ]
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,107 @@
+"""The operator as a process of its own: start it, kill it, ask its endpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Operator:
+    """One process. Its log is kept in `log`."""
+
+    def __init__(self, log: Path, **settings: object) -> None:
+        self.port = free_port()
+        self.log = log
+        own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, **settings}
+        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
+        env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
+        env["PYTHONPATH"] = str(ROOT)
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "operator" / "main.py")],
+                env=env,
+                cwd=log.parent,
+                stdout=output,
+                stderr=output,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel would."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Any signal."""
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(30)
+
+    def get(self, path: str) -> httpx.Response:
+        """One of its endpoints."""
+        return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=5)
+
+    def ready(self) -> None:
+        """Return once /readyz is green."""
+        self._until("/readyz")
+
+    def leads(self) -> bool:
+        """It holds the lease, by its own metric."""
+        return self.metric("jervis_operator_leader") == 1.0
+
+    def metric(self, name: str) -> float:
+        """Sum of the samples of that name, over all labels."""
+        total = 0.0
+        for line in self.get("/metrics").text.splitlines():
+            sample, _, value = line.rpartition(" ")
+            if sample == name or sample.startswith(f"{name}{{"):
+                total += float(value)
+        return total
+
+    def _until(self, path: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        last = ""
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(httpx.HTTPError):
+                response = self.get(path)
+                last = response.text
+                if response.status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"operator not ready: {last}\n{self.log.read_text()[-3000:]}")
+
+
+@contextlib.contextmanager
+def running(log: Path, **settings: object) -> Iterator[Operator]:
+    """A ready operator that is gone afterwards, whatever happened."""
+    operator = Operator(log, **settings)
+    try:
+        operator.ready()
+        yield operator
+    finally:
+        if operator.process.poll() is None:
+            operator.kill()

@@ -1,0 +1,81 @@
+"""kill -9 at random moments, two replicas, a frozen leader: nothing lost, nothing twice, one writer."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.operator.conftest import Space, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.kubelet import Kubelet
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+
+
+def test_thirty_tasks_survive_kill_9(space: Space, start: Start, knowledge: Knowledge) -> None:
+    chance = random.Random(20270301)
+    with Kubelet(space.api, space.name) as kubelet:
+        for number in range(30):
+            kind = {"type": "UserInputProcessing"} if number % 2 else {"content": "INFO"}
+            space.submit(f"t{number:02}", **kind)
+        for _ in range(5):
+            with start(IDENTITY="operator-0") as operator:
+                time.sleep(chance.uniform(0.0, 0.6))
+                operator.kill()
+        with start(IDENTITY="operator-0"):
+            finished = {f"t{number:02}": "Completed" if number % 2 else "Done" for number in range(30)}
+
+            until(lambda: space.phases() == finished, "every task ends")
+            until(lambda: all("labels" in t["metadata"] for t in space.every()), "every task is labelled")
+        assert kubelet.duplicates() == []
+        assert len(kubelet.seen) == 15
+        assert {t["status"]["attempt"] for t in space.every()} == {0, 1}
+
+
+def test_only_one_of_two_replicas_writes_and_the_other_takes_over(space: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name) as kubelet, start(LEASE_SECONDS=4) as one:
+        until(one.leads, "the first leads")
+        with start(LEASE_SECONDS=4) as two:
+            for number in range(5):
+                space.submit(f"a{number}", type="UserInputProcessing")
+            until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+            assert not two.leads()
+            assert two.metric('jervis_operator_api_requests_total{code="200",verb="PATCH"}') == 0
+            one.signal(signal.SIGSTOP)
+            space.submit("later", type="UserInputProcessing")
+            until(two.leads, "the second takes over")
+            until(lambda: space.phase("later") == "Completed", "the second works")
+            assert space.get("later")["status"]["leaderEpoch"] == 2
+            one.signal(signal.SIGCONT)
+            until(lambda: one.process.poll() is not None, "the first ends itself")
+            assert one.process.returncode == 70
+            assert kubelet.duplicates() == []
+            assert two.stop() == 0
+        with start(LEASE_SECONDS=4) as three:
+            until(three.leads, "a lease that was handed over is taken at once")
+
+
+def test_a_conflicting_edit_never_loses_the_users_word(space: Space, start: Start) -> None:
+    """Messages are written as fast as the API takes them while the operator writes status: each is answered."""
+    from tests.operator.kubelet import answered
+
+    with Kubelet(space.api, space.name, answered), start():
+        space.submit("talk", type="UserInputProcessing")
+        messages = []
+        for number in range(20):
+            messages.append({"id": f"m{number}", "text": "more"})
+            space.edit("talk", {"messages": messages})
+            if space.phase("talk") == "Completed":
+                break
+        until(lambda: space.phase("talk") == "Completed", "it is completed")
+        final = space.get("talk")
+        # Whatever came after the completion was written is left; whatever came before has been read by a run.
+        written = int(final["status"]["messagesSeen"])
+        assert written == len(messages) or written >= len(messages) - 1

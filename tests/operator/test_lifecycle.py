@@ -1,0 +1,226 @@
+"""A task's way, seen through the API alone: real apiserver, real operator process, a kubelet that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pymongo
+import pytest
+
+from tests.operator.conftest import Space, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.kubelet import Kubelet, answered
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+
+
+class _Ollama(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # the name that http.server calls
+        body = b'{"version": "0.0.1", "models": []}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def gpu() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Ollama)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_question_runs_to_completed_and_tells_its_story(
+    space: Space, start: Start, mongodb_uri: str, knowledge: Knowledge
+) -> None:
+    with Kubelet(space.api, space.name) as kubelet, start() as operator:
+        made = space.submit("ask", "Who pays?", type="UserInputProcessing", mode="Foreground", correlationId="chat-1")
+        until(lambda: space.phase("ask") == "Completed", "the question is answered")
+        until(lambda: "jervis.dev/finished" in space.get("ask")["metadata"].get("labels", {}), "it is labelled")
+        until(lambda: space.events("ask")[-1:] == ["Completed"], "the last event is posted")
+        status = space.get("ask")["status"]
+        assert set(status["phaseTimes"]) == {
+            "ReadyForQualification",
+            "Qualifying",
+            "ReadyForGpu",
+            "DispatchedGpu",
+            "Orchestrating",
+            "Completed",
+        }
+        assert status["result"]["summary"] == "It is done."
+        assert status["result"]["ref"]["key"] == "k"
+        assert status["leaderEpoch"] == 1
+        assert space.events("ask") == ["Accepted", "Qualifying", "Execute", "Dispatched", "Running", "Completed"]
+        assert knowledge.requests == [], "a chat message is no knowledge"
+        job = space.jobs()[0]
+        assert job.metadata.name == f"ask-{made['metadata']['uid'][:8]}-1"
+        assert job.spec.ttl_seconds_after_finished == 600
+        assert kubelet.duplicates() == []
+        database = pymongo.MongoClient[dict[str, Any]](mongodb_uri)[f"test_{space.name.replace('-', '_')}"]
+        memory = database["task_memory"].find_one({"_id": made["metadata"]["uid"]})
+        assert memory is not None
+        assert (memory["content"], memory["attempt"], memory["correlationId"]) == ("Who pays?", 1, "chat-1")
+        assert memory["scope"] == {"clientId": "acme", "projectId": "", "groupId": ""}
+        database.client.close()
+        assert operator.metric("jervis_operator_jobs_created_total") == 1
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+        writes = operator.metric('jervis_operator_api_requests_total{code="200",verb="PATCH"}')
+        assert writes == 8, "six phases, one label, the Job's time to live"
+        assert operator.stop() == 0
+
+
+def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Knowledge) -> None:
+    with Kubelet(space.api, space.name), start(TEAM="ops, ada@example.org") as operator:
+        space.backend(gpu, slots=4)
+        for name, text in (
+            ("info", "INFO"),
+            ("mine", "ASSIGNED"),
+            ("later", "DEADLINE"),
+            ("work", "ASK"),
+            ("wrong", "INVALID"),
+        ):
+            space.submit(name, text)
+        expected = {"info": "Done", "mine": "Completed", "later": "Scheduled", "work": "Completed", "wrong": "Error"}
+        until(
+            lambda: {t["metadata"]["name"]: t["status"].get("phase") for t in space.every()} == expected, "all routed"
+        )
+        routes = {t["metadata"]["name"]: t["status"].get("route", {}).get("decision") for t in space.every()}
+        assert routes == {
+            "info": "InfoOnly",
+            "mine": "ExecuteHigh",
+            "later": "Defer",
+            "work": "Execute",
+            "wrong": None,
+        }
+        assert "Choose another." in space.get("wrong")["status"]["conditions"][0]["message"]
+        assert {tuple(one.team) for one in knowledge.requests} == {("ops", "ada@example.org")}
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+
+
+def test_questions_messages_and_lost_workers(space: Space, start: Start) -> None:
+    def says(task: str, attempt: int) -> dict[str, Any] | int | None:
+        if task == "asks" and attempt == 1:
+            return {"exitReason": "NeedsInput", "summary": "?", "questions": [{"id": "r1-q1", "text": "Which one?"}]}
+        if task == "dies" and attempt == 1:
+            return 137
+        if task == "talks" and attempt == 1 and len(space.get("talks")["spec"].get("messages", [])) == 0:
+            return None
+        return answered(task, attempt)
+
+    with Kubelet(space.api, space.name, says) as kubelet, start():
+        for name in ("asks", "dies", "talks"):
+            space.submit(name, type="UserInputProcessing")
+        until(lambda: space.phase("asks") == "UserTask", "it asks")
+        assert space.get("asks")["status"]["userTask"] == {
+            "kind": "Question",
+            "questions": [{"id": "r1-q1", "text": "Which one?"}],
+            "detailsRef": "",
+        }
+        space.edit("asks", {"answers": [{"id": "r1-q1", "text": "That one."}]})
+        until(lambda: space.phase("talks") == "Orchestrating", "it talks")
+        space.edit("talks", {"messages": [{"id": "m1", "text": "One more thing."}]})
+        until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+        attempts = {t["metadata"]["name"]: t["status"]["attempt"] for t in space.every()}
+        assert attempts == {"asks": 2, "dies": 2, "talks": 2}
+        assert space.get("talks")["status"]["messagesSeen"] == 1
+        assert kubelet.duplicates() == []
+        assert len(kubelet.seen) == 6
+
+
+def test_suspend_drains_and_the_same_job_goes_on(space: Space, start: Start) -> None:
+    free = {"go": False}
+
+    def says(task: str, attempt: int) -> dict[str, Any] | None:
+        return answered(task, attempt) if free["go"] else None
+
+    with Kubelet(space.api, space.name, says) as kubelet, start():
+        space.submit("hold", type="UserInputProcessing")
+        until(lambda: space.phase("hold") == "Orchestrating", "it runs")
+        space.edit("hold", {"suspend": True})
+        until(lambda: space.phase("hold") == "ReadyForGpu", "it is drained")
+        assert space.jobs()[0].spec.suspend is True
+        space.edit("hold", {"suspend": False})
+        until(lambda: space.phase("hold") == "Orchestrating", "it runs again")
+        free["go"] = True
+        until(lambda: space.phase("hold") == "Completed", "it is completed")
+        assert space.get("hold")["status"]["attempt"] == 1
+        assert len(kubelet.seen) == 1
+
+
+def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Space, start: Start) -> None:
+    """The names are known before the operator runs: one Job is put there as a lost reply would have left it."""
+    from controllers.pendingtask import job
+    from crds import pendingtask
+
+    template = job.Template("fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
+    ours, foreign = (space.submit(name, type="UserInputProcessing") for name in ("ours", "foreign"))
+    task = pendingtask.PendingTask.model_validate(ours)
+    name = job.name("ours", task.metadata.uid, 1)
+    space.batch.create_namespaced_job(space.name, job.manifest(task, 1, name, template))
+    body = job.manifest(task, 1, job.name("foreign", foreign["metadata"]["uid"], 1), template)
+    space.batch.create_namespaced_job(space.name, body)
+    with Kubelet(space.api, space.name), start() as operator:
+        until(lambda: space.phase("ours") == "Completed", "the Job that was there is observed")
+        until(lambda: space.phase("foreign") == "UserTask", "a foreign Job is not taken for ours")
+        assert "is not this task's run" in space.get("foreign")["status"]["result"]["summary"]
+        assert operator.metric("jervis_operator_jobs_created_total") == 0
+
+
+def test_foreground_overtakes_background(space: Space, start: Start, gpu: str) -> None:
+    gate = {"open": False}
+
+    def says(task: str, attempt: int) -> dict[str, Any] | None:
+        return answered(task, attempt) if gate["open"] or task == "user" else None
+
+    with Kubelet(space.api, space.name, says) as kubelet, start():
+        space.backend(gpu, slots=1)
+        for number in range(5):
+            space.submit(f"b{number}", queuePosition=10 - number)
+        until(lambda: "Orchestrating" in list(space.phases().values()), "one of them runs")
+        until(lambda: list(space.phases().values()).count("ReadyForGpu") == 4, "four wait")
+        space.submit("user", type="UserInputProcessing", mode="Foreground")
+        until(lambda: space.phase("user") == "Completed", "the user is served first")
+        assert len(kubelet.order) == 2
+        gate["open"] = True
+        until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+        rest = [name for name in kubelet.order if name not in (kubelet.order[0], "user")]
+        assert rest == sorted(rest, reverse=True), "by queuePosition"
+
+
+def test_ten_qualifications_at_once(space: Space, start: Start, knowledge: Knowledge) -> None:
+    knowledge.gate.clear()
+    with start(QUALIFY_AT_ONCE=3):
+        for number in range(8):
+            space.submit(f"i{number}", "INFO")
+        until(lambda: list(space.phases().values()).count("Qualifying") == 3, "three at once")
+        until(lambda: knowledge.most_at_once == 3, "three requests")
+        knowledge.gate.set()
+        until(lambda: set(space.phases().values()) == {"Done"}, "all are done")
+        assert knowledge.most_at_once == 3
+        assert len(knowledge.requests) == 8
+
+
+def test_a_busy_knowledge_base_and_an_absent_mongodb_postpone(space: Space, start: Start, knowledge: Knowledge) -> None:
+    knowledge.busy = True
+    with Kubelet(space.api, space.name), start(MONGODB_URI="mongodb://127.0.0.1:1") as operator:
+        space.submit("info", "INFO")
+        space.submit("chat", type="UserInputProcessing")
+        until(lambda: space.get("info")["status"].get("retry", {}).get("count", 0) >= 1, "it is postponed")
+        until(lambda: "MongoDB" in space.get("chat")["status"].get("retry", {}).get("reason", ""), "so is the run")
+        assert space.phase("info") == "ReadyForQualification"
+        assert space.get("info")["status"]["retry"]["nextAt"]
+        assert space.jobs() == []
+        knowledge.busy = False
+        until(lambda: space.phase("info") == "Done", "the knowledge base is back")
+        assert operator.get("/healthz").status_code == 200, "what it talks to may be down; it is alive"

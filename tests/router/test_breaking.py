@@ -1,0 +1,206 @@
+"""Backends that break: before the first byte the request moves on, after it the client is shown what happened."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.router import process, wire
+
+_BREAK = b'{"response":"one","done":false}\n'
+_MODELS = ["m:latest"]
+
+
+def _dies_after(*pieces: bytes) -> wire.Script:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+        await writer.drain()
+
+    return script
+
+
+def _answers(body: bytes) -> wire.Script:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.plain(body))
+        return True
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("content_type", "sent", "shown"),
+    [
+        ("application/x-ndjson", _BREAK, _BREAK + b'{"error":"backend \'raw\': '),
+        ("application/x-ndjson", _BREAK + b'{"resp', _BREAK + b'{"resp\n{"error":"backend \'raw\': '),
+        ("text/event-stream", b"data: {}\n\n", b'data: {}\n\ndata: {"error":{"message":"backend \'raw\': '),
+        ("text/event-stream", b"data: {", b'data: {\n\ndata: {"error":{"message":"backend \'raw\': '),
+    ],
+)
+async def test_death_in_a_stream_is_an_error_line_and_no_clean_end(
+    tmp_path: Path, content_type: str, sent: bytes, shown: bytes
+) -> None:
+    script = _dies_after(wire.chunked_head(content_type), wire.chunk(sent))
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/api/generate", {"model": "m"}))
+        assert not answer.clean
+        assert answer.body.startswith(shown)
+        assert b"[DONE]" not in answer.body
+        assert b'"done":true' not in answer.body
+        assert answer.body.endswith(b"\n")
+        assert len(backend.requests) == 1
+        assert (await router.backend("raw"))["inFlight"] == 0
+        assert await router.metric('jervis_router_backend_failures_total{backend="raw",phase="stream"}') == 1
+
+
+async def test_death_inside_a_declared_length_adds_nothing(tmp_path: Path) -> None:
+    script = _dies_after(
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: 900\r\n\r\n", _BREAK
+    )
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/api/generate", {"model": "m"}))
+        assert (answer.clean, answer.body) == (False, _BREAK)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        _dies_after(),
+        _dies_after(b"HTTP/1.1 200 OK\r\n"),
+        _dies_after(wire.chunked_head()),
+        _dies_after(b"SSH-2.0-OpenSSH\r\n"),
+        _dies_after(wire.plain(b'{"error":"llama runner process has terminated"}', status="500 Internal Server Error")),
+        _dies_after(wire.plain(b'{"error":"server busy"}', status="503 Service Unavailable")),
+        _dies_after(wire.plain(b'{"error":"model \'m\' not found"}', status="404 Not Found")),
+    ],
+    ids=["nothing", "half a head", "head only", "not HTTP", "500", "503", "404"],
+)
+async def test_request_moves_to_another_backend_before_the_first_byte(tmp_path: Path, broken: wire.Script) -> None:
+    async with wire.backend(broken) as first, wire.backend(_answers(b'{"done":true}')) as second:
+        # "a" comes first: equal backends are taken by name.
+        specs = [process.spec("a", first.url), process.spec("b", second.url)]
+        async with process.running(tmp_path, specs) as router:
+            answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m"}))
+            assert (answer.status, answer.body) == (200, b'{"done":true}')
+            assert answer.header("X-Ollama-Router-Backend") == "b"
+            # A connection that a probe had used may have closed just now, as far as the router can know.
+            again = await router.metric('jervis_router_retries_total{reason="keepalive"}')
+            assert (len(first.requests), len(second.requests)) == (1 + again, 1)
+            assert [b["inFlight"] for b in (await router.status())["backends"]] == [0, 0]
+
+
+async def test_alone_the_backend_s_own_error_is_passed_on(tmp_path: Path) -> None:
+    body = b'{"error":"model requires more system memory"}'
+    script = _dies_after(wire.plain(body, status="500 Internal Server Error"))
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m"}))
+        assert (answer.status, answer.body, len(backend.requests)) == (500, body, 1)
+
+
+async def test_alone_without_an_answer_is_502_and_says_try_again(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_dies_after()) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/v1/chat/completions", {"model": "m"}))
+        assert (answer.status, answer.header("Retry-After")) == (502, "2")
+        assert "try again" in answer.json()["error"]["message"]
+        again = await router.metric('jervis_router_retries_total{reason="keepalive"}')
+        assert len(backend.requests) == 1 + again
+
+
+async def test_circuit_opens_after_failures_in_a_row_and_heals(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_dies_after()) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], circuit_pause_seconds="0.5") as router,
+    ):
+        raw = wire.post("/api/chat", {"model": "m"})
+        statuses = [(await wire.ask(router.port, raw)).status for _ in range(7)]
+        assert statuses == [502] * 5 + [503] * 2
+        again = await router.metric('jervis_router_retries_total{reason="keepalive"}')
+        assert len(backend.requests) == 5 + again
+        backend.script = _answers(b"{}")
+        await router.until(lambda s: s["backends"][0]["circuit"] == "HalfOpen")
+        assert (await wire.ask(router.port, raw)).status == 200
+        assert (await router.backend("raw"))["circuit"] == "Closed"
+
+
+async def test_connection_that_closes_as_it_is_used_again_costs_nobody_an_error(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.plain(b"{}"))
+        # Takes the next request and answers it by closing: what a keep-alive timeout looks like from outside.
+        await reader.readuntil(b"\r\n\r\n")
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        for _ in range(10):
+            assert (await wire.ask(router.port, wire.post("/api/embed", {"model": "m", "input": "x"}))).status == 200
+        assert len(backend.requests) == 10
+        assert (await router.backend("raw"))["circuit"] == "Closed"
+
+
+async def test_what_is_not_repeatable_is_sent_once(tmp_path: Path) -> None:
+    async with wire.backend(_dies_after()) as first, wire.backend(_answers(b"{}")) as second:
+        specs = [process.spec("a", first.url), process.spec("b", second.url)]
+        async with process.running(tmp_path, specs) as router:
+            answer = await wire.ask(router.port, wire.post("/api/unheard-of", {"model": "m"}))
+            assert answer.status == 502
+            assert (len(first.requests), len(second.requests)) == (1, 0)
+
+
+async def test_silent_backend_is_given_up_per_phase(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if message.json()["prompt"] == "begin":
+            writer.write(wire.chunked_head() + wire.chunk(_BREAK))
+        await reader.read()
+
+    settings = {"first_byte_seconds": "0.5", "between_chunks_seconds": "0.5"}
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], **settings) as router,
+    ):
+        never = await wire.ask(router.port, wire.post("/api/generate", {"model": "m", "prompt": "never"}))
+        assert (never.status, "silent for 0.5 s" in never.json()["error"]) == (504, True)
+        begun = await wire.ask(router.port, wire.post("/api/generate", {"model": "m", "prompt": "begin"}))
+        assert (begun.clean, begun.status) == (False, 200)
+        assert "silent for 0.5 s" in begun.body.decode().splitlines()[-1]
+
+
+async def test_client_that_takes_nothing_is_cut_off_and_the_backend_was_never_drowned(tmp_path: Path) -> None:
+    sent = 0
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(wire.chunked_head())
+        while True:
+            writer.write(wire.chunk(b"x" * 65536))
+            await writer.drain()
+            sent += 65536
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], client_stall_seconds="0.5") as router,
+        wire.connected(router.port) as (_, writer),
+    ):
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # the stub lacks what every transport has
+        writer.write(wire.post("/api/generate", {"model": "m"}))
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+        assert await router.metric("jervis_router_client_stalls_total") == 1
+        # Socket buffers of two connections and twice the router's high-water mark, not the whole flood.
+        assert sent < 32 << 20
+        assert (await router.backend("raw"))["circuit"] == "Closed"

@@ -1,0 +1,121 @@
+"""A client that hangs up: the backend notices in every phase, the slot is free, the breaker is untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.router import process, wire
+
+_MANY = 25
+
+
+class Listener:
+    """A backend that begins to answer or not, and counts whose connection ended under it."""
+
+    def __init__(self, opening: bytes) -> None:
+        self.opening = opening
+        self.open = 0
+        self.ended = 0
+
+    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the opening, then wait for the end of the connection."""
+        self.open += 1
+        writer.write(self.opening)
+        await writer.drain()
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            pass  # how a hard close arrives when bytes were under way
+        finally:
+            self.ended += 1
+
+
+@pytest.mark.parametrize(
+    ("opening", "stream"),
+    [(b"", True), (b"", False), (wire.chunked_head() + wire.chunk(b"{}\n"), True)],
+    ids=["before the first byte", "not streamed", "streaming"],
+)
+async def test_hangup_reaches_the_backend(tmp_path: Path, opening: bytes, stream: bool) -> None:
+    listener = Listener(opening)
+    async with (
+        wire.backend(listener.play) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        clients = []
+        for _ in range(_MANY):
+            reader, writer = await asyncio.open_connection("127.0.0.1", router.port)
+            writer.write(wire.post("/api/chat", {"model": "m", "stream": stream}))
+            if opening:
+                await reader.readuntil(b"{}\n")
+            clients.append(writer)
+        await router.until(lambda s: s["backends"][0]["inFlight"] == _MANY)
+        assert (listener.open, listener.ended) == (_MANY, 0)
+        for writer in clients:
+            writer.close()
+        status = await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+
+        async def ended() -> int:
+            return listener.ended
+
+        assert await process.eventually(ended, lambda n: n == _MANY) == _MANY
+        assert status["backends"][0]["circuit"] == "Closed"
+        assert status["backends"][0]["healthy"]
+        phase = "streaming" if opening else "first_byte"
+        assert await router.metric(f'jervis_router_client_hangups_total{{phase="{phase}"}}') == _MANY
+        assert len(backend.requests) == _MANY  # nothing was tried again for somebody who had gone
+
+
+async def test_hangup_in_the_queue_never_reaches_the_backend_and_wakes_the_next(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(wire.plain(message.body))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
+    ):
+
+        def ask(name: str) -> asyncio.Task[wire.Message]:
+            return asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "name": name})))
+
+        first = ask("first")
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        leaving = ask("leaving")
+        await router.until(lambda s: s["queue"]["waiting"] == 1)
+        staying = ask("staying")
+        await router.until(lambda s: s["queue"]["waiting"] == 2)
+        leaving.cancel()
+        await router.until(lambda s: s["queue"]["waiting"] == 1)
+        gate.set()
+        assert [(await task).json()["name"] for task in (first, staying)] == ["first", "staying"]
+        assert [r.json()["name"] for r in backend.requests] == ["first", "staying"]
+        status = await router.status()
+        assert (status["queue"]["waiting"], status["backends"][0]["inFlight"]) == (0, 0)
+        assert await router.metric('jervis_router_client_hangups_total{phase="queue"}') == 1
+
+
+async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(tmp_path: Path) -> None:
+    listener = Listener(b"")
+    async with (
+        wire.backend(listener.play) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
+    ):
+        for number in range(1, 11):
+            _, writer = await asyncio.open_connection("127.0.0.1", router.port)
+            writer.write(wire.post("/api/chat", {"model": "m"}))
+
+            async def opened() -> int:
+                return listener.open
+
+            await process.eventually(opened, partial(operator.eq, number))
+            writer.close()
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+        assert len(backend.requests) == 10
