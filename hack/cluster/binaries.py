@@ -13,8 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from concurrent import futures
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,13 +80,6 @@ def digest(files: list[Path], salt: str) -> str:
     for file in files:
         hashed.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return hashed.hexdigest()[:16]
-
-
-def build_all(tools: Sequence[Tool], report: progress.Progress) -> None:
-    """Build what the cache lacks, two modules at a time: while one downloads or links, the other compiles."""
-    with futures.ThreadPoolExecutor(max_workers=2) as pool:
-        for built in [pool.submit(directory, tool, report) for tool in tools]:
-            built.result()
 
 
 def build_once(target: Path, report: progress.Progress, text: str, make: Callable[[Path], None]) -> Path:

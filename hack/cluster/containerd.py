@@ -84,6 +84,16 @@ def import_image(layout: Layout, archive: Path) -> None:
     _checked(layout, "images", "import", str(archive))
 
 
+def drop_unnamed_images(layout: Layout) -> int:
+    """Let go of images that a newer build took the name from (running containers keep their layers); how many."""
+    found = images(layout)
+    named = {digest for name, digest in found.items() if not name.startswith("sha256:")}
+    unnamed = [name for name, digest in found.items() if name.startswith("sha256:") and digest not in named]
+    if unnamed:
+        _checked(layout, "images", "remove", *unnamed)
+    return len(unnamed)
+
+
 def import_command(layout: Layout, archive: str) -> list[str]:
     """The program that loads an archive; "-" is its standard input."""
     return [*_base(layout), "images", "import", archive]

@@ -55,9 +55,6 @@ class Programs:
 
     @classmethod
     def build(cls, report: progress.Progress) -> Programs:
-        binaries.build_all(
-            (binaries.KUBERNETES, binaries.WEAVIATE, binaries.COREDNS, binaries.ETCD, binaries.PAUSE), report
-        )
         return cls(
             binaries.directory(binaries.KUBERNETES, report),
             binaries.program(binaries.ETCD, "etcd", report),

@@ -45,6 +45,23 @@ def _make(targets: list[str], named_base: str | None, build_only: bool, report: 
         raise errors.Failure(_advice(config))
     prerequisites.ensure(prerequisites.IMAGE, report)
     store = Store.of_user()
+    with store.exclusive():
+        _build(store, targets, named_base, report)
+        if build_only:
+            return
+        if process.Daemon("containerd", place.daemons).identity() is None or not containerd.ready(place):
+            raise errors.Failure("the images are built, but the local cluster is down: make cluster-up, then repeat")
+        for target in targets:
+            with report.step(f"loading {IMAGES[target]}"):
+                moved = load.load(store, IMAGES[target], place)
+            report.say(f"{IMAGES[target]}: {moved / 1e6:.1f} MB moved")
+        containerd.drop_unnamed_images(place)
+
+
+def _build(store: Store, targets: list[str], named_base: str | None, report: progress.Progress) -> None:
+    store.buildah(
+        "rm", "--all", quiet=True
+    )  # work containers of a killed build; ours alone, as we hold the store's lock
     base_name = named_base or base.ensure(store, report)
     with sources.arguments(os.environ) as package_sources:
         for target in targets:
@@ -54,16 +71,8 @@ def _make(targets: list[str], named_base: str | None, build_only: bool, report: 
                     *("--build-arg", f"BASE={base_name}", *package_sources),
                     *("-t", IMAGES[target], "-f", layout.CHECKOUT / "Dockerfile", layout.CHECKOUT),
                 )
-    if build_only:
-        return
-    if process.Daemon("containerd", place.daemons).identity() is None or not containerd.ready(place):
-        raise errors.Failure(
-            "the images are built, but the local cluster does not run: start it (make cluster-up) and repeat"
-        )
-    for target in targets:
-        with report.step(f"loading {IMAGES[target]}"):
-            moved = load.load(store, IMAGES[target], place)
-        report.say(f"{IMAGES[target]}: {moved / 1e6:.1f} MB moved")
+    # What earlier builds left without a name; layers that the next build can reuse have children and stay.
+    store.buildah("rmi", "--prune", quiet=True)
 
 
 def _advice(config: str) -> str:

@@ -39,7 +39,9 @@ class _Exported:
         return self.directory / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
     def digests(self) -> list[str]:
-        """Of manifest, configuration and layers."""
+        """Of manifest, configuration and layers; none before the first export."""
+        if not (self.directory / "index.json").exists():
+            return []
         manifest_digest: str = self.index["manifests"][0]["digest"]
         manifest = json.loads(self.blob(manifest_digest).read_text())
         return [manifest_digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
@@ -48,11 +50,10 @@ class _Exported:
 def load(store: Store, image: str, layout: Layout) -> int:
     """Make `image` usable by pods; how many bytes were moved. Raises errors.Failure when containerd refuses it."""
     manifest = store.manifest(image)
-    present = containerd.images(layout)
-    # containerd knows an image by its name and by its configuration's digest; both show one manifest.
-    if image in present and present[image] == present.get(manifest["config"]["digest"]):
-        return 0
     exported = _Exported(store.layouts / image.rpartition("/")[2].replace(":", "-"))
+    held_manifest = containerd.images(layout).get(image)
+    if held_manifest is not None and exported.digests()[:2] == [held_manifest, manifest["config"]["digest"]]:
+        return 0
     _lay_out_large(store, image, exported, manifest["layers"])
     (exported.directory / "index.json").unlink(missing_ok=True)  # it would list the earlier build too
     target = f"oci:{exported.directory}:latest"

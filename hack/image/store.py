@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,14 @@ class Store:
     def layouts(self) -> Path:
         """Exported OCI layouts; each holds only blobs that are new to it."""
         return self.directory / "layouts"
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """One build at a time per user; a second one waits."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def has(self, image: str) -> bool:
         done = self._run("inspect", "--type", "image", image, quiet=True)

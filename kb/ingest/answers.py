@@ -60,6 +60,8 @@ class Answers:
             return shape.model_validate_json(kept)
         answer = await self._converse(question, shape, schema, urgency)
         await self._shelf.keep_answer(place, question.name, answer.model_dump_json(by_alias=True))
+        # Counted once it is kept: from here on nobody asks it again.
+        self._meters.answers.labels(question.name, "model").inc()
         return answer
 
     async def _converse(
@@ -86,7 +88,6 @@ class Answers:
                     {"role": "user", "content": f"That is not valid: {complaint}. Answer again, with JSON only."},
                 ]
             else:
-                self._meters.answers.labels(question.name, "model").inc()
                 return answer
         raise AssertionError("the loop returns or raises")
 

@@ -118,11 +118,12 @@ class Pipeline:
         woven = weave.weave(request, made, extractions)
         self._meters.dropped.inc(woven.dropped)
         with self._meters.stages.labels("vectors").time():
-            await self._embed(request.scope, woven, urgency)
+            before = await self._embed(request.scope, woven, urgency)
         with self._meters.stages.labels("graph").time():
             await self._stores.graph.replace(request.scope, woven.patch)
-        with self._meters.stages.labels("clean").time():
-            await self._stores.vectors.drop(request.scope, made.document_id, keep=woven.patch.chunk_ids)
+        if before - set(woven.patch.chunk_ids):
+            with self._meters.stages.labels("clean").time():
+                await self._stores.vectors.drop(request.scope, made.document_id, keep=woven.patch.chunk_ids)
         self._meters.chunks.inc(len(made.pieces))
         edges = {(proof.source, proof.type, proof.target) for proof in woven.patch.evidence}
         log.info(
@@ -203,19 +204,22 @@ class Pipeline:
         assert isinstance(judged, hints.Judgement)
         return extractions, judged, problems
 
-    async def _embed(self, owner: scope.Scope, woven: weave.Woven, urgency: priority.Priority) -> None:
-        """Embed what is not stored yet and store it; chunks of the same text keep their vector."""
-        document_id = woven.patch.document.id
-        known = await self._stores.vectors.known(owner, document_id)
-        stored = await self._stores.vectors.known_sentences(owner, [kept.id for kept in woven.sentences])
+    async def _embed(self, owner: scope.Scope, woven: weave.Woven, urgency: priority.Priority) -> set[str]:
+        """Embed what is not stored yet and store it; returns the document's chunks that were stored before."""
+        store = self._stores.vectors
+        known = await store.known(owner, woven.patch.document.id)
+        # Chunks are stored before their sentences, so that a document without the one has none of the other.
+        stored = await store.known_sentences(owner, [kept.id for kept in woven.sentences]) if known else set()
         chunks = [kept for kept in woven.chunks if kept.id not in known]
         sentences = [kept for kept in woven.sentences if kept.id not in stored]
         texts = [kept.embedded_text() for kept in chunks] + [kept.text for kept in sentences]
         made: list[model.Vector] = await self._embedder.embed(texts, urgency)
-        await self._stores.vectors.put(
+        await store.put(
             owner,
             list(zip(chunks, made[: len(chunks)], strict=True)),
             list(zip(sentences, made[len(chunks) :], strict=True)),
         )
         changed = [kept for kept in woven.chunks if known.get(kept.id, kept.revision(owner)) != kept.revision(owner)]
-        await self._stores.vectors.touch(owner, changed)
+        if changed:
+            await store.touch(owner, changed)
+        return set(known)

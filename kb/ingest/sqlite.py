@@ -34,18 +34,22 @@ ON CONFLICT (document_id) DO UPDATE SET
     known = known OR state = 'Finished', request = :request
 RETURNING *
 """
+_EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
 
 
 class Ledger:
     """Implements `kb.ingest.intent.Intents` and `kb.ingest.answers.Shelf` over `path`.
 
-    `clock` gives the current time in UTC; at most `max_answers` answers are kept, the oldest go first.
+    `clock` gives the current time in UTC; about `max_answers` answers are kept, the oldest go first.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
         self._database = sqlite.Database(path, _SCHEMA, version=1)
         self._clock = clock
         self._max_answers = max_answers
+        # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
+        self._evict_every = max(max_answers // 100, 1)
+        self._kept = 0
 
     async def prepare(self) -> None:
         """Create or check the file."""
@@ -106,10 +110,9 @@ class Ledger:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", (key, prompt_name, text, now))
-            connection.execute(
-                "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)",
-                (self._max_answers,),
-            )
+            self._kept += 1
+            if self._kept % self._evict_every == 0:
+                connection.execute(_EVICT, (self._max_answers,))
 
         await self._database.write(work)
 

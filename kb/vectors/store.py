@@ -37,7 +37,7 @@ class Store(Protocol):
         chunks: Sequence[tuple[model.Chunk, model.Vector]],
         sentences: Sequence[tuple[model.Sentence, model.Vector]],
     ) -> None:
-        """Insert or overwrite by id."""
+        """Insert or overwrite by id, chunks before sentences."""
         ...
 
     async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
@@ -45,7 +45,7 @@ class Store(Protocol):
         ...
 
     async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
-        """Delete the document's chunks other than `keep`, and their sentences."""
+        """Delete the sentences of the document's chunks other than `keep`, and then these chunks."""
         ...
 
     async def dense(

@@ -37,12 +37,9 @@ from weaviate.exceptions import (
 
 from crds import scope
 from kb import errors, identity, visibility
-from kb.vectors import model
+from kb.vectors import model, record
 
 _VERSION = 1
-_GLOBAL = "global"
-# Weaviate's inverted index knows no empty string; no identifier can be this.
-_NONE = "-"
 _BATCH = 200
 _IDS = 500
 _MAX_ROWS = 10_000
@@ -93,7 +90,7 @@ class Store:
 
     async def known(self, owner: scope.Scope, document_id: str) -> dict[str, str]:
         async with self._session(_READ_SECONDS):
-            chunks = await self._readable(self._chunks_name, _tenant(owner.client_id))
+            chunks = await self._readable(self._chunks_name, record.tenant(owner.client_id))
             if chunks is None:
                 return {}
             found = await chunks.query.fetch_objects(
@@ -106,12 +103,12 @@ class Store:
     async def known_sentences(self, owner: scope.Scope, sentence_ids: Collection[str]) -> set[str]:
         known: set[str] = set()
         async with self._session(_READ_SECONDS):
-            sentences = await self._readable(self._sentences_name, _tenant(owner.client_id))
+            sentences = await self._readable(self._sentences_name, record.tenant(owner.client_id))
             if sentences is None:
                 return known
-            exactly = Filter.by_property("projectId").equal(owner.project_id or _NONE) & Filter.by_property(
+            exactly = Filter.by_property("projectId").equal(owner.project_id or record.NONE) & Filter.by_property(
                 "groupId"
-            ).equal(owner.group_id or _NONE)
+            ).equal(owner.group_id or record.NONE)
             for ids in _batches(sorted(sentence_ids), _IDS):
                 found = await sentences.query.fetch_objects(
                     filters=Filter.by_id().contains_any(ids) & exactly, limit=len(ids), return_properties=[]
@@ -125,11 +122,13 @@ class Store:
         chunks: Sequence[tuple[model.Chunk, model.Vector]],
         sentences: Sequence[tuple[model.Sentence, model.Vector]],
     ) -> None:
-        rows = [DataObject(self._chunk(owner, c, len(v)), uuid=c.id, vector=v) for c, v in chunks]
-        lines = [DataObject(self._sentence(owner, s, len(v)), uuid=s.id, vector=v) for s, v in sentences]
+        rows = [DataObject(record.of_chunk(owner, c, self._model, len(v)), uuid=c.id, vector=v) for c, v in chunks]
+        lines = [
+            DataObject(record.of_sentence(owner, s, self._model, len(v)), uuid=s.id, vector=v) for s, v in sentences
+        ]
         async with self._session(_WRITE_SECONDS):
             for name, objects in ((self._chunks_name, rows), (self._sentences_name, lines)):
-                collection = self._client.collections.use(name).with_tenant(_tenant(owner.client_id))
+                collection = self._client.collections.use(name).withrecord.tenant(record.tenant(owner.client_id))
                 for batch in _batches(objects, _BATCH):
                     result = await collection.data.insert_many(batch)
                     for error in result.errors.values():
@@ -137,24 +136,28 @@ class Store:
 
     async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
         async with self._session(_WRITE_SECONDS):
-            collection = self._client.collections.use(self._chunks_name).with_tenant(_tenant(owner.client_id))
+            collection = self._client.collections.use(self._chunks_name).withrecord.tenant(
+                record.tenant(owner.client_id)
+            )
             for chunk in chunks:
-                properties = self._chunk(owner, chunk, 0)
+                properties = record.of_chunk(owner, chunk, self._model, 0)
                 del properties["dimension"]
                 await collection.data.update(chunk.id, properties=properties)
 
     async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
         async with self._session(_WRITE_SECONDS):
-            # Collections of models used before hold what was ingested then; it goes too.
-            ours = (f"{self._prefix}Chunk", f"{self._prefix}Sentence")
-            names = sorted(name for name in await self._client.collections.list_all() if name.startswith(ours))
+            # Collections of models used before hold what was ingested then; it goes too. Sentences go first: while a
+            # chunk is there, a deletion that broke off is repeated.
+            ours = (f"{self._prefix}Sentence", f"{self._prefix}Chunk")
+            there = [name for name in await self._client.collections.list_all() if name.startswith(ours)]
+            names = sorted(there, key=lambda name: (name.startswith(ours[1]), name))
             for name in names:
                 where: FilterReturn = Filter.by_property("documentId").equal(document_id)
                 if keep and name == self._chunks_name:
                     where = where & Filter.by_id().contains_none(sorted(keep))
                 elif keep and name == self._sentences_name:
                     where = where & Filter.by_property("chunkId").contains_none(sorted(keep))
-                await self._delete(name, _tenant(owner.client_id), where)
+                await self._delete(name, record.tenant(owner.client_id), where)
 
     async def dense(
         self, viewer: scope.Scope, vector: model.Vector, *, limit: int, kinds: Sequence[str] | None = None
@@ -165,7 +168,10 @@ class Store:
                 found = await tenant.query.near_vector(
                     vector, limit=limit, filters=where, return_metadata=MetadataQuery(distance=True)
                 )
-                hits += [model.Hit(_parse(row), 1.0 - (row.metadata.distance or 0.0)) for row in found.objects]
+                hits += [
+                    model.Hit(record.chunk(str(row.uuid), row.properties), 1.0 - (row.metadata.distance or 0.0))
+                    for row in found.objects
+                ]
         return _best(hits, limit)
 
     async def lexical(
@@ -181,7 +187,10 @@ class Store:
                     filters=where,
                     return_metadata=MetadataQuery(score=True),
                 )
-                hits += [model.Hit(_parse(row), row.metadata.score or 0.0) for row in found.objects]
+                hits += [
+                    model.Hit(record.chunk(str(row.uuid), row.properties), row.metadata.score or 0.0)
+                    for row in found.objects
+                ]
         return _best(hits, limit)
 
     async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
@@ -190,7 +199,7 @@ class Store:
             for ids in _batches(sorted(chunk_ids), _IDS):
                 async for tenant, where in self._visible(self._chunks_name, viewer, None, ids):
                     found = await tenant.query.fetch_objects(filters=where, limit=len(ids))
-                    chunks |= {str(row.uuid): _parse(row) for row in found.objects}
+                    chunks |= {str(row.uuid): record.chunk(str(row.uuid), row.properties) for row in found.objects}
         return chunks
 
     async def cosines(
@@ -281,19 +290,19 @@ class Store:
             if not await collection.tenants.exists(tenant):
                 return None
             self._tenants.add((name, tenant))
-        return collection.with_tenant(tenant)
+        return collection.withrecord.tenant(tenant)
 
     async def _visible(
         self, name: str, viewer: scope.Scope, kinds: Sequence[str] | None, ids: Sequence[str] = ()
     ) -> AsyncIterator[tuple[Any, FilterReturn | None]]:
         """Each tenant in which the viewer's data can lie, with the filter of `kb.visibility.sees` for it."""
         for client in visibility.clients(viewer):
-            collection = await self._readable(name, _tenant(client))
+            collection = await self._readable(name, record.tenant(client))
             if collection is None:
                 continue
             filters: list[Any] = [_sees(viewer)] if client else []
             if kinds is not None:
-                filters.append(Filter.by_property("kind").contains_any(list(kinds) or [_NONE]))
+                filters.append(Filter.by_property("kind").contains_any(list(kinds) or [record.NONE]))
             if ids:
                 filters.append(Filter.by_id().contains_any(ids))
             yield collection, Filter.all_of(filters) if filters else None
@@ -320,38 +329,6 @@ class Store:
                 field="embedModel",
                 remedy="Give the other embedding model another name, so that it has an index of its own.",
             )
-
-    def _chunk(self, owner: scope.Scope, chunk: model.Chunk, dimension: int) -> dict[str, Any]:
-        return {
-            **self._common(owner, dimension),
-            "documentId": chunk.document_id,
-            "sourceUrn": chunk.source_urn,
-            "kind": chunk.kind,
-            "title": chunk.title,
-            "heading": chunk.heading,
-            "text": chunk.text,
-            "ordinal": chunk.ordinal,
-            "startChar": chunk.start,
-            "endChar": chunk.end,
-            "observedAt": chunk.observed_at,
-            "graphRefs": list(chunk.graph_refs),
-            "revision": chunk.revision(owner),
-        }
-
-    def _sentence(self, owner: scope.Scope, sentence: model.Sentence, dimension: int) -> dict[str, Any]:
-        return {
-            **self._common(owner, dimension),
-            "documentId": sentence.document_id,
-            "chunkId": sentence.chunk_id,
-        }
-
-    def _common(self, owner: scope.Scope, dimension: int) -> dict[str, Any]:
-        return {
-            "projectId": owner.project_id or _NONE,
-            "groupId": owner.group_id or _NONE,
-            "model": self._model,
-            "dimension": dimension,
-        }
 
 
 def _exact(name: str) -> Property:
@@ -381,38 +358,15 @@ _CHUNK += [_exact("observedAt"), _exact("revision")]
 _CHUNK += [Property(name="graphRefs", data_type=DataType.TEXT_ARRAY, tokenization=Tokenization.FIELD)]
 
 
-def _parse(row: Any) -> model.Chunk:
-    properties = row.properties
-    return model.Chunk(
-        id=str(row.uuid),
-        document_id=properties["documentId"],
-        source_urn=properties["sourceUrn"],
-        kind=properties["kind"],
-        title=properties["title"] or "",
-        heading=properties["heading"] or "",
-        text=properties["text"],
-        ordinal=properties["ordinal"],
-        start=properties["startChar"],
-        end=properties["endChar"],
-        observed_at=properties["observedAt"] or "",
-        graph_refs=tuple(properties["graphRefs"] or ()),
-    )
-
-
 def _sees(viewer: scope.Scope) -> FilterReturn:
     """`kb.visibility.sees` within the viewer's own client."""
     project, group = Filter.by_property("projectId"), Filter.by_property("groupId")
-    ways: list[Any] = [project.equal(_NONE) & group.equal(_NONE)]
+    ways: list[Any] = [project.equal(record.NONE) & group.equal(record.NONE)]
     if viewer.project_id:
         ways.append(project.equal(viewer.project_id))
     if viewer.group_id:
         ways.append(group.equal(viewer.group_id))
     return Filter.any_of(ways)
-
-
-def _tenant(client_id: str) -> str:
-    # Every client's tenant starts with "c", so none can be called like the global one.
-    return f"c{client_id}" if client_id else _GLOBAL
 
 
 def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:

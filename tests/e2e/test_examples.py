@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,19 @@ _FILES = sorted(EXAMPLES.rglob("*.yaml"))
 _ENDS = TERMINAL - {Phase.ERROR} | {Phase.USER_TASK, Phase.SCHEDULED}
 
 
+class _Loader(yaml.SafeLoader):
+    """Leaves dates as they are written, as Kubernetes does."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def documents(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file."""
-    yield from (document for document in yaml.safe_load_all(path.read_text()) if document)
+    yield from (document for document in yaml.load_all(path.read_text(), _Loader) if document)
 
 
 def test_there_are_examples_of_every_kind() -> None:
@@ -37,15 +46,12 @@ def test_is_accepted(site: Site, path: Path) -> None:
 def test_the_tasks_end(site: Site, owner: str) -> None:
     """All at once, as tasks of this session's client; one whose content is kept elsewhere is left out."""
     tasks = []
-    for path in _FILES:
-        for document in documents(path):
-            if document["kind"] == "PendingTask" and "contentRef" not in document["spec"]:
-                document["metadata"] = {
-                    "name": f"example-{document['metadata']['name']}",
-                    "labels": {LABEL: "examples", SUITE: "true"},
-                }
-                document["spec"]["clientId"] = owner
-                tasks.append(json.loads(json.dumps(document, default=str)))
+    for document in (document for path in _FILES for document in documents(path)):
+        if document["kind"] == "PendingTask" and "contentRef" not in document["spec"]:
+            name = f"example-{document['metadata']['name']}"
+            document["metadata"] = {"name": name, "labels": {LABEL: "examples", SUITE: "true"}}
+            document["spec"]["clientId"] = owner
+            tasks.append(document)
     assert len(tasks) >= 8
     site.kubectl.apply(tasks)
     site.ends("examples", {task["metadata"]["name"]: _ENDS for task in tasks}, seconds=240)

@@ -34,7 +34,7 @@ class Kubelet:
         self.seen: dict[str, tuple[str, str]] = {}
         self.order: list[str] = []
         self._stop = threading.Event()
-        self.errors: list[BaseException] = []
+        self.errors: list[str] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Kubelet:
@@ -58,7 +58,7 @@ class Kubelet:
                     self._tend(one)
             except client.ApiException as error:
                 if error.status not in (404, 409):
-                    self.errors.append(error)
+                    self.errors.append(f"{error.status}: {error.body}")
                     return
 
     def _tend(self, one: Any) -> None:
@@ -95,7 +95,8 @@ class Kubelet:
         }
         self._core.create_namespaced_pod(self._namespace, body)
         self._pod(name, "Running", {"running": {"startedAt": _now()}})
-        self._status(one, {"active": 1, "startTime": _now(), "ready": 1})
+        started = {} if one.status.start_time else {"startTime": _now()}
+        self._status(one, {"active": 1, "ready": 1, **started})
 
     def _end(self, one: Any, name: str, said: dict[str, Any] | int) -> None:
         if isinstance(said, int):
@@ -106,12 +107,11 @@ class Kubelet:
         ended = {"exitCode": code, "message": message, "reason": reason, "startedAt": _now(), "finishedAt": _now()}
         self._pod(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
         if code == 0:
-            self._status(one, {"active": 0, "succeeded": 1, "startTime": _now(), **_over("SuccessCriteriaMet")})
-            done = {"completionTime": _now(), **_over("SuccessCriteriaMet", "Complete")}
-            self._status(one, {"active": 0, "succeeded": 1, "startTime": _now(), **done})
+            self._status(one, {"active": 0, "ready": 0, "succeeded": 1, **_over("SuccessCriteriaMet")})
+            self._status(one, {"completionTime": _now(), **_over("SuccessCriteriaMet", "Complete")})
         else:
-            self._status(one, {"active": 0, "failed": 1, "startTime": _now(), **_over("FailureTarget")})
-            self._status(one, {"active": 0, "failed": 1, "startTime": _now(), **_over("FailureTarget", "Failed")})
+            self._status(one, {"active": 0, "ready": 0, "failed": 1, **_over("FailureTarget")})
+            self._status(one, _over("FailureTarget", "Failed"))
 
     def _pod(self, name: str, phase: str, state: dict[str, Any]) -> None:
         container = {

@@ -36,13 +36,8 @@ class Operator:
         env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
         env["PYTHONPATH"] = str(ROOT)
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(ROOT / "operator" / "main.py")],
-                env=env,
-                cwd=log.parent,
-                stdout=output,
-                stderr=output,
-            )
+            command = [sys.executable, str(ROOT / "operator" / "main.py")]
+            self.process = subprocess.Popen(command, env=env, cwd=log.parent, stdout=output, stderr=output)
 
     def kill(self) -> None:
         """SIGKILL, as the kernel would."""

@@ -92,9 +92,7 @@ def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Know
         ):
             space.submit(name, text)
         expected = {"info": "Done", "mine": "Completed", "later": "Scheduled", "work": "Completed", "wrong": "Error"}
-        until(
-            lambda: {t["metadata"]["name"]: t["status"].get("phase") for t in space.every()} == expected, "all routed"
-        )
+        until(lambda: space.phases() == expected, "all are routed")
         routes = {t["metadata"]["name"]: t["status"].get("route", {}).get("decision") for t in space.every()}
         assert routes == {
             "info": "InfoOnly",

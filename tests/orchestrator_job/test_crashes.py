@@ -71,8 +71,8 @@ async def test_every_boundary(
     known.asked.clear()
     fake.set_script({job.TAG: [job.reply()] * (len(cases) + 1)})
     slots = asyncio.Semaphore(_AT_ONCE)
-    # A stamp goes before its checkpoint. A process that dies in between has finished the node only if the node's result,
-    # which LangGraph writes at the same time, was faster: there, and only there, the node may be repeated once.
+    # A stamp goes before its checkpoint. A process that dies in between has finished the node only if the result of the
+    # node, which LangGraph writes at the same time, was faster: there, and only there, it may be repeated once.
     stamp_of_respond = ("orchestrator_checkpoints", 9)
     booked = 0
 

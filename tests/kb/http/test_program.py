@@ -109,8 +109,8 @@ async def test_everything_absent_at_the_start_and_there_later(
         await link.down()
     async with run() as kb:
         door = client.Client(kb.url, http)
-        waiting = (await http.get(f"{kb.url}/readyz")).json()
-        assert waiting["down"] == ["mongodb", "weaviate"]
+        state = (await http.get(f"{kb.url}/readyz")).json()
+        assert state["down"] == ["mongodb", "weaviate"]
         with pytest.raises(client.Unavailable, match="weaviate"):
             await door.ingest(world.request())
         with pytest.raises(client.Unavailable, match="mongodb"):
@@ -141,7 +141,8 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
         calling = asyncio.create_task(client.Client(kb.url, http).ingest(world.request(world.LONG)))
 
         async def five() -> bool:
-            return _finished(fake) == 5
+            text = (await http.get(f"{kb.url}/metrics")).text
+            return 'jervis_kb_model_answers_total{origin="model",prompt="kb.extract/v1"} 5.0' in text
 
         await waiting.until(five)
         await kb.end(signal.SIGKILL)

@@ -1,0 +1,109 @@
+"""The door for Python, against a real router before a simulator and before sockets that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from crds import errors
+from crds.priority import Priority
+from router import client
+from tests.fakes.ollama import process as ollama
+from tests.router import process, wire
+
+_ASK = [{"role": "user", "content": "hello"}]
+
+
+async def test_chat_embed_and_status(tmp_path: Path) -> None:
+    with ollama.running(models=["qwen2.5:7b", "qwen3-embedding:8b"]) as fake:
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, httpx.AsyncClient() as http:
+            door = client.Client(router.url + "/", http)
+            text = await door.chat("qwen2.5:7b", _ASK, Priority.P0, num_ctx=8192)
+            assert text
+            whole = {"model": "qwen2.5:7b", "messages": _ASK, "stream": False}
+            direct = await http.post(fake.url + "/api/chat", json=whole)
+            assert text == direct.json()["message"]["content"]
+            seen = fake.requests(path="/api/chat")[0]
+            assert seen["body"]["options"] == {"num_ctx": 8192}
+            schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+            assert "answer" in json.loads(await door.chat("qwen2.5:7b", _ASK, Priority.P3, format_schema=schema))
+            vectors = await door.embed("qwen3-embedding:8b", ["one", "two", "one"], Priority.P3)
+            assert [len(v) for v in vectors] == [384] * 3
+            assert vectors[0] == pytest.approx(vectors[2])
+            before = fake.count()
+            assert await door.embed("qwen3-embedding:8b", [], Priority.P3) == []
+            status = await door.status()
+            assert [(b.name, b.kind, b.healthy, b.in_flight) for b in status.backends] == [("g", "GPU", True, 0)]
+            assert status.last_p0 is not None
+            assert fake.count(path="/api/embed") == 1 <= before
+
+
+async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:
+    with ollama.running(models=["qwen2.5:7b"]) as fake:
+        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, httpx.AsyncClient() as http:
+            door = client.Client(router.url, http)
+            with pytest.raises(client.Rejected, match="'qwen9:1b'") as caught:
+                await door.chat("qwen9:1b", _ASK, Priority.P0)
+            assert isinstance(caught.value, errors.Permanent)
+            assert caught.value.field == "model"
+            assert "GpuBackend" in (caught.value.remedy or "")
+
+
+async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
+    answers = [
+        wire.plain(b'{"error":"server busy"}', status="429 Too Many Requests\r\nRetry-After: 7"),
+        wire.chunked_head() + wire.chunk(b'{"error":"runner stopped"}\n') + wire.chunk(b""),
+        wire.chunked_head() + wire.chunk(b'{"message":{"content":"half"},"done":false}\n') + wire.chunk(b""),
+        wire.chunked_head() + wire.chunk(b'{"message":{"content":"half"},"done":false}\n'),
+        wire.chunked_head() + wire.chunk(b"<html>\n") + wire.chunk(b""),
+    ]
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers[len(backend.requests) - 1])
+        await writer.drain()
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        httpx.AsyncClient() as http,
+    ):
+        door = client.Client(router.url, http)
+        raised = []
+        for _ in answers:
+            with pytest.raises(client.Unavailable) as caught:
+                await door.chat("m", _ASK, Priority.P3)
+            raised.append(caught.value)
+        assert [e.retry_after for e in raised] == [7, None, None, None, None]
+        assert "server busy" in raised[0].message
+        assert "runner stopped" in raised[1].message
+        assert "broke off" in raised[2].message
+        assert all(isinstance(e, errors.Operational) for e in raised)
+
+
+async def test_nobody_there_is_operational_and_a_bad_address_is_not() -> None:
+    async with httpx.AsyncClient() as http:
+        with pytest.raises(client.Unavailable, match=r"http://127\.0\.0\.1:9"):
+            await client.Client("http://127.0.0.1:9", http).embed("m", ["x"], Priority.P3)
+        with pytest.raises(client.Rejected, match="not an address"):
+            await client.Client("router:11430", http).status()
+
+
+async def test_a_cancelled_call_hangs_up(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        httpx.AsyncClient() as http,
+    ):
+        call = asyncio.create_task(client.Client(router.url, http).chat("m", _ASK, Priority.P0))
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        call.cancel()
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+        with pytest.raises(asyncio.CancelledError):
+            await call
