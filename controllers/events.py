@@ -53,7 +53,7 @@ def manifest(about: kube.Object, reason: str, message: str, *, warning: bool, at
 
 
 class Poster:
-    """A bounded line of Events and one task that posts them."""
+    """A bounded line of Events; any number of tasks may `run` to post them."""
 
     def __init__(
         self, api: kube.Kube, *, clock: Callable[[], datetime], dropped: Callable[[], None], capacity: int = 2000

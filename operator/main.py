@@ -170,7 +170,8 @@ class Runtime:
         self.lease.start()
         while not await self._served():  # noqa: ASYNC110  # what is awaited happens in the cluster, not in this loop
             await asyncio.sleep(RETRY_SECONDS)
-        self._hire(self.poster.run(), "events")
+        for number in range(4):
+            self._hire(self.poster.run(), f"events {number}")
         self._hire(self.connections.work(), "connections")
         for number in range(4):
             self._hire(self.backends.work(), f"backends {number}")
@@ -308,7 +309,7 @@ async def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None
 def main() -> None:
     """Run until SIGTERM."""
     config = settings.Settings()
-    prometheus_client.disable_created_metrics()
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # ships without annotations
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
     logging.basicConfig(level=max(level, logging.WARNING), format="%(levelname)s %(name)s %(message)s")
     structlog.configure(

@@ -117,6 +117,7 @@ async def _run(settings: Settings) -> None:
     stop_source = _follow(settings, backends, loop)
     await prober.first_round(_FIRST_ROUND)
     # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
+    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     sweeps = [loop.create_task(watch.run(_SWEEP)), loop.create_task(_sweep(pools))]

@@ -10,15 +10,16 @@ that serves the model is available, or when GPUs are full, the level may overflo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from router import priority
 from router.priority import Level
 from router.waiting import Line, Request
+
+_Key = TypeVar("_Key", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ class Scheduler:
         self._waiting: dict[int, Request] = {}
         self._running: dict[int, tuple[Request, str]] = {}
         # Kept for backends that went away too: when one comes back under its name, what still runs there counts.
-        self._slots: Counter[tuple[str, str]] = Counter()
-        self._load: Counter[str] = Counter()
+        self._slots: dict[tuple[str, str], int] = {}
+        self._load: dict[str, int] = {}
         self._backends: dict[str, Backend] = {b.name: b for b in backends}
         self._cpu_allowed = cpu_allowed
         self._routes: dict[str, _Route] = {}
@@ -119,16 +120,11 @@ class Scheduler:
     def released(self, request_id: int) -> list[Granted]:
         """A running request ended; returns who runs next. KeyError for a request that does not run."""
         request, backend = self._running.pop(request_id)
-        self._load[backend] -= 1
-        if not self._load[backend]:
-            del self._load[backend]
+        _less(self._load, backend)
         if not request.metered:
             return []
-        key = (backend, request.model)
-        self._slots[key] -= 1
-        if not self._slots[key]:
-            del self._slots[key]
-        return list(self._fill(request.model))
+        _less(self._slots, (backend, request.model))
+        return list(self._fill(request.model)) if request.model in self._lines else []
 
     def withdrawn(self, request_id: int) -> list[Granted]:
         """The client hung up, whether its request waits or runs; nothing happens when it is neither."""
@@ -170,13 +166,14 @@ class Scheduler:
 
     def in_flight(self, backend: str) -> int:
         """Requests that run on a backend, metered or not."""
-        return self._load[backend]
+        return self._load.get(backend, 0)
 
     def _grant(self, request: Request, backend: Backend) -> Granted:
         self._running[request.id] = (request, backend.name)
-        self._load[backend.name] += 1
+        self._load[backend.name] = self._load.get(backend.name, 0) + 1
         if request.metered:
-            self._slots[backend.name, request.model] += 1
+            key = (backend.name, request.model)
+            self._slots[key] = self._slots.get(key, 0) + 1
         return Granted(request, backend.name)
 
     def _fill(self, model: str) -> Iterator[Granted]:
@@ -208,7 +205,9 @@ class Scheduler:
         free = [b for b in self._eligible(request, route) if not request.metered or self._free(b, request.model)]
         if len(free) <= 1:
             return free[0] if free else None
-        return min(free, key=lambda b: (not b.gpu, not self._has_loaded(b, request.model), self._load[b.name], b.name))
+        return min(
+            free, key=lambda b: (not b.gpu, not self._has_loaded(b, request.model), self.in_flight(b.name), b.name)
+        )
 
     def _eligible(self, request: Request, route: _Route) -> tuple[Backend, ...]:
         gpus, cpus = route.gpus, route.cpus
@@ -221,10 +220,10 @@ class Scheduler:
 
     def _free(self, backend: Backend, model: str) -> bool:
         # A request that names no model cannot occupy a runner: the backend will refuse it or answer from its files.
-        return not model or self._slots[backend.name, model] < backend.num_parallel
+        return not model or self._slots.get((backend.name, model), 0) < backend.num_parallel
 
     def _has_loaded(self, backend: Backend, model: str) -> bool:
-        return model in backend.loaded or self._slots[backend.name, model] > 0
+        return model in backend.loaded or (backend.name, model) in self._slots
 
     def _route(self, model: str) -> _Route:
         route = self._routes.get(model)
@@ -246,6 +245,15 @@ class Scheduler:
         unasked = any(b.models is None for b in self._backends.values())
         known = not model or any(model in (b.models or ()) for b in self._backends.values())
         return Reason.UNAVAILABLE if known or unasked else Reason.UNKNOWN_MODEL
+
+
+def _less(counts: dict[_Key, int], key: _Key) -> None:
+    """One less; a key at zero goes, since names come and go."""
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
 
 
 __all__ = ["Backend", "Granted", "Level", "Outcome", "Queued", "Reason", "Refused", "Request", "Scheduler"]

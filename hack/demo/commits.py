@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FORMAT = "--format=commit %H%nAuthor: %an <%ae>%nAuthored: %aI%n%n%B"
-# A chunk of the knowledge base is 4000 characters and costs a model call: a demonstration shows the head of a diff.
-DIFF_CHARS = 4000
+# A chunk of the knowledge base is 4000 characters and costs a model call: the head of a diff is enough to show it.
+DIFF_CHARS = 2000
 
 
 @dataclass(frozen=True)

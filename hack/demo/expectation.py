@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from crds import pendingtask
 from crds.phases import TERMINAL, Phase
 
-_ENDS = TERMINAL | {Phase.SCHEDULED, Phase.USER_TASK}
+ENDS = TERMINAL | {Phase.SCHEDULED, Phase.USER_TASK}
 """Phases in which a task stays until somebody acts or a day comes."""
 
 
@@ -22,7 +22,7 @@ class Expectation:
 
     def settled(self, task: pendingtask.PendingTask | None) -> bool:
         """Whether nothing more is to be waited for, as expected or not."""
-        return task is not None and task.status.phase in self.phases | _ENDS
+        return task is not None and task.status.phase in self.phases | ENDS
 
     def met(self, task: pendingtask.PendingTask | None) -> bool:
         """Whether it is where it has to be."""
@@ -56,7 +56,7 @@ def judge(expectations: list[Expectation], seen: Mapping[str, pendingtask.Pendin
 
 def relaxed(expectations: list[Expectation]) -> list[Expectation]:
     """For a real model, whose judgement is not ours to know: every task has to end, in whatever phase but Error."""
-    return [Expectation(e.task, e.story, e.phases | _ENDS - {Phase.ERROR}) for e in expectations]
+    return [Expectation(e.task, e.story, e.phases | ENDS - {Phase.ERROR}) for e in expectations]
 
 
 def phase(task: pendingtask.PendingTask | None) -> str:

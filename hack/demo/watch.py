@@ -58,7 +58,10 @@ class Lines:
     def update(self, seen: Seen, changed: str | None) -> None:
         now = time.monotonic()
         if changed is not None:
-            self._say(now, f"{changed:<28} {expectation.phase(seen[changed]):<22} {self._stories.get(changed, '')}")
+            task = seen[changed]
+            retry = task.status.retry if task.status.phase not in expectation.ENDS else None
+            why = f"again later: {retry.reason}" if retry and retry.reason else self._stories.get(changed, "")
+            self._say(now, f"{changed:<28} {expectation.phase(task):<22} {why}")
         elif now - self._spoke >= 10:
             waiting = [name for name in self._stories if expectation.phase(seen.get(name)) not in _STYLES]
             self._say(now, f"waiting for {', '.join(waiting)}")

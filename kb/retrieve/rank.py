@@ -6,6 +6,7 @@ worth what the cosine between the question and the sentence that was crossed say
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,19 +31,25 @@ class Weights:
 class Way:
     """How the graph leads to a chunk: cosines between the question and the sentences on the way, and the hops taken.
 
-    A chunk that was found directly has 0 hops and no bridge.
+    A chunk that was found directly has 0 hops and no bridge. `crowd`: to how many chunks the node leads.
     """
 
     target: float
     bridge: float = 0.0
     hops: int = 0
+    crowd: int = 1
 
     def worth(self, weights: Weights) -> float:
         """What the way adds to the chunk's score."""
         if self.hops == 0:
             return weights.own * max(self.target, 0.0)
         kept: float = weights.decay ** (self.hops - 1)
-        return kept * (weights.bridge * max(self.bridge, 0.0) + weights.target * max(self.target, 0.0))
+        return kept * (weights.bridge * specific(self.bridge, self.crowd) + weights.target * max(self.target, 0.0))
+
+
+def specific(bridge: float, crowd: int) -> float:
+    """What a bridge is worth when its node leads to `crowd` chunks: less, the more there are."""
+    return max(bridge, 0.0) / (1.0 + math.log(max(crowd, 1)))
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:

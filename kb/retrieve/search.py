@@ -21,11 +21,18 @@ from kb.vectors import store as vectors
 
 @dataclass(frozen=True)
 class Breadth:
-    """How widely is searched: `hits` per list and result asked for, `seeds` chunks to hop from, `hops` at most."""
+    """How widely is searched.
+
+    `hits`: chunks taken from each list. `own`: those found directly that are judged by their sentences too. `seeds`:
+    chunks to hop from, `hops`: how often at most. `per_node` and `reach` bound what the graph returns, `judged` how
+    many of these sentences are compared with the question.
+    """
 
     hits: int = 50
+    own: int = 30
     seeds: int = 8
     hops: int = 2
+    judged: int = 250
     per_node: int = 50
     reach: int = 1000
 
@@ -114,7 +121,8 @@ class Search:
         trail = _Trail()
         if not self._breadth.hops:
             return trail
-        own = await self._judged(request, vector, await self._graph.mentioned(request.scope, fused.keys()), trail)
+        found = _top(fused)[: self._breadth.own]
+        own = await self._judged(request, vector, await self._graph.mentioned(request.scope, found), trail)
         for reach in own:
             way = rank.Way(target=trail.cosines[reach.sentence_id])
             trail.add(reach, way, way.worth(self._weights))
@@ -146,10 +154,21 @@ class Search:
         for start in await self._judged(request, vector, starts, trail):
             cosine = trail.cosines[start.sentence_id]
             bridges[start.node_key] = max(bridges.get(start.node_key, -1.0), cosine)
-        for reach in await self._judged(request, vector, reached, trail):
-            ends = (reach.edge.source, reach.edge.target) if reach.edge else (reach.node_key,)
-            bridge = max((bridges[end] for end in ends if end in bridges), default=0.0)
-            way = rank.Way(target=trail.cosines[reach.sentence_id], bridge=bridge, hops=hop)
+        crowds = _crowds(reached)
+        strengths = [
+            (max((bridges[end] for end in _ends(reach) if end in bridges), default=0.0), reach) for reach in reached
+        ]
+        # The most promising are judged; a hub's thousandth sentence is not worth a look.
+        strengths.sort(key=lambda pair: -rank.specific(pair[0], crowds[pair[1].node_key]))
+        strong = {id(reach): bridge for bridge, reach in strengths[: self._breadth.judged]}
+        kept = [reach for reach in reached if id(reach) in strong]
+        for reach in await self._judged(request, vector, kept, trail):
+            way = rank.Way(
+                target=trail.cosines[reach.sentence_id],
+                bridge=strong[id(reach)],
+                crowd=crowds[reach.node_key],
+                hops=hop,
+            )
             trail.add(reach, way, way.worth(self._weights))
 
     async def _judged(
@@ -163,6 +182,19 @@ class Search:
         if missing:
             trail.cosines |= await self._vectors.cosines(request.scope, vector, missing)
         return sorted((reach for reach in reached if reach.sentence_id in trail.cosines), key=_telling)
+
+
+def _ends(reach: graph_model.Reach) -> tuple[str, ...]:
+    """The nodes from which the hop may have started."""
+    return (reach.edge.source, reach.edge.target) if reach.edge else (reach.node_key,)
+
+
+def _crowds(reached: list[graph_model.Reach]) -> dict[str, int]:
+    """Node -> how many chunks it leads to: what leads everywhere says little about any of them."""
+    chunks: dict[str, set[str]] = {}
+    for reach in reached:
+        chunks.setdefault(reach.node_key, set()).add(reach.chunk_id)
+    return {node: len(found) for node, found in chunks.items()}
 
 
 def _top(scores: dict[str, float]) -> list[str]:

@@ -127,8 +127,8 @@ class Store:
             DataObject(record.of_sentence(owner, s, self._model, len(v)), uuid=s.id, vector=v) for s, v in sentences
         ]
         async with self._session(_WRITE_SECONDS):
-            for name, objects in ((self._chunks_name, rows), (self._sentences_name, lines)):
-                collection = self._client.collections.use(name).withrecord.tenant(record.tenant(owner.client_id))
+            for target, objects in ((self._chunks_name, rows), (self._sentences_name, lines)):
+                collection = self._client.collections.use(target).with_tenant(record.tenant(owner.client_id))
                 for batch in _batches(objects, _BATCH):
                     result = await collection.data.insert_many(batch)
                     for error in result.errors.values():
@@ -136,9 +136,7 @@ class Store:
 
     async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
         async with self._session(_WRITE_SECONDS):
-            collection = self._client.collections.use(self._chunks_name).withrecord.tenant(
-                record.tenant(owner.client_id)
-            )
+            collection = self._client.collections.use(self._chunks_name).with_tenant(record.tenant(owner.client_id))
             for chunk in chunks:
                 properties = record.of_chunk(owner, chunk, self._model, 0)
                 del properties["dimension"]
@@ -168,10 +166,7 @@ class Store:
                 found = await tenant.query.near_vector(
                     vector, limit=limit, filters=where, return_metadata=MetadataQuery(distance=True)
                 )
-                hits += [
-                    model.Hit(record.chunk(str(row.uuid), row.properties), 1.0 - (row.metadata.distance or 0.0))
-                    for row in found.objects
-                ]
+                hits += [model.Hit(_parse(row), 1.0 - (row.metadata.distance or 0.0)) for row in found.objects]
         return _best(hits, limit)
 
     async def lexical(
@@ -187,10 +182,7 @@ class Store:
                     filters=where,
                     return_metadata=MetadataQuery(score=True),
                 )
-                hits += [
-                    model.Hit(record.chunk(str(row.uuid), row.properties), row.metadata.score or 0.0)
-                    for row in found.objects
-                ]
+                hits += [model.Hit(_parse(row), row.metadata.score or 0.0) for row in found.objects]
         return _best(hits, limit)
 
     async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
@@ -199,7 +191,7 @@ class Store:
             for ids in _batches(sorted(chunk_ids), _IDS):
                 async for tenant, where in self._visible(self._chunks_name, viewer, None, ids):
                     found = await tenant.query.fetch_objects(filters=where, limit=len(ids))
-                    chunks |= {str(row.uuid): record.chunk(str(row.uuid), row.properties) for row in found.objects}
+                    chunks |= {str(row.uuid): _parse(row) for row in found.objects}
         return chunks
 
     async def cosines(
@@ -290,7 +282,7 @@ class Store:
             if not await collection.tenants.exists(tenant):
                 return None
             self._tenants.add((name, tenant))
-        return collection.withrecord.tenant(tenant)
+        return collection.with_tenant(tenant)
 
     async def _visible(
         self, name: str, viewer: scope.Scope, kinds: Sequence[str] | None, ids: Sequence[str] = ()
@@ -367,6 +359,10 @@ def _sees(viewer: scope.Scope) -> FilterReturn:
     if viewer.group_id:
         ways.append(group.equal(viewer.group_id))
     return Filter.any_of(ways)
+
+
+def _parse(row: Any) -> model.Chunk:
+    return record.chunk(str(row.uuid), row.properties)
 
 
 def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:

@@ -14,7 +14,7 @@ from typing import cast
 from aiohttp import HttpVersion11, web
 
 from router.proxy import hygiene
-from router.proxy.connection import Header
+from router.proxy.connection import HIGH_WATER, Header
 
 STREAMS = (b"application/x-ndjson", b"text/event-stream")
 
@@ -23,7 +23,7 @@ _BODILESS = (204, 304)
 
 
 class Answer:
-    """Nothing is written before the first `write` or `end`. ConnectionError when the client is gone."""
+    """Nothing is written before the first `pour` or `end`. ConnectionError when the client is gone."""
 
     __slots__ = (
         "_chunked",
@@ -81,9 +81,16 @@ class Answer:
         lines += [b"%s: %s" % pair for pair in kept]
         self._head = b"\r\n".join(lines) + b"\r\n\r\n"
 
-    async def write(self, data: bytes) -> None:
-        """Hand over a piece and wait until the client's connection has room again."""
+    def pour(self, data: bytes) -> bool:
+        """Hand over a piece; False when the client's connection is full, see `room`."""
         self._put(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked and data else data)
+        transport = self._request.transport
+        return transport is not None and transport.get_write_buffer_size() <= HIGH_WATER
+
+    async def room(self) -> None:
+        """Wait until the client's connection has room again."""
+        if self._request.transport is None:
+            raise ConnectionResetError("the client is gone")
         await self._drain()
 
     async def end(self, data: bytes = b"") -> None:

@@ -18,7 +18,7 @@ from router import models
 from router.proxy.refusal import Refusal
 
 # Parsing takes about 0.2 ms a megabyte: above this it must not hold up the other streams.
-_IN_THREAD = 1 << 20
+IN_THREAD = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ NOTHING = Peek()
 
 async def peek(data: bytes) -> Peek:
     """Look at a body. Raises Refusal(400) when it names a model in two spellings of the key."""
-    if not data:
-        return NOTHING
-    if len(data) > _IN_THREAD:
+    if len(data) > IN_THREAD:
         return await asyncio.to_thread(look, data)
     return look(data)
 
 
 def look(data: bytes) -> Peek:
     """See `peek`; pure."""
+    if not data:
+        return NOTHING
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -1,8 +1,10 @@
 """One connection to a backend: an asyncio protocol around httptools' response parser.
 
-A connection carries one exchange at a time: `send`, then alternately `arrived` and `take` until `complete`. Bytes are
-handed on as they come, without looking at lines, frames or characters. When more than `HIGH_WATER` bytes wait to be
-taken, reading from the backend pauses, so that a slow client slows the backend instead of filling memory.
+A connection carries one exchange at a time: `send`, `arrived`, `take`, and as long as it is not `complete` either again
+`arrived` and `take`, or `flow`, which hands every piece to a sink as it comes, without waking a task for it. Bytes are
+handed on as they are, without looking at lines, frames or characters. When more than `HIGH_WATER` bytes wait to be
+taken, or the sink is full, reading from the backend pauses, so that a slow client slows the backend instead of filling
+memory.
 """
 
 from __future__ import annotations
@@ -44,11 +46,13 @@ class Connection(asyncio.Protocol):
         "_on_lost",
         "_parser",
         "_paused",
+        "_sink",
         "_size",
         "_transport",
         "_waiter",
         "busy",
         "complete",
+        "congested",
         "headers",
         "heard",
         "idle_since",
@@ -73,6 +77,8 @@ class Connection(asyncio.Protocol):
         self._size = 0
         self._paused = False
         self._framed = False
+        self._sink: Callable[[bytes], bool] | None = None
+        self.congested = False  # the sink took a piece and wants no other for now
         self._head_only = head_only
         self._error: Broken | None = None
         self.status = 0
@@ -117,6 +123,39 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
+    async def flow(self, sink: Callable[[bytes], bool]) -> None:
+        """Hand every piece to `sink` until the answer is complete or the sink is `congested` (it returned False).
+
+        The pieces that come together with the end are left for `take`. Raises Broken as `arrived` does. After
+        congestion call it again when there is room.
+        """
+        self._sink = sink
+        self.congested = False
+        if self._chunks and not self.complete:
+            self._offer(sink)
+        elif self._paused and self._transport is not None and not self.lost:
+            self._paused = False
+            self._transport.resume_reading()
+        if self.congested:
+            return
+        if not (self.complete or self._error):
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._error is not None:
+            raise self._error
+
+    def _offer(self, sink: Callable[[bytes], bool]) -> None:
+        if sink(self.take()):
+            return
+        self.congested = True
+        if self._transport is not None and not self.lost:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
     def fail(self, error: Broken) -> None:
         """End the exchange with an error and the connection with it; does nothing to a complete one."""
         if self._error is None and not self.complete:
@@ -159,6 +198,11 @@ class Connection(asyncio.Protocol):
             if not self.complete:
                 self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
             self.abort()
+            return
+        sink = self._sink
+        if sink is not None and not self.complete:
+            if self._chunks:
+                self._offer(sink)
             return
         if self._size > HIGH_WATER and not self._paused and not self.complete and self._transport is not None:
             self._paused = True

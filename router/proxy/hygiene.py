@@ -55,12 +55,7 @@ def request_head(
 ) -> bytes:
     """The head for the backend. `target` is path and query as the client wrote them, `length` None for no body."""
     kept = [b"%s %s HTTP/1.1\r\nHost: %s\r\n" % (method.encode(), target.encode("utf-8", "surrogateescape"), authority)]
-    dropped = _NOT_TO_BACKEND
-    pairs = tuple(headers)
-    for name, value in pairs:
-        if name.lower() == b"connection":
-            dropped = dropped | _tokens(value)
-    kept += [b"%s: %s\r\n" % pair for pair in pairs if pair[0].lower() not in dropped]
+    kept += [b"%s: %s\r\n" % pair for pair in _passing(headers, _NOT_TO_BACKEND)]
     if length is not None:
         kept.append(b"Content-Length: %d\r\n" % length)
     kept.append(b"X-Request-Id: %s\r\n\r\n" % request_id.encode("ascii"))
@@ -69,12 +64,7 @@ def request_head(
 
 def to_client(headers: Iterable[Header]) -> list[Header]:
     """The backend's headers that may pass to the client, in their order."""
-    pairs = tuple(headers)
-    dropped = _NOT_TO_CLIENT
-    for name, value in pairs:
-        if name.lower() == b"connection":
-            dropped = dropped | _tokens(value)
-    return [pair for pair in pairs if pair[0].lower() not in dropped]
+    return _passing(headers, _NOT_TO_CLIENT)
 
 
 def own_headers(backend: str, queue_ms: int, request_id: str) -> tuple[Header, ...]:
@@ -86,5 +76,15 @@ def own_headers(backend: str, queue_ms: int, request_id: str) -> tuple[Header, .
     )
 
 
-def _tokens(value: bytes) -> frozenset[bytes]:
-    return frozenset(token.strip().lower() for token in value.split(b","))
+def _passing(headers: Iterable[Header], dropped: frozenset[bytes]) -> list[Header]:
+    """Headers that are neither in `dropped` nor named in Connection."""
+    kept: list[Header] = []
+    named: frozenset[bytes] = frozenset()
+    for pair in headers:
+        name = pair[0].lower()
+        if name not in dropped:
+            kept.append(pair)
+        elif name == b"connection":
+            named |= frozenset(token.strip().lower() for token in pair[1].split(b","))
+    # Hardly any message names something that would pass otherwise.
+    return [pair for pair in kept if pair[0].lower() not in named] if named else kept

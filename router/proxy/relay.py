@@ -84,16 +84,27 @@ class Relay:
 
     async def _pump(self, connection: Connection, answer: Answer, counters: metrics.Exchange) -> None:
         guard, now, limits = self._guard, self._now, self._limits
-        write, arrived, take = answer.write, connection.arrived, connection.take
-        data = take()
+
+        def sink(piece: bytes) -> bool:
+            guard.since = now()
+            self._tail = piece
+            counters.sent += len(piece)
+            try:
+                return answer.pour(piece)
+            except ConnectionResetError:
+                return False  # the client is gone: `room` says so to the task
+
+        data = connection.take()
         while not connection.complete:
-            guard.move(now(), limits.write, self._stalled)
-            await write(data)
-            counters.sent += len(data)
-            self._tail = data
+            if data:
+                connection.congested = not sink(data)
+                data = b""
+            if connection.congested:
+                guard.move(now(), limits.write, self._stalled)
+                await answer.room()
             guard.move(now(), limits.between, self._silent)
-            await arrived()
-            data = take()
+            await connection.flow(sink)
+        data += connection.take()
         self._complete()
         self._writing()
         await answer.end(data)
@@ -111,7 +122,8 @@ class Relay:
             # Inside a declared length an error line would be taken for content.
             if line and not answer.declared:
                 self._writing()
-                await answer.write(line)
+                answer.pour(line)
+                await answer.room()
         except ConnectionError:
             self._metrics.hangups.labels("streaming").inc()
         finally:

@@ -146,7 +146,7 @@ class Server:
         arrived = self._now()
         has_body = request.body_exists
         data = await self._read(request) if has_body else b""
-        seen = await body.peek(data)
+        seen = body.look(data) if len(data) <= body.IN_THREAD else await body.peek(data)
         asked, model = seen.asked, seen.model
         if not model and path.startswith(paths.MODEL_PREFIX):
             asked = path.removeprefix(paths.MODEL_PREFIX)
@@ -182,6 +182,9 @@ class Server:
             raise refusal.Refusal(503, "server busy: too much is waiting, please try again", retry_after=5, close=True)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        content = request.content
+        if content.is_eof() and announced is not None and content.total_bytes == announced:
+            return content.read_nowait()  # all of it came with the head
         try:
             return await request.read()
         except web.HTTPRequestEntityTooLarge as error:

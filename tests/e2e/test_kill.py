@@ -97,7 +97,7 @@ def test_the_operator_at_work(
     if kill is kill_process:
         local_only(site)
     gpu.faults(_STALLED)
-    first, later = work(name, 4), work(f"{name}-later", 2)
+    first, later = work(name, 3), work(f"{name}-later", 1)
     site.apply(name, first, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     site.apply(name, later, owner)
@@ -113,7 +113,7 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     """Its streams break; the run asks again, and stays the same run."""
     local_only(site)
     gpu.faults({**_STALLED, "times": 2})
-    specs = work("router", 3)
+    specs = work("router", 2)
     site.apply("router", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     processes.kill(site.component("router"))
@@ -126,7 +126,7 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
     """Qualification comes back to it and no document is known twice."""
     local_only(site)
     gpu.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
-    specs = work("kb", 3)
+    specs = work("kb", 2)
     site.apply("kb", specs, owner)
     until("an ingest asks the model", lambda: gpu.waiting() == 1)
     processes.kill(site.component("kb"))
@@ -138,7 +138,7 @@ def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     """Operator, router and a running Job die together, as when a node fails."""
     local_only(site)
     gpu.faults({**_STALLED, "times": 2})
-    specs = work("all", 5)
+    specs = work("all", 3)
     site.apply("all", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     tasks = [

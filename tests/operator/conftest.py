@@ -70,6 +70,11 @@ class Space:
         """Phase of a task; New while it has none."""
         return str(self.get(name).get("status", {}).get("phase", "New"))
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Status of a task; empty until the operator has seen it."""
+        found: dict[str, Any] = self.get(name).get("status", {})
+        return found
+
     def phases(self) -> dict[str, str]:
         """Phase of every task by its name."""
         return {one["metadata"]["name"]: one.get("status", {}).get("phase", "New") for one in self.every()}

@@ -214,8 +214,8 @@ def test_a_busy_knowledge_base_and_an_absent_mongodb_postpone(space: Space, star
     with Kubelet(space.api, space.name), start(MONGODB_URI="mongodb://127.0.0.1:1") as operator:
         space.submit("info", "INFO")
         space.submit("chat", type="UserInputProcessing")
-        until(lambda: space.get("info")["status"].get("retry", {}).get("count", 0) >= 1, "it is postponed")
-        until(lambda: "MongoDB" in space.get("chat")["status"].get("retry", {}).get("reason", ""), "so is the run")
+        until(lambda: space.status("info").get("retry", {}).get("count", 0) >= 1, "it is postponed")
+        until(lambda: "MongoDB" in space.status("chat").get("retry", {}).get("reason", ""), "so is the run")
         assert space.phase("info") == "ReadyForQualification"
         assert space.get("info")["status"]["retry"]["nextAt"]
         assert space.jobs() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -90,6 +91,25 @@ async def test_body_that_ends_with_the_connection(stage: Stage) -> None:
     stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n", body]
     answer = await stage.ask(_GENERATE)
     assert answer.clean
+    assert answer.body == body
+
+
+async def test_nothing_is_lost_or_doubled_when_the_client_is_slower_than_the_backend(stage: Stage) -> None:
+    chance = random.Random(4)
+    body = chance.randbytes(24 << 20)
+    cuts = [0, *sorted(chance.sample(range(1, len(body)), 900)), len(body)]
+    chunks = b"".join(wire.chunk(body[a:b]) for a, b in itertools.pairwise(cuts))
+    stage.pieces = [wire.chunked_head("application/octet-stream"), chunks, wire.chunk(b"")]
+    async with wire.connected(stage.router.port) as (reader, writer):
+        writer.write(_GENERATE)
+        for _ in range(3):  # let everything between here and there fill up
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # the stub lacks what every transport has
+            await asyncio.sleep(0.1)
+            writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
+            await asyncio.sleep(0)
+        answer = await wire.read_answer(reader)
+    assert answer.clean
+    assert len(answer.body) == len(body)
     assert answer.body == body
 
 
