@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from hack.cluster import errors as cluster_errors
-from hack.cluster import progress
+from hack.cluster import layout, progress
 from hack.demo import (
     answer,
     context,
@@ -22,6 +22,7 @@ from hack.demo import (
     expectation,
     inputs,
     kubectl,
+    relay,
     release,
     report,
     services,
@@ -59,12 +60,14 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
     began = time.monotonic()
     cluster = _cluster(wanted, said)
     console = Console(highlight=False)
+    asked_url = wanted.ollama_url
     wanted = services.ensure(wanted, cluster, said)
+    wanted = relay.ensure(wanted, layout.from_environment(), said)
     with said.step("installing the chart"):
         release.install(wanted, cluster, said)
     backends = [gpu["metadata"]["name"] for gpu in cluster.items("gpubackends")]
     cluster.run("wait", "--for=condition=Ready", "gpubackends", "--all", "--timeout=60s", seconds=90)
-    said.say(f"language models: {'SIMULATED' if wanted.simulated else wanted.ollama_url} ({', '.join(backends)} Ready)")
+    said.say(f"language models: {'SIMULATED' if wanted.simulated else asked_url} ({', '.join(backends)} Ready)")
     if removed := submit.clear(cluster):
         said.say(f"removed {removed} tasks of earlier runs")
 
@@ -102,6 +105,7 @@ def _expected(items: Sequence[inputs.Item], run: str, wanted: settings.Settings)
 
 
 def _down(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
+    relay.remove(layout.from_environment())
     cluster = _cluster(wanted, said)
     if cluster.attempt("version", "--request-timeout=5s").returncode != 0:
         said.say("no cluster answers: nothing to remove")

@@ -15,41 +15,38 @@ from dataclasses import dataclass
 class Weights:
     """`alpha`: share of the dense score in the fusion. The others say what a cosine is worth beside the fused score.
 
-    `own`: the best sentence of a chunk that was found directly. `bridge`: the sentence, in a chunk already found, that
-    mentions the node over which the hop goes. `target`: the sentence of the chunk that is reached. `decay`: what
-    remains of a hop's worth per further hop.
+    `own`: the best sentence of a chunk that was found directly. `hop`: the sentence, in a chunk already found, that
+    mentions the node over which a hop leads away. `decay`: what remains of that per further hop. The sentence at the
+    far end was measured too and ranks worse than none.
     """
 
     alpha: float = 0.65
-    own: float = 0.5
-    bridge: float = 0.5
-    target: float = 0.5
-    decay: float = 0.8
+    own: float = 0.25
+    hop: float = 0.5
+    decay: float = 0.5
 
 
 @dataclass(frozen=True)
 class Way:
-    """How the graph leads to a chunk: cosines between the question and the sentences on the way, and the hops taken.
+    """How the graph leads to a chunk: the cosine of the question with the sentence that is left, and the hops taken.
 
-    A chunk that was found directly has 0 hops and no bridge. `crowd`: to how many chunks the node leads.
+    A chunk that was found directly has 0 hops, and the sentence is its own. `crowd`: to how many chunks the node leads.
     """
 
-    target: float
-    bridge: float = 0.0
-    hops: int = 0
+    cosine: float
     crowd: int = 1
+    hops: int = 0
 
     def worth(self, weights: Weights) -> float:
         """What the way adds to the chunk's score."""
         if self.hops == 0:
-            return weights.own * max(self.target, 0.0)
-        kept: float = weights.decay ** (self.hops - 1)
-        return kept * (weights.bridge * specific(self.bridge, self.crowd) + weights.target * max(self.target, 0.0))
+            return weights.own * max(self.cosine, 0.0)
+        return weights.hop * specific(self.cosine, self.crowd) * float(weights.decay ** (self.hops - 1))
 
 
-def specific(bridge: float, crowd: int) -> float:
-    """What a bridge is worth when its node leads to `crowd` chunks: less, the more there are."""
-    return max(bridge, 0.0) / (1.0 + math.log(max(crowd, 1)))
+def specific(cosine: float, crowd: int) -> float:
+    """What a sentence is worth whose node leads to `crowd` chunks: less, the more there are."""
+    return max(cosine, 0.0) / (1.0 + 0.5 * math.log(max(crowd, 1)))
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:
@@ -73,7 +70,7 @@ def combine(fused: Mapping[str, float], ways: Mapping[str, Sequence[Way]], weigh
 
 def confidence(scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
     """Scores as numbers between 0 and 1 that keep their order; 1 is the best that a chunk could have had."""
-    best = 1.0 + weights.own + weights.bridge + weights.target
+    best = 1.0 + weights.own + weights.hop
     return {key: min(max(score / best, 0.0), 1.0) for key, score in scores.items()}
 
 

@@ -24,15 +24,13 @@ class Breadth:
     """How widely is searched.
 
     `hits`: chunks taken from each list. `own`: those found directly that are judged by their sentences too. `seeds`:
-    chunks to hop from, `hops`: how often at most. `per_node` and `reach` bound what the graph returns, `judged` how
-    many of these sentences are compared with the question.
+    chunks to hop from, `hops`: how often at most. `per_node` and `reach` bound what the graph returns.
     """
 
     hits: int = 50
     own: int = 30
     seeds: int = 8
     hops: int = 2
-    judged: int = 250
     per_node: int = 50
     reach: int = 1000
 
@@ -124,7 +122,7 @@ class Search:
         found = _top(fused)[: self._breadth.own]
         own = await self._judged(request, vector, await self._graph.mentioned(request.scope, found), trail)
         for reach in own:
-            way = rank.Way(target=trail.cosines[reach.sentence_id])
+            way = rank.Way(trail.cosines[reach.sentence_id])
             trail.add(reach, way, way.worth(self._weights))
         seen: set[str] = set()
         for hop in range(1, self._breadth.hops + 1):
@@ -155,20 +153,9 @@ class Search:
             cosine = trail.cosines[start.sentence_id]
             bridges[start.node_key] = max(bridges.get(start.node_key, -1.0), cosine)
         crowds = _crowds(reached)
-        strengths = [
-            (max((bridges[end] for end in _ends(reach) if end in bridges), default=0.0), reach) for reach in reached
-        ]
-        # The most promising are judged; a hub's thousandth sentence is not worth a look.
-        strengths.sort(key=lambda pair: -rank.specific(pair[0], crowds[pair[1].node_key]))
-        strong = {id(reach): bridge for bridge, reach in strengths[: self._breadth.judged]}
-        kept = [reach for reach in reached if id(reach) in strong]
-        for reach in await self._judged(request, vector, kept, trail):
-            way = rank.Way(
-                target=trail.cosines[reach.sentence_id],
-                bridge=strong[id(reach)],
-                crowd=crowds[reach.node_key],
-                hops=hop,
-            )
+        for reach in sorted(reached, key=_telling):
+            cosine = max((bridges[end] for end in _ends(reach) if end in bridges), default=0.0)
+            way = rank.Way(cosine, crowd=crowds[reach.node_key], hops=hop)
             trail.add(reach, way, way.worth(self._weights))
 
     async def _judged(

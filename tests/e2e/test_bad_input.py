@@ -29,7 +29,7 @@ def task(spec: dict[str, Any]) -> str:
         ({"type": "UserTask", "clientId": "acme"}, "spec", "set exactly one of content and contentRef"),
         ({"type": "UserTask", "clientId": "acme", "content": "x", "prority": 1}, "spec.prority", "unknown field"),
         ({"type": "UserTask", "clientId": "acme", "content": "á" * 20000}, "spec.content", "POST /api/v1/content"),
-        ({"type": "UserTask", "clientId": "acme", "content": "x" * 40000}, "spec.content", "32768"),
+        ({"type": "UserTask", "clientId": "acme", "content": "x" * 40000}, "spec.content", "POST /api/v1/content"),
     ],
     ids=["type", "client", "content", "misspelt", "large-utf8", "large"],
 )

@@ -54,6 +54,13 @@ def running(site: Site, task: PendingTask) -> Document:
     return pod
 
 
+def replaced(site: Site, before: Document) -> None:
+    """The component's container is another one than before: the kill was real."""
+    after = site.component(before["metadata"]["labels"]["app.kubernetes.io/component"])
+    (old,), (new,) = before["status"]["containerStatuses"], after["status"]["containerStatuses"]
+    assert new["containerID"] != old["containerID"]
+
+
 def local_only(site: Site) -> None:
     if not site.wanted.local:
         pytest.skip("the processes of your cluster are not on this machine")
@@ -102,9 +109,11 @@ def test_the_operator_at_work(
     until("two runs ask the model", lambda: gpu.waiting() == 2)
     site.apply(name, later, owner)
     assert callable(kill)
-    kill(site, site.component("operator"))
+    victim = site.component("operator")
+    kill(site, victim)
     gpu.open_gate()
     ended = site.ends(name, dict.fromkeys([*first, *later], Phase.COMPLETED), seconds=180)
+    replaced(site, victim)
     once(site, ended.values())
     assert {task.status.attempt for task in ended.values()} == {1}
 
@@ -116,8 +125,10 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     specs = work("router", 2)
     site.apply("router", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
-    processes.kill(site.component("router"))
+    victim = site.component("router")
+    processes.kill(victim)
     ended = site.ends("router", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
+    replaced(site, victim)
     once(site, ended.values())
     assert {task.status.attempt for task in ended.values()} == {1}
 
@@ -129,8 +140,10 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
     specs = work("kb", 2)
     site.apply("kb", specs, owner)
     until("an ingest asks the model", lambda: gpu.waiting() == 1)
-    processes.kill(site.component("kb"))
+    victim = site.component("kb")
+    processes.kill(victim)
     ended = site.ends("kb", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
+    replaced(site, victim)
     once(site, ended.values())
 
 
@@ -148,4 +161,6 @@ def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     for pod in victims:
         processes.kill(pod)
     ended = site.ends("all", dict.fromkeys(specs, _ENDS), seconds=180)
+    for pod in victims[:2]:
+        replaced(site, pod)
     once(site, ended.values())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
-from crds.pendingtask import Decision, PendingTask
+from crds.pendingtask import CONTENT_BYTES, Decision, PendingTask
 from crds.phases import Phase
 from hack.demo import inputs, submit
 from tests.e2e.simulator import GATE, Simulator
@@ -86,6 +87,35 @@ def test_one_event_per_transition(site: Site, worked: dict[str, PendingTask]) ->
         assert [event.get("count", 1) for event in mine] == [1] * len(mine)
         transitions = [phase for phase in task.status.phase_times if phase != "New"]
         assert len(mine) == len(transitions), (task.metadata.name, seen, transitions)
+
+
+def test_large_content_by_reference(site: Site, owner: str, services: httpx.Client) -> None:
+    """What is too large for an object is stored first; the task holds the reference, and its end is answered from."""
+    filler = "\n\n".join(
+        f"Entry {number}: the backup of volume vol-{number} took {number} minutes." for number in range(900)
+    )
+    text = f"Minutes of the storage meeting\n\n{filler}\n\nThe archive of the library moves to the tape robot Hydra."
+    assert len(text.encode()) > CONTENT_BYTES
+    stored = services.post(
+        "/jervis-kb-write:8080/proxy/api/v1/content", params={"clientId": owner}, content=text.encode()
+    )
+    assert stored.status_code == 201, stored.text
+    spec = {
+        "type": "MeetingProcessing",
+        "sourceUrn": "meeting::id:storage-1,title:Storage",
+        "contentRef": stored.json(),
+    }
+    site.apply("reference", {"minutes": spec}, owner)
+    site.ends("reference", {"minutes": Phase.DONE})
+    asked = {
+        "type": "UserInputProcessing",
+        "mode": "Foreground",
+        "content": "Where does the archive of the library move?",
+    }
+    site.apply("reference", {"asked": asked}, owner)
+    answered = site.ends("reference", {"asked": Phase.COMPLETED})["asked"]
+    assert answered.status.result is not None
+    assert "Hydra" in answered.status.result.summary
 
 
 def test_a_question_goes_before_background_work(site: Site, owner: str, gpu: Simulator) -> None:

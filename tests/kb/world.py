@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,12 +44,15 @@ def request(
     return wire.IngestRequest(scope=owner, source_urn=urn, **filled)
 
 
+_DEFAULT = search.Breadth()
+
+
 @dataclass
 class World:
     """Everything, within reach."""
 
     pipeline: pipeline.Pipeline
-    search: search.Search
+    finder: Callable[[search.Breadth], search.Search]
     recovery: recovery.Recovery
     ledger: sqlite.Ledger
     graph: graph_sqlite.Store
@@ -60,10 +63,16 @@ class World:
         """In the background's priority."""
         return await self.pipeline.ingest(document, Priority.P3)
 
-    async def ask(self, query: str, viewer: scope.Scope = scopes.SHOP, **more: Any) -> wire.RetrieveReply:
+    async def ask(
+        self,
+        query: str,
+        viewer: scope.Scope = scopes.SHOP,
+        breadth: search.Breadth = _DEFAULT,
+        **more: Any,
+    ) -> wire.RetrieveReply:
         """Retrieve for a viewer."""
         question = wire.RetrieveRequest(scope=viewer, query=query, **more)
-        return await self.search.retrieve(question, Priority.P3)
+        return await self.finder(breadth).retrieve(question, Priority.P3)
 
     async def state(self, viewer: scope.Scope = scopes.SHOP) -> object:
         """Everything that a viewer can see, in an order that does not depend on how it came about."""
@@ -101,10 +110,14 @@ async def opened(
     )
     writers = lanes.Lanes(meters)
     patience = timedelta(seconds=120)
+
+    def finder(breadth: search.Breadth) -> search.Search:
+        return search.Search(graph, vector_store, embedder, meters, rank.Weights(), breadth)
+
     try:
         yield World(
             pipe,
-            search.Search(graph, vector_store, embedder, meters, rank.Weights(), search.Breadth()),
+            finder,
             recovery.Recovery(ledger, pipe, writers, meters, clock, patience=patience),
             ledger,
             graph,

@@ -11,6 +11,7 @@ from aiohttp import test_utils
 from kb import client, metrics, wire
 from kb.http import app, content, health, knowledge
 from kb.ingest import lanes
+from kb.retrieve import search
 from tests.kb import world
 
 
@@ -21,7 +22,7 @@ async def over(
     """The typed door and a raw client, both at the service's root."""
     faces = app.Faces(
         knowledge.Writing(made.pipeline, lanes.Lanes(meters, width=width, waiting=waiting)),
-        knowledge.Reading(made.search),
+        knowledge.Reading(made.finder(search.Breadth())),
         content.Content(made.content, limit=100_000),
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
     )

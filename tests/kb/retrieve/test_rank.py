@@ -20,16 +20,18 @@ def test_relative_score_fusion() -> None:
     assert rank.fuse({}, {}, 0.65) == {}
 
 
-def test_a_hop_is_worth_its_sentences() -> None:
-    weights = rank.Weights(own=0.5, bridge=1.0, target=0.5, decay=0.5)
+def test_a_hop_is_worth_the_sentence_it_leaves() -> None:
+    weights = rank.Weights(own=0.5, hop=1.0, decay=0.5)
     ways = {
-        "direct": [rank.Way(target=0.2), rank.Way(target=0.4)],
-        "near": [rank.Way(target=0.2, bridge=0.6, hops=1), rank.Way(target=0.2, bridge=0.1, hops=1)],
-        "far": [rank.Way(target=0.2, bridge=0.6, hops=2)],
-        "against": [rank.Way(target=-0.4, bridge=-0.1, hops=1)],
+        "direct": [rank.Way(0.2), rank.Way(0.4)],
+        "near": [rank.Way(0.6, hops=1), rank.Way(0.1, hops=1)],
+        "far": [rank.Way(0.6, hops=2)],
+        "hub": [rank.Way(0.6, crowd=1000, hops=1)],
+        "against": [rank.Way(-0.4, hops=1)],
     }
     scores = rank.combine({"direct": 0.6}, ways, weights)
-    assert scores == pytest.approx({"direct": 0.8, "near": 0.7, "far": 0.35, "against": 0.0})
+    assert 0 < scores.pop("hub") < 0.2
+    assert scores == pytest.approx({"direct": 0.8, "near": 0.6, "far": 0.3, "against": 0.0})
 
 
 @given(dense=_SCORES, lexical=_SCORES, alpha=st.floats(0, 1))
@@ -39,7 +41,7 @@ def test_confidence_is_a_share_that_keeps_the_order(
     weights = rank.Weights()
     fused = rank.fuse(dense, lexical, alpha)
     assert fused.keys() == dense.keys() | lexical.keys()
-    scores = rank.combine(fused, {key: [rank.Way(0.5, 0.5, 1)] for key in list(fused)[:2]}, weights)
+    scores = rank.combine(fused, {key: [rank.Way(0.5, hops=1)] for key in list(fused)[:2]}, weights)
     shares = rank.confidence(scores, weights)
     assert all(0 <= share <= 1 for share in shares.values())
     ordered = sorted(scores, key=scores.__getitem__)

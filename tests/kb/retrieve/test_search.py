@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from crds import scope
 from kb import metrics, visibility
+from kb.retrieve import search
 from kb.vectors import weaviate
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -28,19 +30,24 @@ async def kb(
 
 async def test_a_hop_brings_what_the_words_do_not(kb: world.World) -> None:
     await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", title="Gateway"))
-    far = await kb.ingest(world.request("Petr Svoboda moved to the office in Brno.", urn="u:2", title="News"))
-    for number in range(60):
-        text = f"The gateway question number {number} about who wrote gateways in place {number} is closed."
-        await kb.ingest(world.request(text, urn=f"u:noise{number}", title="Noise"))
-    question = "In which city does the author of Gateway.kt work now?"
-    with_hops = await kb.ask(question, max_results=10)
+    far = await kb.ingest(world.request("Petr Svoboda will retire next summer.", urn="u:2", title="News"))
+    for number in range(40):
+        text = f"We write file{number}.kt and nobody knows which module{number}.kt belongs where."
+        await kb.ingest(world.request(text, urn=f"u:noise{number}", title="Modules"))
+    question = "Who wrote Gateway.kt?"
+    narrow = search.Breadth(hits=10)
+    with_hops = await kb.ask(question, breadth=narrow, max_results=3)
+    without = await kb.ask(question, breadth=dataclasses.replace(narrow, hops=0), max_results=3)
     [reached] = [item for item in with_hops.items if item.provenance.chunk_id in far.chunk_ids]
+    assert far.chunk_ids[0] not in [item.provenance.chunk_id for item in without.items]
+    assert reached.source == "Graph"
     assert reached.provenance.node_key is not None
     assert reached.provenance.node_key.endswith("petr svoboda")
-    assert reached.provenance.sentence == "Petr Svoboda moved to the office in Brno."
-    assert len({item.provenance.chunk_id for item in with_hops.items}) == len(with_hops.items) == 10
-    confidences = [item.confidence for item in with_hops.items]
-    assert confidences == sorted(confidences, reverse=True)
+    assert reached.provenance.sentence == "Petr Svoboda will retire next summer."
+    for found in (with_hops, without):
+        assert len({item.provenance.chunk_id for item in found.items}) == len(found.items) == 3
+        confidences = [item.confidence for item in found.items]
+        assert confidences == sorted(confidences, reverse=True)
 
 
 async def test_kinds_hold_for_hops_too(kb: world.World) -> None:

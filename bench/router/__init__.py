@@ -1,0 +1,1 @@
+"""Benchmarks of the router; `python -m bench.router.run` prints JSON."""
