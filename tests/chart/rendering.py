@@ -26,6 +26,9 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a,team-b}", "--set", "operator.replicas=2",
         "--set", "operator.strategy=RollingUpdate", "--set", "monitoring.serviceMonitor.enabled=true",
         "--set", "monitoring.prometheusRule.enabled=true", "--set", "monitoring.dashboard.enabled=true",
+        "--set", "admission.quota.enabled=true", "--set", "admission.allowedHosts.connections={*.example.com}",
+        "--set", "admission.allowedHosts.gpuBackends={gpu-0.lab}",
+        "--set", "admission.namespaces.team-a.contentBytes=4096",
     ),
 }  # fmt: skip
 

@@ -180,3 +180,13 @@ def test_where_the_local_knowledge_base_keeps_its_data(
     made = rendering.of_kind(rendered, "PersistentVolumeClaim")
     assert list(made) == claims
     assert all(c["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for c in made.values())
+
+
+def test_runs_refer_to_the_secret_of_the_database_and_are_given_no_copy(chart: Chart) -> None:
+    secret = ("--set", "mongodb.existingSecret.name=database,mongodb.existingSecret.key=address")
+    for arguments, expected in ((secret, ("database", "address")), ((), None)):
+        rendered = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-operator"]
+        given = rendering.environment(rendered["spec"]["template"])
+        names = [given.get(f"JERVIS_OPERATOR_MONGODB_{key}", {}).get("value") for key in ("SECRET", "SECRET_KEY")]
+        assert names == list(expected or (None, None))
+        assert ("valueFrom" in given["JERVIS_OPERATOR_MONGODB_URI"]) is (expected is not None)

@@ -79,7 +79,10 @@ def test_the_notes_tell_the_truth(fresh: Cluster) -> None:
     for manifest in tried:
         fresh.kubectl("create", "-n", "notes", "--dry-run=server", "--validate=strict", "-f", "-", document=manifest)
     fresh.helm("uninstall", "jervis", "-n", "notes")
-    fresh.helm(*install, "--set", "simulator.enabled=true", "--set", "networkPolicy.enabled=false")
+    switches = "simulator.enabled=true,networkPolicy.enabled=false,admission.enabled=false"
+    fresh.helm(*install, "--set", switches)
     simulated = fresh.helm("get", "notes", "jervis", "-n", "notes")
     assert "*** SIMULATOR" in simulated
     assert "NetworkPolicies are off" in simulated
+    assert "ValidatingAdmissionPolicies are off" in simulated
+    assert "ValidatingAdmissionPolicies" not in plain

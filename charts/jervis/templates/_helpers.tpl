@@ -171,4 +171,10 @@ Values that no schema can judge alone.
 {{- if ne (len $names) (len (uniq $names)) -}}
 {{- fail (printf "\n\ngpuBackends: every name may occur once, got %s." (join ", " $names)) -}}
 {{- end -}}
+{{- $watched := include "jervis.watchNamespaces" . | fromJsonArray -}}
+{{- range $namespace, $limits := .Values.admission.namespaces }}
+{{- if not (has $namespace $watched) -}}
+{{- fail (printf "\n\nadmission.namespaces: %s is not watched, so limits for it would do nothing.\nAdd it to watchNamespaces, or take it out; watched are %s." $namespace (join ", " $watched)) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}

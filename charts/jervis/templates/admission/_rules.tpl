@@ -1,0 +1,53 @@
+{{- /*
+Written by `python -m hack.chart` from controllers/pendingtask/phases.py, crds/pendingtask.py and
+hack/chart/admission.py; do not edit.
+*/}}
+{{- define "jervis.admission.transitions" -}}
+{
+  'New': ['ReadyForQualification', 'Scheduled'],
+  'Scheduled': ['ReadyForGpu', 'ReadyForQualification'],
+  'ReadyForQualification': ['Qualifying'],
+  'Qualifying': ['Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
+  'ReadyForGpu': ['DispatchedGpu'],
+  'DispatchedGpu': ['Orchestrating', 'ReadyForGpu', 'UserTask'],
+  'Orchestrating': ['Completed', 'ReadyForGpu', 'UserTask'],
+  'UserTask': ['Error', 'ReadyForGpu'],
+  'Done': [],
+  'Completed': [],
+  'Error': []
+}
+{{- end }}
+
+{{- define "jervis.admission.beforeRoute" -}}
+['Qualifying', 'ReadyForQualification']
+{{- end }}
+
+{{- define "jervis.admission.finishedPhases" -}}
+['Completed', 'Done', 'Error']
+{{- end }}
+
+{{- define "jervis.admission.dispatchedPhases" -}}
+['Completed', 'DispatchedGpu', 'Done', 'Error', 'Orchestrating']
+{{- end }}
+
+{{- define "jervis.admission.changedInput" -}}
+(object.spec.?projectId == oldObject.spec.?projectId ? [] : ['spec.projectId']) +
+(object.spec.?groupId == oldObject.spec.?groupId ? [] : ['spec.groupId']) +
+(object.spec.?sourceUrn == oldObject.spec.?sourceUrn ? [] : ['spec.sourceUrn']) +
+(object.spec.?correlationId == oldObject.spec.?correlationId ? [] : ['spec.correlationId']) +
+(object.spec.?content == oldObject.spec.?content ? [] : ['spec.content']) +
+(object.spec.?contentRef == oldObject.spec.?contentRef ? [] : ['spec.contentRef']) +
+(object.spec.?attachments == oldObject.spec.?attachments ? [] : ['spec.attachments']) +
+(object.spec.?schedule == oldObject.spec.?schedule ? [] : ['spec.schedule'])
+{{- end }}
+
+{{- define "jervis.admission.changedSteering" -}}
+(object.spec.?mode == oldObject.spec.?mode ? [] : ['spec.mode']) +
+(object.spec.?queuePosition == oldObject.spec.?queuePosition ? [] : ['spec.queuePosition']) +
+(object.spec.?messages == oldObject.spec.?messages ? [] : ['spec.messages']) +
+(object.spec.?answers == oldObject.spec.?answers ? [] : ['spec.answers']) +
+(object.spec.?approval == oldObject.spec.?approval ? [] : ['spec.approval']) +
+(object.spec.?suspend == oldObject.spec.?suspend ? [] : ['spec.suspend']) +
+(object.spec.?activeDeadlineSeconds == oldObject.spec.?activeDeadlineSeconds ? [] : ['spec.activeDeadlineSeconds']) +
+(object.spec.?budget == oldObject.spec.?budget ? [] : ['spec.budget'])
+{{- end }}
