@@ -56,5 +56,6 @@ COPY kb /app/kb
 COPY orchestrator_job /app/orchestrator_job
 COPY controllers /app/controllers
 COPY operator /app/operator
+COPY cli /app/cli
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001

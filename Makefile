@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := crds controllers router kb orchestrator_job
+PACKAGES := cli crds controllers router kb orchestrator_job
 CODE := $(PACKAGES) operator hack tests bench
 
 export PYTHONPATH := $(CURDIR)
@@ -40,10 +40,9 @@ lock: venv ## Renew the lock files from pyproject.toml (hashes, no index host)
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: venv ## ruff, generated files, changelog
+lint: venv ## ruff
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/python hack/chart/sync_crds.py --check
 
 .PHONY: types
 types: venv ## mypy --strict
@@ -61,11 +60,12 @@ format: venv ## Let ruff mend what it can
 
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service
-	$(BIN)/pytest -n 2 -m "not apiserver and not services and not e2e"
+	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: contract
 contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
-	@eval "$$($(BIN)/python -m hack.cluster env)" && $(BIN)/pytest -m "(apiserver or services) and not e2e"
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
+	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e"
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster

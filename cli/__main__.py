@@ -1,0 +1,87 @@
+"""`kubectl-jervis`, `python -m cli`: the commands put together, errors turned into sentences and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from cli import codes, printable
+from cli.commands import answer, backends, decide, get, logs, prioritize, queue, retry, submit, tell
+from crds import errors
+
+_COMMANDS = {
+    "queue": queue.run,
+    "get": get.run,
+    "logs": logs.run,
+    "answer": answer.run,
+    "approve": decide.approve,
+    "reject": decide.reject,
+    "retry": retry.run,
+    "prioritize": prioritize.run,
+    "tell": tell.run,
+    "submit": submit.run,
+    "backends": backends.run,
+}
+
+
+def application() -> typer.Typer:
+    """All commands; nothing is read or asked before one of them runs."""
+    app = typer.Typer(
+        name="kubectl-jervis",
+        help="Tasks of Jervis: what waits, what happened, what they ask.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, run in _COMMANDS.items():
+        app.command(name)(run)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit status (see `cli.codes`)."""
+    try:
+        # Usage errors, --help, interrupts and typer.Exit end in SystemExit with their own status.
+        application()(args=arguments, prog_name="kubectl-jervis")
+    except errors.JervisError as error:
+        sys.stderr.write(sentence(error))
+        return codes.of(error)
+    return 0
+
+
+def sentence(error: errors.JervisError) -> str:
+    """What went wrong, where, and what helps: one line each."""
+    lines = [f"Error: {error.message}"]
+    if isinstance(error, errors.Permanent):
+        lines += [f"  field: {error.field}"] if error.field else []
+        lines += [f"  remedy: {error.remedy}"] if error.remedy else []
+    elif isinstance(error, errors.Operational):
+        wait = "later" if error.retry_after is None else f"in {error.retry_after:g} s"
+        lines.append(f"  remedy: Nothing is wrong with the command; try it again {wait}.")
+    return printable.text("\n".join(lines)) + "\n"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        try:
+            said = metadata.version("jervis")
+        except metadata.PackageNotFoundError:
+            said = "not installed: run from a checkout"
+        sys.stdout.write(said + "\n")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Tasks of Jervis: what waits, what happened, what they ask."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""`backends`: the GPUs and what they do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+from typer import Option
+
+from cli import options, output, reading
+from cli.session import Session
+from cli.views import backends as view
+
+
+@options.connected
+def run(
+    session: Session,
+    router: Annotated[
+        str, Option(help="URL of the router: shows what is in flight and what waits.", envvar="JERVIS_ROUTER_URL")
+    ] = "",
+) -> None:
+    """GpuBackends: readiness, models in memory, and with --router the load of this moment."""
+    raws = session.kube.backends()
+    more: dict[str, Any] = {}
+    load = None
+    if router:
+        load, more["router"] = asyncio.run(_status(router))
+    drawn = view.draw([reading.backend(raw) for raw in raws], load)
+    session.output.show(output.document(raws, **more), drawn)
+
+
+async def _status(url: str) -> tuple[view.Load, Any]:
+    """The router's view, and the same as JSON. Raises the errors of `router.client`."""
+    # Imported late: without --router no HTTP client is needed.
+    import httpx
+
+    from router import client
+
+    async with httpx.AsyncClient() as http:
+        status = await client.Client(url, http, silence=10.0).status()
+    load = view.Load(
+        {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
+        status.queue.by_priority,
+        status.queue.oldest_seconds,
+    )
+    return load, json.loads(status.model_dump_json(by_alias=True))

@@ -1,0 +1,27 @@
+"""`logs`: the log of the current run's pod."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from typer import Option
+
+from cli import options, pods, waiting
+from cli.session import Session
+
+
+@options.streaming
+def run(
+    session: Session,
+    name: options.TaskName,
+    follow: Annotated[bool, Option("--follow", "-f", help="Wait for the pod, then print as it writes.")] = False,
+    attempt: Annotated[int | None, Option(help="Of this run instead of the latest.", min=1)] = None,
+    tail: Annotated[int | None, Option(help="Only so many of the last lines.", min=0)] = None,
+) -> None:
+    """The log of a task's Job: of the current run, or of the last one."""
+    pod = waiting.pod(session, name, attempt, follow=follow)
+    sink = sys.stdout.buffer
+    for piece in session.kube.log(pod["metadata"]["name"], pods.CONTAINER, follow=follow, tail=tail):
+        sink.write(piece)
+        sink.flush()

@@ -1,0 +1,194 @@
+"""What a person wants -> the merge patch of the spec that says so. Pure.
+
+Each function looks at the object as it was read and answers a patch, or None when the object says so already: a
+command that is given twice is harmless. What does not fit the state of the task raises `Misplaced` with the remedy.
+The operator's side of these rules is `controllers.pendingtask.waiting`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pydantic
+
+from cli import errors, order, reading
+from crds import pendingtask, phases
+from crds.model import Model
+from crds.pendingtask import UserTaskKind, Verdict
+from crds.phases import Phase
+
+Patch = dict[str, Any]
+
+
+def request_id(task: pendingtask.PendingTask) -> str:
+    """The id of the open approval request: the operator knows one per run."""
+    return f"run-{task.status.attempt}"
+
+
+def answer(raw: Mapping[str, Any], question: str, text: str, author: str) -> Patch | None:
+    """Answer one open question."""
+    task = reading.task(raw)
+    given = next((one for one in task.spec.answers if one.id == question), None)
+    if given is not None:
+        if given.text == text:
+            return None
+        raise errors.Misplaced(
+            f"Question {question!r} of {_name(task)} has been answered already"
+            f"{f' by {given.author}' if given.author else ''}: {given.text!r}.",
+            field="spec.answers",
+            remedy=f"Answers are not changed; say more with: kubectl jervis tell {task.metadata.name} TEXT",
+        )
+    asked = _asked(task, "asks nothing")
+    if asked.kind is not UserTaskKind.QUESTION:
+        raise _other_kind(task, asked.kind)
+    known = [one.id for one in asked.questions]
+    if known and question not in known:
+        raise errors.Misplaced(
+            f"{_name(task)} asks no question {question!r}.",
+            field="QUESTION_ID",
+            remedy=f"Its questions are: {', '.join(known)}.",
+        )
+    return _appended(raw, "answers", _entry(pendingtask.Answer, "spec.answers", id=question, text=text, author=author))
+
+
+def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str) -> Patch | None:
+    """Approve or reject the open request; for a failure that means: try again, or give up."""
+    task = reading.task(raw)
+    old, wanted = task.spec.approval, request_id(task)
+    if old is not None and old.request_id == wanted and old.verdict is verdict:
+        return None
+    asked = _asked(task, "waits for no decision")
+    if asked.kind is UserTaskKind.QUESTION:
+        raise _other_kind(task, asked.kind)
+    if old is not None and old.request_id == wanted:
+        raise errors.Misplaced(
+            f"{_name(task)} has been decided already: {old.verdict.value}{f' by {old.author}' if old.author else ''}.",
+            field="spec.approval",
+            remedy="Wait until the operator has acted on it.",
+        )
+    said = {"verdict": verdict, "request_id": wanted, "comment": comment, "author": author}
+    approval = _entry(pendingtask.Approval, "spec.approval", **said)
+    # A merge patch merges objects: what the old decision had and the new one has not is taken out by name.
+    previous = dict.fromkeys((raw["spec"].get("approval") or {}).keys(), None)
+    return {"spec": {"approval": {**previous, **approval}}}
+
+
+def retry(raw: Mapping[str, Any], author: str) -> Patch | None:
+    """Have a failed task tried again."""
+    task = reading.task(raw)
+    name, phase = task.metadata.name, order.phase(task)
+    if phase in phases.TERMINAL:
+        raise errors.Misplaced(
+            f"{_name(task)} has ended in {phase.value}; no phase follows it, whatever is changed in its spec.",
+            field="status.phase",
+            remedy=f"Make a new task of it with: kubectl jervis retry {name} --as {name}-again",
+        )
+    if phase is Phase.USER_TASK and task.status.user_task is not None:
+        if task.status.user_task.kind is not UserTaskKind.FAILURE:
+            raise _other_kind(task, task.status.user_task.kind)
+        return decide(raw, Verdict.APPROVED, "retry", author)
+    waits = task.status.retry
+    raise errors.Misplaced(
+        f"{_name(task)} has not failed: its phase is {phase.value}.",
+        field="status.phase",
+        remedy="The operator tries it again by itself"
+        + (f" at {waits.next_at.isoformat()}." if waits is not None and waits.next_at is not None else "."),
+    )
+
+
+def again(raw: Mapping[str, Any], name: str) -> Patch:
+    """A new task with the spec of an ended one; answers and the decision belonged to the old one's questions."""
+    task = reading.task(raw)
+    if order.phase(task) not in phases.TERMINAL:
+        raise errors.Misplaced(
+            f"{_name(task)} has not ended: its phase is {order.phase(task).value}.",
+            field="--as",
+            remedy=f"Leave --as out, or give the task up first: kubectl jervis reject {task.metadata.name}",
+        )
+    spec = {key: value for key, value in raw["spec"].items() if key not in ("answers", "approval", "suspend")}
+    meta = raw["metadata"]
+    # The label that says "finished" would hide the new task from the operator.
+    labels = {key: value for key, value in meta.get("labels", {}).items() if key != pendingtask.FINISHED_LABEL}
+    annotations = {key: value for key, value in meta.get("annotations", {}).items() if key.startswith("jervis.dev/")}
+    return {
+        "apiVersion": task.api_version,
+        "kind": task.kind,
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": spec,
+    }
+
+
+def say(raw: Mapping[str, Any], key: str, text: str, author: str, at: datetime) -> Patch | None:
+    """Add a message; the same id twice is the same message."""
+    task = reading.task(raw)
+    if any(one.id == key for one in task.spec.messages):
+        return None
+    _alive(task, "reads no more messages", "Submit a new task.")
+    said = _entry(pendingtask.Message, "spec.messages", id=key, text=text, author=author, at=at)
+    return _appended(raw, "messages", said)
+
+
+def position(raw: Mapping[str, Any], wanted: int | None) -> Patch | None:
+    """Give the task an explicit place in the queue; None takes it away."""
+    task = reading.task(raw)
+    if task.spec.queue_position == wanted:
+        return None
+    _alive(task, "is in no queue", "Only a task that has not ended has a place.")
+    return {"spec": {"queuePosition": wanted}}
+
+
+def _appended(raw: Mapping[str, Any], key: str, entry: Mapping[str, Any]) -> Patch:
+    # A merge patch replaces lists as a whole; the caller's resourceVersion keeps what others add meanwhile.
+    return {"spec": {key: [*raw["spec"].get(key, []), entry]}}
+
+
+def _entry(model: type[Model], where: str, **values: Any) -> dict[str, Any]:
+    """What a person said, as the object spells it; raises `Unusable` naming what is too long or empty."""
+    try:
+        return model.model_validate(values).wire()
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join([where, *(str(part) for part in first["loc"])])
+        raise errors.Unusable(f"{field}: {first['msg']}.", field=field, remedy="Say it within these bounds.") from error
+
+
+def _asked(task: pendingtask.PendingTask, otherwise: str) -> pendingtask.UserTask:
+    asked = task.status.user_task
+    if asked is None or order.phase(task) is not Phase.USER_TASK:
+        raise errors.Misplaced(
+            f"{_name(task)} {otherwise}: its phase is {order.phase(task).value}.",
+            field="status.phase",
+            remedy=f"Look at it with: kubectl jervis get {task.metadata.name}",
+        )
+    return asked
+
+
+def _alive(task: pendingtask.PendingTask, otherwise: str, remedy: str) -> None:
+    if order.phase(task) in phases.TERMINAL:
+        raise errors.Misplaced(
+            f"{_name(task)} {otherwise}: it has ended in {order.phase(task).value}.",
+            field="status.phase",
+            remedy=remedy,
+        )
+
+
+_USE = {
+    UserTaskKind.QUESTION: ("waits for answers", "answer"),
+    UserTaskKind.APPROVAL: ("waits for a decision", "approve|reject"),
+    UserTaskKind.FAILURE: ("has failed", "retry|reject"),
+}
+
+
+def _other_kind(task: pendingtask.PendingTask, kind: UserTaskKind) -> errors.Misplaced:
+    state, command = _USE[kind]
+    return errors.Misplaced(
+        f"{_name(task)} {state}.",
+        field="status.userTask.kind",
+        remedy=f"Use: kubectl jervis {command} {task.metadata.name}",
+    )
+
+
+def _name(task: pendingtask.PendingTask) -> str:
+    return f"PendingTask {task.metadata.name!r}"

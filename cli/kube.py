@@ -1,0 +1,227 @@
+"""The Kubernetes API with the rights of whoever calls. The only module that imports its client.
+
+The `kubernetes` package reads the kubeconfig (contexts, exec plugins, certificates) and makes the connections; objects
+stay JSON, so that `-o json` prints what the apiserver said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib import parse
+
+import urllib3
+from kubernetes import client, config
+
+from cli import errors
+from cli.reading import Object
+from crds import API_VERSION
+from crds.errors import JervisError
+
+_TRIES = 8
+_PAGE = "500"
+_IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_OURS = f"/apis/{API_VERSION}"
+
+# The parts of the client without annotations.
+_config: Any = config
+_new_api: Any = client.ApiClient
+
+
+def connect(kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float) -> Kube:
+    """By `kubeconfig` (else $KUBECONFIG, ~/.kube/config, the pod's service account), its `context`, its namespace.
+
+    `timeout` in seconds bounds one request. Raises `Unusable` when there is no way to an apiserver.
+    """
+    if kubeconfig and not Path(kubeconfig).expanduser().is_file():
+        raise errors.Unusable(
+            f"There is no file {kubeconfig!r}.", field="--kubeconfig", remedy="Name the kubeconfig of your cluster."
+        )
+    loaded = client.Configuration()
+    try:
+        contexts, current = _config.list_kube_config_contexts(config_file=kubeconfig)
+        chosen = next((one for one in contexts if one["name"] == context), None) if context else current
+        if chosen is None:
+            known = ", ".join(one["name"] for one in contexts)
+            raise errors.Unusable(
+                f"The kubeconfig has no context {context!r}.", field="--context", remedy=f"Its contexts are: {known}."
+            )
+        _config.load_kube_config(
+            config_file=kubeconfig, context=context, client_configuration=loaded, persist_config=False
+        )
+        own = chosen["context"].get("namespace", "")
+    except config.ConfigException as error:
+        if kubeconfig or context or not _IN_POD.is_file():
+            raise errors.Unusable(
+                f"There is no way to a cluster: {error}",
+                field="--kubeconfig",
+                remedy="Set KUBECONFIG or give --kubeconfig and --context.",
+            ) from error
+        _config.load_incluster_config(client_configuration=loaded)
+        own = _IN_POD.read_text().strip()
+    loaded.retries = False  # a command that fails says so at once; whoever calls it decides about trying again
+    return Kube(_new_api(loaded), namespace or own or "default", timeout)
+
+
+class Kube:
+    """Calls as one user in one namespace."""
+
+    def __init__(self, api: Any, namespace: str, timeout: float) -> None:
+        self._api = api
+        self._timeout = timeout
+        self.namespace = namespace
+
+    def tasks(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> list[Object]:
+        """PendingTasks of the namespace, or of all; narrowed by label and field selectors."""
+        path = f"{_OURS}/pendingtasks" if everywhere else self._path("pendingtasks")
+        return self._list(path, {"labelSelector": labels, "fieldSelector": fields})
+
+    def task(self, name: str) -> Object:
+        """One PendingTask; raises `NotFound`."""
+        return self._json("GET", self._path("pendingtasks", name))
+
+    def backends(self) -> list[Object]:
+        """GpuBackends of the namespace."""
+        return self._list(self._path("gpubackends"), {})
+
+    def create(self, body: Mapping[str, Any]) -> Object:
+        """A new PendingTask; raises `Refused` when the name is taken or a field is wrong."""
+        return self._json("POST", self._path("pendingtasks"), body=body)
+
+    def edit(self, name: str, change: Callable[[Object], Mapping[str, Any] | None]) -> tuple[Object, bool]:
+        """Read, change, write under a resourceVersion precondition, again when somebody else was faster.
+
+        `change` answers a merge patch or None for "it says so already". Returns the object and whether it was written.
+        """
+        for _ in range(_TRIES):
+            raw = self.task(name)
+            patch = change(raw)
+            if patch is None:
+                return raw, False
+            metadata = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+            try:
+                return self._json("PATCH", self._path("pendingtasks", name), body={**patch, "metadata": metadata}), True
+            except errors.Conflict:
+                continue
+        raise errors.Conflict(f"PendingTask {name!r} changed {_TRIES} times while it was about to be written.")
+
+    def pods(self, labels: str) -> list[Object]:
+        """Pods of the namespace with these labels."""
+        return self._list(f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": labels})
+
+    def log(self, pod: str, container: str, *, follow: bool, tail: int | None) -> Iterator[bytes]:
+        """Pieces of a container's log as they come. A silent log is followed for as long as it takes."""
+        query = {"container": container, "follow": str(follow).lower()}
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log"
+        reply = self._send("GET", path, query=query, timeout=(self._timeout, None) if follow else self._timeout)
+        try:
+            yield from reply.response.stream(1 << 16, decode_content=True)
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.Unavailable(f"The log of pod {pod!r} broke off: {error}.") from error
+        finally:
+            reply.response.close()
+
+    def whoami(self) -> str:
+        """What the apiserver calls the caller; "" where it does not tell."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        try:
+            said = self._json("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+        except (errors.Forbidden, errors.NotFound):
+            # The author is a courtesy to readers; a cluster that hides it must not hinder the answer.
+            return ""
+        return str(said["status"]["userInfo"].get("username", ""))[:253]
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._api.rest_client.pool_manager.clear()
+
+    def _path(self, plural: str, name: str = "") -> str:
+        path = f"{_OURS}/namespaces/{self.namespace}/{plural}"
+        return f"{path}/{name}" if name else path
+
+    def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
+        found: list[Object] = []
+        following = ""
+        while True:
+            page = self._json("GET", path, query={**query, "limit": _PAGE, "continue": following})
+            # A list names its kind once; its items do not, and a printed object without a kind cannot be applied.
+            kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
+            found += [{**kind, **item} for item in page["items"]]
+            following = page["metadata"].get("continue", "")
+            if not following:
+                return found
+
+    def _json(
+        self, verb: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Object:
+        reply = self._send(verb, path, query=query or {}, body=body, timeout=self._timeout)
+        try:
+            found: Object = json.loads(reply.read())
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.Unavailable(f"The answer to {verb} {path} broke off: {error}.") from error
+        except ValueError as error:
+            raise errors.Unusable(
+                f"{self._api.configuration.host} answers {verb} {path} with something that is not JSON.",
+                field="--kubeconfig",
+                remedy="Check that the kubeconfig's server is a Kubernetes API.",
+            ) from error
+        return found
+
+    def _send(
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        timeout: float | tuple[float, float | None],
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        settings = self._api.configuration
+        headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-jervis"}
+        token = settings.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            headers["Authorization"] = token
+        if body is not None:
+            headers["Content-Type"] = "application/merge-patch+json" if verb == "PATCH" else "application/json"
+        given = {key: value for key, value in query.items() if value}
+        url = f"{settings.host}{path}" + (f"?{parse.urlencode(given)}" if given else "")
+        try:
+            reply = self._api.rest_client.request(verb, url, headers=headers, body=body, _request_timeout=timeout)
+            if reply.status < 300:
+                return reply
+            text = reply.read()
+        except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
+            raise errors.Unavailable(f"The Kubernetes API at {settings.host} does not answer: {error}.") from error
+        raise _refusal(reply.status, text, self.namespace)
+
+
+def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
+    try:
+        status: Object = json.loads(text)
+    except ValueError:
+        status = {"message": text[:200].decode(errors="replace")}
+    message = str(status.get("message") or f"HTTP {code}").rstrip(".") + "."
+    details: Object = status.get("details") or {}
+    if code == 401:
+        return errors.Forbidden(message, field="--kubeconfig", remedy="Log in to the cluster again.")
+    if code == 403:
+        remedy = f"Ask an administrator of namespace {namespace!r} for the role view (to read) or edit (to act)."
+        return errors.Forbidden(message, remedy=remedy)
+    if code == 404 and details.get("name"):
+        return errors.NotFound(message, field="NAME", remedy="Check the name and -n NAMESPACE.")
+    if code == 404:
+        return errors.NotFound(message, remedy="Install Jervis's chart: this cluster does not know its objects.")
+    if code == 409 and status.get("reason") == "AlreadyExists":
+        return errors.Refused(message, field="metadata.name", remedy="Choose another name.")
+    if code == 409:
+        return errors.Conflict(message)
+    if code in (408, 429) or code >= 500:
+        return errors.Unavailable(message)
+    causes: list[Object] = details.get("causes") or []
+    said = "; ".join(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes) or message
+    fields = list(dict.fromkeys(str(one["field"]) for one in causes if one.get("field")))
+    return errors.Refused(said, field=", ".join(fields) or None, remedy="Mend what the message names and try again.")

@@ -1,0 +1,39 @@
+"""Objects as the apiserver serves them -> the models of `crds`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import pydantic
+
+from cli import errors
+from crds import gpubackend, pendingtask
+from crds.model import Model
+
+Object = dict[str, Any]
+"""An object as JSON; printed as it is by `-o json`, so that nothing is lost that our models do not know."""
+
+_M = TypeVar("_M", bound=Model)
+
+
+def task(raw: Mapping[str, Any]) -> pendingtask.PendingTask:
+    """A PendingTask. Raises `Unusable` for one that this version cannot read."""
+    return _read(pendingtask.PendingTask, raw)
+
+
+def backend(raw: Mapping[str, Any]) -> gpubackend.GpuBackend:
+    """A GpuBackend. Raises `Unusable` for one that this version cannot read."""
+    return _read(gpubackend.GpuBackend, raw)
+
+
+def _read(model: type[_M], raw: Mapping[str, Any]) -> _M:
+    try:
+        return model.model_validate(raw)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise errors.Unusable(
+            f"{model.__name__} {raw.get('metadata', {}).get('name', '')!r} cannot be read: {first['msg']}.",
+            field=".".join(str(part) for part in first["loc"]),
+            remedy="Install the version of kubectl-jervis that belongs to the cluster's, or use -o json.",
+        ) from error

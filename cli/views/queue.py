@@ -1,0 +1,61 @@
+"""The queue: who comes first, and what each task waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich import console, text
+
+from cli import age, order
+from cli.views import table
+from crds import conditions, pendingtask
+from crds.phases import Phase
+
+_FOR = {
+    Phase.NEW: "the operator",
+    Phase.READY_FOR_QUALIFICATION: "the qualifier",
+    Phase.READY_FOR_GPU: "a GPU",
+    Phase.QUALIFYING: "being read",
+    Phase.DISPATCHED_GPU: "its pod",
+}
+
+
+def draw(tasks: Sequence[pendingtask.PendingTask], now: datetime, *, namespaces: bool) -> console.RenderableType:
+    """`tasks` in the order given, numbered from 1."""
+    if not tasks:
+        return text.Text("No tasks are waiting.")
+    head = ("NAMESPACE",) if namespaces else ()
+    headings = ("#", *head, "NAME", "TYPE", "CLIENT", "MODE", "POSITION", "PHASE", "AGE", "WAITS FOR")
+    rows = []
+    for number, task in enumerate(tasks, start=1):
+        meta, spec = task.metadata, task.spec
+        where = (meta.namespace,) if namespaces else ()
+        mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
+        position = "" if spec.queue_position is None else str(spec.queue_position)
+        old = age.since(meta.creation_timestamp, now)
+        what = (meta.name, spec.type.value, spec.client_id, mode.value, position, order.phase(task).value, old)
+        rows.append((str(number), *where, *what, waits_for(task, now)))
+    return table.plain(headings, rows)
+
+
+def waits_for(task: pendingtask.PendingTask, now: datetime) -> str:
+    """In a few words."""
+    status, phase = task.status, order.phase(task)
+    if phase in (Phase.DONE, Phase.COMPLETED, Phase.ERROR):
+        return ""
+    if task.spec.suspend and phase is not Phase.QUALIFYING:
+        return "resume (spec.suspend)"
+    if status.retry is not None and status.retry.next_at is not None and status.retry.next_at > now:
+        return f"retry in {age.until(status.retry.next_at, now)}: {status.retry.reason}"
+    if phase is Phase.SCHEDULED and status.scheduled_for is not None:
+        return f"its time, in {age.until(status.scheduled_for, now)}"
+    if phase is Phase.USER_TASK and status.user_task is not None:
+        return f"a person: {status.user_task.kind.value}"
+    if phase is Phase.ORCHESTRATING and status.dispatch is not None:
+        return f"its run on {status.dispatch.backend}"
+    if phase is Phase.DISPATCHED_GPU:
+        trouble = conditions.find(status.conditions, "Dispatched")
+        if trouble is not None and trouble.status is conditions.Status.FALSE:
+            return f"its pod: {trouble.message or trouble.reason}"
+    return _FOR.get(phase, "")

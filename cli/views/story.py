@@ -1,0 +1,168 @@
+"""The story of one task: what it is, what happened when and why, what it asks, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich import console, text
+
+from cli import age, order, printable
+from cli.views import queue, table
+from crds import pendingtask, phases
+from crds.pendingtask import UserTaskKind
+
+_SHOWN = 400
+
+
+def draw(task: pendingtask.PendingTask, now: datetime) -> console.RenderableType:
+    """Sections that have nothing to say are left out."""
+    return console.Group(*_sections(task, now))
+
+
+def _sections(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+    yield from _head(task, now)
+    yield from _timeline(task)
+    yield from _run(task, now)
+    yield from _conditions(task, now)
+    yield from _questions(task)
+    yield from _messages(task)
+    yield from _result(task)
+    yield from _next(task)
+
+
+def _head(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+    meta, spec, status = task.metadata, task.spec, task.status
+    scope = " / ".join(one for one in (spec.client_id, spec.group_id, spec.project_id) if one)
+    mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
+    yield _field("Name", f"{meta.namespace}/{meta.name}")
+    title = meta.annotations.get("jervis.dev/title", "")
+    if title:
+        yield _field("Title", title)
+    yield _field("Type", f"{spec.type.value}, {mode.value}")
+    yield _field("Client", scope)
+    if spec.source_urn:
+        yield _field("Source", spec.source_urn)
+    if spec.content is not None:
+        yield _field("Content", printable.line(spec.content, 100))
+    elif spec.content_ref is not None:
+        yield _field("Content", f"{spec.content_ref.bytes} bytes in {spec.content_ref.store}:{spec.content_ref.key}")
+    if spec.queue_position is not None:
+        yield _field("Position", str(spec.queue_position))
+    waits = queue.waits_for(task, now)
+    yield _field("Phase", order.phase(task).value + (f", waits for {waits}" if waits else ""))
+    if status.route is not None:
+        why = f": {status.route.reason}" if status.route.reason else ""
+        yield _field("Route", f"{status.route.decision.value}{why}")
+
+
+def _timeline(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """Each phase once, at its last entry: that is what the operator keeps."""
+    created = task.metadata.creation_timestamp
+    steps = [("Created", created)] if created is not None else []
+    ranks = {phase.value: rank for rank, phase in enumerate(phases.Phase)}
+    entered = sorted(task.status.phase_times.items(), key=lambda one: (one[1], ranks.get(one[0], len(ranks))))
+    steps += [(name, at) for name, at in entered]
+    if not steps:
+        return
+    rows, before = [], steps[0][1]
+    for name, at in steps:
+        rows.append((name, _moment(at), f"+{age.span((at - before).total_seconds())}"))
+        before = at
+    yield text.Text("\nTimeline", style="bold")
+    yield table.plain(("PHASE", "ENTERED", "AFTER"), rows, indent=2)
+
+
+def _run(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+    status = task.status
+    if not status.attempt and status.retry is None:
+        return
+    yield text.Text("\nRun", style="bold")
+    if status.attempt:
+        taken = f", preempted {status.preemptions} times" if status.preemptions else ""
+        yield _field("  Attempt", f"{status.attempt}{taken}")
+    if status.dispatch is not None:
+        yield _field("  Job", f"{status.dispatch.job_name} on {status.dispatch.backend}")
+    if status.retry is not None:
+        at = status.retry.next_at
+        when = "" if at is None else f" at {_moment(at)}"
+        yield _field("  Retry", f"no. {status.retry.count}{when}: {printable.line(status.retry.reason, _SHOWN)}")
+
+
+def _conditions(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+    if not task.status.conditions:
+        return
+    rows = [
+        (c.type, c.status.value, c.reason, age.since(c.last_transition_time, now), printable.line(c.message, _SHOWN))
+        for c in task.status.conditions
+    ]
+    yield text.Text("\nConditions", style="bold")
+    yield table.plain(("TYPE", "STATUS", "REASON", "AGE", "MESSAGE"), rows, indent=2)
+
+
+def _questions(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """Open ones, and the answers that were given so far."""
+    asked = task.status.user_task
+    open_ones = asked.questions if asked is not None else ()
+    answers = {one.id: one for one in task.spec.answers}
+    if open_ones:
+        yield text.Text("\nQuestions", style="bold")
+        rows = [(one.id, one.text, answers[one.id].text if one.id in answers else "(open)") for one in open_ones]
+        yield table.plain(("ID", "QUESTION", "ANSWER"), rows, indent=2)
+    earlier = [one for one in task.spec.answers if one.id not in {each.id for each in open_ones}]
+    if earlier:
+        yield text.Text("\nAnswers", style="bold")
+        yield table.plain(("ID", "ANSWER", "BY"), [(one.id, one.text, one.author) for one in earlier], indent=2)
+    if task.spec.approval is not None:
+        said = task.spec.approval
+        words = [said.verdict.value, f"by {said.author}" if said.author else "", f"({said.request_id})"]
+        comment = f": {said.comment}" if said.comment else ""
+        yield _field("\nDecision", " ".join(one for one in words if one and one != "()") + comment)
+
+
+def _messages(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    if not task.spec.messages:
+        return
+    seen = task.status.messages_seen
+    rows = [
+        (said.id, _moment(said.at) if said.at else "", said.author, "yes" if number < seen else "no", said.text)
+        for number, said in enumerate(task.spec.messages)
+    ]
+    yield text.Text("\nMessages", style="bold")
+    yield table.plain(("ID", "AT", "BY", "READ", "TEXT"), rows, indent=2)
+
+
+def _result(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    result = task.status.result
+    if result is None:
+        return
+    yield text.Text("\nResult", style="bold")
+    if result.exit_reason is not None:
+        yield _field("  Ended", result.exit_reason.value)
+    if result.ref is not None and result.ref.key:
+        yield _field("  Whole", f"{result.ref.store}:{result.ref.collection}/{result.ref.key}")
+    for line in printable.text(result.summary).splitlines():
+        yield text.Text(f"  {line}")
+
+
+def _next(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
+    """What the reader can do about it."""
+    asked, name = task.status.user_task, task.metadata.name
+    if asked is None or order.phase(task) is not phases.Phase.USER_TASK:
+        return
+    commands = {
+        UserTaskKind.QUESTION: f"kubectl jervis answer {name}",
+        UserTaskKind.APPROVAL: f"kubectl jervis approve {name}, or reject {name}",
+        UserTaskKind.FAILURE: f"kubectl jervis retry {name}, or reject {name} to give up",
+    }
+    yield _field("\nNext", commands[asked.kind])
+
+
+def _field(name: str, value: str) -> text.Text:
+    drawn = text.Text()
+    drawn.append(f"{name}:".ljust(11 + name.count("\n")), style="bold")
+    return drawn.append(printable.line(value))
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}Z"

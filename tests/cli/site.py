@@ -1,0 +1,125 @@
+"""What tests do with the apiserver: play the operator's part, run the command, read what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import __main__ as main
+from crds import GROUP, VERSION
+from hack.cluster import certificates
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Site:
+    """One namespace."""
+
+    def __init__(self, kubeconfig: Path, custom: Any, core: Any, namespace: str) -> None:
+        self.kubeconfig, self.core, self.namespace = kubeconfig, core, namespace
+        self._custom = custom
+
+    def task(self, name: str, spec: Any = None, status: Any = None, **metadata: Any) -> Any:
+        """Create a task; `status` is written as the operator would."""
+        body = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "PendingTask",
+            "metadata": {"name": name, **metadata},
+            "spec": {"type": "EmailProcessing", "clientId": "acme", "content": "Please.", **(spec or {})},
+        }
+        made = self._custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks", body)
+        return self.status(name, status) if status else made
+
+    def status(self, name: str, status: Any) -> Any:
+        """Merge into the status."""
+        return self._custom.patch_namespaced_custom_object_status(
+            *(GROUP, VERSION, self.namespace, "pendingtasks", name),
+            {"status": status},
+            _content_type="application/merge-patch+json",
+        )
+
+    def patch(self, name: str, body: Any) -> Any:
+        """Merge into the object."""
+        return self._custom.patch_namespaced_custom_object(
+            *(GROUP, VERSION, self.namespace, "pendingtasks", name), body, _content_type="application/merge-patch+json"
+        )
+
+    def get(self, name: str) -> Any:
+        """The task as it is."""
+        return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks", name)
+
+    def backend(self, name: str, spec: Any) -> None:
+        """Create a GpuBackend."""
+        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"name": name}, "spec": spec}
+        self._custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "gpubackends", body)
+
+    def command(self, *arguments: str, user: Path | None = None) -> list[str]:
+        """The command line of a process."""
+        return [sys.executable, "-m", "cli", *arguments, *self.flags(user)]
+
+    def flags(self, user: Path | None = None) -> list[str]:
+        """Which cluster, as whom."""
+        return ["--kubeconfig", str(user or self.kubeconfig), "-n", self.namespace]
+
+    def start(self, *arguments: str, user: Path | None = None, stdin: int = subprocess.DEVNULL) -> Any:
+        """The command as a process that runs on."""
+        return subprocess.Popen(
+            self.command(*arguments, user=user),
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, user: Path | None = None) -> Done:
+        """The command as a process, to its end."""
+        return ended(self.start(*arguments, user=user))
+
+    def user(self, name: str) -> Path:
+        """A kubeconfig of somebody without any rights yet."""
+        authority = certificates.Authority(self.kubeconfig.parent / "certificates")
+        server = str(json.loads(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+        pair = authority.issue(name, f"/CN={name}")
+        return authority.kubeconfig(self.kubeconfig.parent / f"{name}.kubeconfig", server, pair)
+
+
+def ended(process: Any) -> Done:
+    """Wait for a process; one that hangs fails."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Done(process.returncode, out, err)
+
+
+def call(capsys: Any, *arguments: str) -> Done:
+    """The command in this process: the same code without the start of an interpreter."""
+    try:
+        code = main.main(arguments)
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 0
+    said = capsys.readouterr()
+    return Done(code, said.out, said.err)

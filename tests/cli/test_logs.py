@@ -1,0 +1,110 @@
+"""`logs`: the apiserver is real and fetches the log from a kubelet of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cli import kube, pods, waiting
+from cli.output import Format, Output
+from cli.session import Session
+from hack.cluster import certificates
+from tests.cli import outside, site
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def kubelet(place: site.Site) -> Iterator[outside.Kubelet]:
+    """A node of the cluster whose kubelet is ours."""
+    authority = certificates.Authority(place.kubeconfig.parent / "certificates")
+    with outside.Kubelet(authority.issue("kubelet", "/CN=kubelet", ("127.0.0.1",))) as server:
+        assert isinstance(server, outside.Kubelet)
+        node = f"node-{place.namespace}"
+        place.core.create_node({"metadata": {"name": node}})
+        endpoint = {"kubeletEndpoint": {"Port": server.port}}
+        addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+        status = {"status": {"daemonEndpoints": endpoint, "addresses": addresses}}
+        place.core.patch_node_status(node, status, _content_type="application/merge-patch+json")
+        place.core.create_namespaced_service_account(place.namespace, {"metadata": {"name": "default"}})
+        yield server
+        server.more.set()
+
+
+def pod(place: site.Site, name: str, uid: str, attempt: int, state: Any) -> None:
+    """A pod of a run on that node; `state` is its container's."""
+    container = {"name": pods.CONTAINER, "image": "i"}
+    labels = {pods.UID_LABEL: uid, pods.ATTEMPT_LABEL: str(attempt)}
+    spec = {"containers": [container], "nodeName": f"node-{place.namespace}", "tolerations": [{"operator": "Exists"}]}
+    place.core.create_namespaced_pod(place.namespace, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    running(place, name, state)
+
+
+def running(place: site.Site, name: str, state: Any) -> None:
+    """Say what the pod's container does."""
+    told = {"name": pods.CONTAINER, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    status = {"status": {"phase": "Running", "containerStatuses": [told]}}
+    place.core.patch_namespaced_pod_status(
+        name, place.namespace, status, _content_type="application/strategic-merge-patch+json"
+    )
+
+
+def test_following(place: site.Site, kubelet: outside.Kubelet) -> None:
+    uid = place.task("q", status={"phase": "Orchestrating", "attempt": 2})["metadata"]["uid"]
+    pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 42}})
+    pod(place, "run-2", uid, 2, {"running": {}})
+    process = place.start("logs", "-f", "q")
+    assert process.stdout.readline() == "first line\n"
+    # The first line is out while the second is not yet written: it streams.
+    kubelet.more.set()
+    done = site.ended(process)
+    assert (done.code, done.out, done.err) == (0, "poslední\n", "")
+    [(path, query)] = kubelet.asked
+    assert path == f"/containerLogs/{place.namespace}/run-2/orchestrator"
+    assert query["follow"] == "true"
+
+
+def test_following_waits_for_the_container(place: site.Site, kubelet: outside.Kubelet) -> None:
+    uid = place.task("q", status={"phase": "DispatchedGpu", "attempt": 2})["metadata"]["uid"]
+    pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 42}})
+    client = kube.connect(str(place.kubeconfig), None, place.namespace, 10.0)
+    steps: list[Callable[[], None]] = [
+        lambda: pod(place, "run-2", uid, 2, {"waiting": {"reason": "ContainerCreating"}}),
+        lambda: running(place, "run-2", {"running": {}}),
+    ]
+    session = Session(client, Output(Format.TABLE), sleep=lambda _: steps.pop(0)())
+    assert waiting.pod(session, "q", None, follow=True)["metadata"]["name"] == "run-2"
+    assert steps == []
+    client.close()
+
+
+def test_an_earlier_run(place: site.Site, kubelet: outside.Kubelet, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    kubelet.more.set()
+    uid = place.task("q", status={"phase": "Completed"})["metadata"]["uid"]
+    pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 42}})
+    pod(place, "run-2", uid, 2, {"terminated": {"exitCode": 0}})
+    done = site.call(capfdbinary, "logs", "q", "--attempt", "1", "--tail", "5", *place.flags())
+    assert done.code == 0
+    assert bytes(done.out) == "first line\nposlední\n".encode()  # type: ignore[arg-type]  # capfdbinary gives bytes
+    [(path, query)] = kubelet.asked
+    assert path.endswith("/run-1/orchestrator")
+    assert query == {"tailLines": "5"}
+
+
+def test_there_is_no_log(place: site.Site, kubelet: outside.Kubelet, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = place.flags()
+    place.task("new", status={"phase": "ReadyForGpu"})
+    done = site.call(capsys, "logs", "new", *flags)
+    assert done.code == 1
+    assert "a run of PendingTask 'new' has no pod (phase ReadyForGpu)" in done.err
+    uid = place.task("stuck", status={"phase": "DispatchedGpu"})["metadata"]["uid"]
+    pod(place, "run", uid, 1, {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})
+    done = site.call(capsys, "logs", "stuck", *flags)
+    assert "has not started: ImagePullBackOff no such image (phase DispatchedGpu)" in done.err
+    # Nobody waits for a log that will not come.
+    for phase in ("Done", "UserTask"):
+        place.task(phase.lower(), status={"phase": phase})
+        assert site.call(capsys, "logs", "-f", phase.lower(), *flags).code == 1
+    assert kubelet.asked == []

@@ -1,0 +1,139 @@
+"""`queue`, `get`, `backends` and completion against a real apiserver."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli import site
+from tests.router import process as router
+
+pytestmark = pytest.mark.apiserver
+
+
+def test_queue(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+    place.task("background", status={"phase": "ReadyForGpu"})
+    place.task("placed", {"queuePosition": 5})
+    place.task("chat", {"type": "UserInputProcessing"}, {"phase": "ReadyForQualification"})
+    place.task("other", {"clientId": "globex"}, {"phase": "ReadyForGpu"})
+    place.task("running", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
+    place.task("over", status={"phase": "Done"}, labels={"jervis.dev/finished": "true"})
+
+    table = place.run("queue")
+    assert (table.code, table.err) == (0, "")
+    assert [line.split()[1] for line in table.out.splitlines()] == ["NAME", "chat", "placed", "background", "other"]
+
+    flags = place.flags()
+    listed = site.call(capsys, "queue", "--client", "acme", "-o", "json", *flags).json
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["chat", "placed", "background"]
+    assert {(one["apiVersion"], one["kind"]) for one in listed["items"]} == {("jervis.dev/v1alpha1", "PendingTask")}
+
+    live = site.call(capsys, "queue", "--all", *flags)
+    names = [line.split()[1] for line in live.out.splitlines()[1:]]
+    assert names == ["chat", "placed", "background", "other", "running"]
+    assert "its run on gpu-0" in live.out
+    done = site.call(capsys, "queue", "--phase", "Done", "-o", "yaml", *flags)
+    assert done.out.count("name: over\n") == 1
+    everywhere = site.call(capsys, "queue", "-A", *flags)
+    mine = [line.split()[1:3] for line in everywhere.out.splitlines() if place.namespace in line.split()]
+    assert mine == [[place.namespace, name] for name in ("chat", "placed", "background", "other")]
+
+
+def test_get_prints_the_object_as_it_is(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
+    place.task("mail-1", status={"phase": "Qualifying", "phaseTimes": {"Qualifying": "2026-11-18T12:00:00Z"}})
+    assert site.call(capsys, "get", "mail-1", "-o", "json", *place.flags()).json == place.get("mail-1")
+    story = site.call(capsys, "get", "mail-1", *place.flags())
+    assert story.code == 0
+    assert "Qualifying   2026-11-18 12:00:00Z" in story.out
+    missing = site.call(capsys, "get", "mail-2", *place.flags())
+    assert missing.code == 1
+    assert missing.out == ""
+    assert missing.err.splitlines() == [
+        'Error: pendingtasks.jervis.dev "mail-2" not found.',
+        "  field: NAME",
+        "  remedy: Check the name and -n NAMESPACE.",
+    ]
+
+
+async def test_backends_with_a_router(place: site.Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def backends(*arguments: str) -> site.Done:
+        return await asyncio.to_thread(site.call, capsys, "backends", *arguments, *place.flags())
+
+    place.backend("gpu-0", {"url": "http://127.0.0.1:1", "vram": "24Gi"})
+    place.backend("gpu-1", {"url": "http://127.0.0.1:2"})
+    async with router.running(tmp_path, [router.spec("gpu-0", "http://127.0.0.1:1")]) as running:
+        table = await backends("--router", running.url)
+        listed = (await backends("--router", running.url, "-o", "json")).json
+    assert table.code == 0, table.err
+    lines = table.out.splitlines()
+    assert lines[1].endswith("no      0 (4096 per model)")
+    assert lines[2].endswith("not known to the router")
+    assert lines[-1] == "Router: nothing waits."
+    assert [one["metadata"]["name"] for one in listed["items"]] == ["gpu-0", "gpu-1"]
+    assert listed["router"]["backends"][0]["inFlight"] == 0
+    # The router is gone now: that is nobody's mistake.
+    away = await backends("--router", running.url)
+    assert away.code == 75
+    assert "The connection to the router" in away.err
+
+
+def test_completion_knows_the_tasks(place: site.Site) -> None:
+    place.task("mail-1")
+    place.task("mail-2")
+    place.task("wiki-1")
+    words = ["kubectl-jervis", "get", *place.flags(), "mail"]
+    shell = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    env = {"_KUBECTL_JERVIS_COMPLETE": "complete_bash", **shell}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli"],
+        cwd=site.ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=site.SECONDS,
+    )
+    assert done.stdout.split() == ["mail-1", "mail-2"]
+
+
+def test_no_way_to_a_cluster(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = json.loads(place.kubeconfig.read_text())
+    nobody["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    away = tmp_path / "away"
+    away.write_text(json.dumps(nobody))
+    done = site.call(capsys, "queue", "--kubeconfig", str(away))
+    assert done.code == 75
+    assert done.err.startswith("Error: The Kubernetes API at https://127.0.0.1:1 does not answer")
+    for flags, field in (
+        (["--kubeconfig", str(tmp_path / "none")], "--kubeconfig"),
+        (["--kubeconfig", str(away), "--context", "nope"], "--context"),
+    ):
+        done = site.call(capsys, "queue", *flags)
+        assert done.code == 1
+        assert f"  field: {field}\n" in done.err
+
+
+def test_the_namespace_is_the_contexts(place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place.task("here")
+    mine = json.loads(place.kubeconfig.read_text())
+    other = {"name": "other", "context": {**mine["contexts"][0]["context"], "namespace": place.namespace}}
+    mine["contexts"].append(other)
+    path = tmp_path / "config"
+    path.write_text(json.dumps(mine))
+    assert site.call(capsys, "get", "here", "--kubeconfig", str(path), "--context", "other").code == 0
+    assert site.call(capsys, "get", "here", "--kubeconfig", str(path)).code == 1
+    assert json.loads(path.read_text()) == mine
+
+
+def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert site.call(capsys, "queu").code == 2
+    missing = site.call(capsys, "submit", "file")
+    assert missing.code == 2
+    assert "--client" in missing.err

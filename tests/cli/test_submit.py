@@ -1,0 +1,146 @@
+"""`submit`: files small and large, waited for or not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import errors, kube, waiting
+from cli.output import Format, Output
+from cli.session import Session
+from tests.cli import outside, site
+
+pytestmark = pytest.mark.apiserver
+
+MAIL = b"From: Jan <jan@example.com>\nMessage-ID: <1@example.com>\nSubject: Disk\n\nPlease replace it.\n"
+
+
+@pytest.fixture
+def store() -> Iterator[outside.Store]:
+    """A knowledge base that takes content."""
+    with outside.Store() as server:
+        assert isinstance(server, outside.Store)
+        yield server
+
+
+def test_a_mail(place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "Disk.eml"
+    file.write_bytes(MAIL)
+    done = place.run("submit", str(file), "--client", "acme", "--project", "storage", "-o", "json")
+    assert done.code == 0, done.err
+    made = place.get(done.json["metadata"]["name"])
+    assert made["metadata"]["annotations"] == {"jervis.dev/title": "Disk"}
+    spec = made["spec"]
+    assert (spec["type"], spec["sourceUrn"]) == ("EmailProcessing", "email::1@example.com")
+    assert (spec["clientId"], spec["projectId"], spec["mode"]) == ("acme", "storage", "Background")
+
+    again = site.call(capsys, "submit", str(file), "--client", "acme", "--project", "storage", *place.flags())
+    assert again.code == 1
+    assert "already exists" in again.err
+    assert "  field: metadata.name\n  remedy: Choose another name.\n" in again.err
+
+
+def test_a_large_file_goes_to_the_knowledge_base(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+) -> None:
+    file = tmp_path / "minutes.txt"
+    file.write_text("č" * 20_000)
+    flags = ["submit", str(file), "--client", "acme", "--group", "platform", "--name", "minutes", *place.flags()]
+    kb = ["--kb", f"http://127.0.0.1:{store.port}"]
+    without = site.call(capsys, *flags)
+    assert without.code == 1
+    assert "  field: --kb\n" in without.err
+
+    store.busy = True
+    away = site.call(capsys, *flags, *kb)
+    assert away.code == 75
+    assert away.err == ("Error: MongoDB is away.\n  remedy: Nothing is wrong with the command; try it again in 7 s.\n")
+    store.busy = False
+    wrong = site.call(capsys, *flags, *kb, "--project", "a/b")
+    assert wrong.code == 1
+    assert "  field: spec.projectId\n" in wrong.err
+    assert store.kept == []
+
+    done = site.call(capsys, *flags, *kb)
+    assert done.code == 0, done.err
+    [(owner, media, body)] = store.kept
+    assert owner == {"clientId": "acme", "groupId": "platform"}
+    assert media == "text/plain; charset=utf-8"
+    assert body == file.read_bytes()
+    spec = place.get("minutes")["spec"]
+    assert "content" not in spec
+    assert spec["contentRef"]["bytes"] == 40_000
+    assert spec["contentRef"]["store"] == "gridfs"
+
+
+def test_what_only_the_apiserver_knows_is_refused_by_it(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text("x")
+    flags = ["submit", str(file), "--client", "acme", *place.flags()]
+    scheduled = site.call(capsys, *flags, "--type", "ScheduledTask")
+    assert scheduled.code == 1
+    assert "schedule is required for type ScheduledTask" in scheduled.err
+    assert "  field: spec\n" in scheduled.err
+    named = site.call(capsys, *flags, "--name", "Not A Name")
+    assert named.code == 1
+    assert "  field: metadata.name\n" in named.err
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ({"phase": "Completed", "result": {"summary": "It is in C4."}}, 0),
+        ({"phase": "UserTask", "userTask": {"kind": "Question"}}, 3),
+        ({"phase": "Error", "result": {"summary": "It cannot be read."}}, 1),
+    ],
+)
+def test_waiting_tells_how_it_ended(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, status: Any, code: int
+) -> None:
+    file = tmp_path / "q.txt"
+    file.write_text("Where?")
+    operator = threading.Thread(target=eventually, args=(lambda: place.status("q", status),))
+    operator.start()
+    done = site.call(capsys, "submit", str(file), "--client", "acme", "--name", "q", "--wait", *place.flags())
+    operator.join()
+    assert done.code == code, done.err
+    assert done.err == "pendingtask.jervis.dev/q created\n"
+    assert f"Phase:     {status['phase']}" in done.out
+    assert status.get("result", {}).get("summary", "") in done.out
+
+
+def eventually(act: Callable[[], Any]) -> None:
+    """Play the operator: act once the task is there."""
+    from kubernetes.client import ApiException
+
+    for _ in range(600):
+        try:
+            act()
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            threading.Event().wait(0.05)
+        else:
+            return
+
+
+def test_the_wait_has_an_end(place: site.Site) -> None:
+    place.task("slow", status={"phase": "Orchestrating"})
+    seconds = 0.0
+
+    def sleep(pause: float) -> None:
+        nonlocal seconds
+        seconds += pause
+
+    client = kube.connect(str(place.kubeconfig), None, place.namespace, 10.0)
+    session = Session(client, Output(Format.TABLE), clock=lambda: seconds, sleep=sleep)
+    with pytest.raises(errors.Timeout, match="has not ended within 3 s; it is Orchestrating"):
+        waiting.ended(session, "slow", 3.0)
+    assert seconds == 3.0
+    client.close()

@@ -1,0 +1,210 @@
+"""What people read."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich import console
+
+from cli import output
+from cli.views import backends, queue, story
+from crds import gpubackend, pendingtask
+from tests.cli import objects
+
+
+def read(raw: Any) -> pendingtask.PendingTask:
+    return pendingtask.PendingTask.model_validate(raw)
+
+
+def lines(drawn: Any) -> list[str]:
+    return output.plain(drawn).splitlines()
+
+
+def test_the_queue() -> None:
+    some = [
+        read(objects.task("chat", spec={"type": "UserInputProcessing"}, status={"phase": "ReadyForGpu"})),
+        read(objects.task("wiki", spec={"type": "WikiProcessing", "queuePosition": 3}, age=7200, namespace="other")),
+    ]
+    assert lines(queue.draw(some, objects.NOW, namespaces=True)) == [
+        "#   NAMESPACE   NAME   TYPE                  CLIENT   MODE         POSITION   PHASE         AGE    WAITS FOR",
+        "1   team        chat   UserInputProcessing   acme     Foreground   -          ReadyForGpu   60s    a GPU",
+        "2   other       wiki   WikiProcessing        acme     Background   3          New           120m   "
+        "the operator",
+    ]
+    assert lines(queue.draw([], objects.NOW, namespaces=False)) == ["No tasks are waiting."]
+
+
+def test_a_narrow_terminal_cuts_no_name() -> None:
+    name = "mail-of-the-infrastructure-team-20261118"
+    drawn = queue.draw([read(objects.task(name))], objects.NOW, namespaces=True)
+    screen = console.Console(width=60, file=io.StringIO())
+    assert output.width(drawn, screen) > 60
+    assert output.width("short", screen) == 60
+    screen.width = output.width(drawn, screen)
+    screen.print(drawn)
+    assert isinstance(screen.file, io.StringIO)
+    shown = screen.file.getvalue()
+    assert all(word in shown for word in (name, "EmailProcessing", "Background"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "words"),
+    [
+        ({}, {"phase": "ReadyForQualification"}, "the qualifier"),
+        ({"suspend": True}, {"phase": "ReadyForGpu"}, "resume (spec.suspend)"),
+        ({"suspend": True}, {"phase": "Done"}, ""),
+        (
+            {},
+            {"phase": "ReadyForQualification", "retry": {"nextAt": objects.at(40), "reason": "KB is away."}},
+            "retry in 40s: KB is away.",
+        ),
+        ({}, {"phase": "ReadyForQualification", "retry": {"nextAt": objects.at(-1), "reason": "x"}}, "the qualifier"),
+        ({}, {"phase": "Scheduled", "scheduledFor": objects.at(3 * 86400)}, "its time, in 3d"),
+        ({}, {"phase": "UserTask", "userTask": {"kind": "Approval"}}, "a person: Approval"),
+        ({}, {"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}}, "its run on gpu-0"),
+        ({}, {"phase": "Qualifying"}, "being read"),
+        ({}, {"phase": "DispatchedGpu"}, "its pod"),
+        (
+            {},
+            {
+                "phase": "DispatchedGpu",
+                "conditions": [
+                    {
+                        "type": "Dispatched",
+                        "status": "False",
+                        "reason": "ImagePullBackOff",
+                        "message": "Back-off pulling image",
+                        "lastTransitionTime": objects.at(0),
+                    }
+                ],
+            },
+            "its pod: Back-off pulling image",
+        ),
+    ],
+)
+def test_what_a_task_waits_for(spec: Any, status: Any, words: str) -> None:
+    assert queue.waits_for(read(objects.task(spec=spec, status=status)), objects.NOW) == words
+
+
+def test_the_story_of_a_question() -> None:
+    raw = objects.asking(
+        "Question",
+        objects.QUESTIONS,
+        answers=[{"id": "r1-q1", "text": "C4"}, {"id": "r0-q1", "text": "yes", "author": "bob"}],
+        messages=[
+            {"id": "m1", "text": "Hurry.", "author": "alice", "at": objects.at(-3)},
+            {"id": "m2", "text": "Now."},
+        ],
+        sourceUrn="email::1@example.com",
+        projectId="storage",
+    )
+    raw["status"] |= {
+        "messagesSeen": 1,
+        # The map has no order on the wire; equal seconds are told apart by the order of the phases.
+        "phaseTimes": {
+            "UserTask": objects.at(-5),
+            "Qualifying": objects.at(-58),
+            "ReadyForQualification": objects.at(-58),
+        },
+        "result": {"exitReason": "NeedsInput", "summary": "Needs to know.\nTwo things.", "ref": {"key": "k1"}},
+    }
+    assert lines(story.draw(read(raw), objects.NOW)) == [
+        "Name:      team/mail-7",
+        "Type:      EmailProcessing, Background",
+        "Client:    acme / storage",
+        "Source:    email::1@example.com",
+        "Content:   Please replace the disk.",
+        "Phase:     UserTask, waits for a person: Question",
+        "Route:     Execute",
+        "",
+        "Timeline",
+        "  PHASE                   ENTERED                AFTER",
+        "  Created                 2026-11-18 11:59:00Z   +0s",
+        "  ReadyForQualification   2026-11-18 11:59:02Z   +2s",
+        "  Qualifying              2026-11-18 11:59:02Z   +0s",
+        "  UserTask                2026-11-18 11:59:55Z   +53s",
+        "",
+        "Run",
+        "  Attempt: 2",
+        "",
+        "Conditions",
+        "  TYPE             STATUS   REASON     AGE   MESSAGE",
+        "  WaitingForUser   True     Question   5s    Please.",
+        "",
+        "Questions",
+        "  ID      QUESTION      ANSWER",
+        "  r1-q1   Which rack?   C4",
+        "  r1-q2   Which disk?   (open)",
+        "",
+        "Answers",
+        "  ID      ANSWER   BY",
+        "  r0-q1   yes      bob",
+        "",
+        "Messages",
+        "  ID   AT                     BY      READ   TEXT",
+        "  m1   2026-11-18 11:59:57Z   alice   yes    Hurry.",
+        "  m2   -                      -       no     Now.",
+        "",
+        "Result",
+        "  Ended:   NeedsInput",
+        "  Whole:   mongodb:task_results/k1",
+        "  Needs to know.",
+        "  Two things.",
+        "",
+        "Next:      kubectl jervis answer mail-7",
+    ]
+
+
+def test_the_story_of_a_new_task_has_no_empty_sections() -> None:
+    told = lines(story.draw(read(objects.task()), objects.NOW))
+    assert told[-4:] == [
+        "",
+        "Timeline",
+        "  PHASE     ENTERED                AFTER",
+        "  Created   2026-11-18 11:59:00Z   +0s",
+    ]
+    assert not [line for line in told if line in ("Run", "Conditions", "Questions", "Messages", "Result")]
+
+
+def test_a_stranger_does_not_steer_the_terminal() -> None:
+    evil = "\x1b[2Jgone\x9b31m\rover\u202etxt [bold]x[/bold] :smile:"
+    raw = objects.asking("Question", [{"id": "q", "text": evil}], content=evil)
+    raw["status"]["result"] = {"summary": evil}
+    told = output.plain(story.draw(read(raw), objects.NOW))
+    assert not set(told) & {"\x1b", "\x9b", "\r", "\u202e"}
+    assert told.count("[bold]x[/bold] :smile:") == 3  # what looks like markup stays what it is
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"), [("Approval", "approve mail-7, or reject"), ("Failure", "retry mail-7, or reject")]
+)
+def test_what_to_do_next(kind: str, command: str) -> None:
+    assert command in lines(story.draw(read(objects.asking(kind)), objects.NOW))[-1]
+
+
+def backend(name: str, **status: Any) -> gpubackend.GpuBackend:
+    spec = {"url": "http://gpu:11434", "vram": "24Gi"}
+    return gpubackend.GpuBackend.model_validate({"metadata": {"name": name}, "spec": spec, "status": status})
+
+
+def test_backends() -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "Serving", "lastTransitionTime": objects.at(0)}
+    loaded = [{"name": "q:30b"}, {"name": "q:7b"}]
+    some = [backend("b"), backend("a", conditions=[ready], loadedModels=loaded, circuit="Closed", activeSet="night")]
+    table = [
+        "NAME   KIND   POOL      VRAM   READY     REASON      SET     LOADED        CIRCUIT   DRAIN",
+        "a      GPU    default   24Gi   True      Serving     night   q:30b, q:7b   Closed    no",
+        "b      GPU    default   24Gi   Unknown   NotProbed   -       -             -         no",
+    ]
+    assert lines(backends.draw(some, None)) == table
+    load = backends.Load({"a": (1, 2)}, {"P3": 4, "P0": 1}, 12.4)
+    cells = ("IN FLIGHT", "1 (2 per model)", "not known to the router")
+    assert lines(backends.draw(some, load)) == [
+        *(line.ljust(len(table[0]) + 3) + cell for line, cell in zip(table, cells, strict=True)),
+        "",
+        "Router: 5 waiting (P0 1, P3 4), the oldest for 12s.",
+    ]
+    assert lines(backends.draw(some, backends.Load({}, {"P0": 0}, 0.0)))[-1] == "Router: nothing waits."
+    assert lines(backends.draw([], None)) == ["No GpuBackends are in this namespace."]
