@@ -22,11 +22,6 @@ from crds.phases import Phase
 Patch = dict[str, Any]
 
 
-def request_id(task: pendingtask.PendingTask) -> str:
-    """The id of the open approval request: the operator knows one per run."""
-    return f"run-{task.status.attempt}"
-
-
 def answer(raw: Mapping[str, Any], question: str, text: str, author: str) -> Patch | None:
     """Answer one open question."""
     task = reading.task(raw)
@@ -56,7 +51,7 @@ def answer(raw: Mapping[str, Any], question: str, text: str, author: str) -> Pat
 def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str) -> Patch | None:
     """Approve or reject the open request; for a failure that means: try again, or give up."""
     task = reading.task(raw)
-    old, wanted = task.spec.approval, request_id(task)
+    old, wanted = task.spec.approval, task.status.request_id
     if old is not None and old.request_id == wanted and old.verdict is verdict:
         return None
     asked = _asked(task, "waits for no decision")

@@ -151,14 +151,16 @@ class Kube:
             return set()
         return {item["name"] for item in found.get("resources", ())}
 
-    async def each(self, resource: Resource, namespace: str | None, labels: str = "") -> AsyncIterator[Object]:
-        """Every object of a collection, read in pages of 500."""
-        params = {"limit": "500", **({"labelSelector": labels} if labels else {})}
+    async def each(
+        self, resource: Resource, namespace: str | None, labels: str = "", *, page: int = 500
+    ) -> AsyncIterator[Object]:
+        """Every object of a collection, read in pages."""
+        params = {"limit": str(page), **({"labelSelector": labels} if labels else {})}
         while True:
-            page = await self._send("GET", resource.path(namespace), params=params)
-            for item in page.get("items", ()):
+            found = await self._send("GET", resource.path(namespace), params=params)
+            for item in found.get("items", ()):
                 yield item
-            following = page["metadata"].get("continue")
+            following = found["metadata"].get("continue")
             if not following:
                 return
             params["continue"] = following
@@ -173,11 +175,17 @@ class Kube:
         """JSON merge patch (RFC 7396). With metadata.resourceVersion in it, a changed object raises `Conflict`."""
         return await self._send("PATCH", resource.path(namespace, name, subresource), body=patch)
 
-    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str | None = None) -> None:
-        """Delete with its dependents in the background; `uid` is a precondition. A missing object is fine."""
+    async def delete(
+        self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
+    ) -> None:
+        """Delete with its dependents in the background. A missing object is fine.
+
+        `uid` and `version` (a resourceVersion) are preconditions: another or a changed object raises `Conflict`.
+        """
         body: Object = {"propagationPolicy": "Background"}
-        if uid:
-            body["preconditions"] = {"uid": uid}
+        conditions = {"uid": uid, "resourceVersion": version}
+        if any(conditions.values()):
+            body["preconditions"] = {key: value for key, value in conditions.items() if value}
         try:
             await self._send("DELETE", resource.path(namespace, name), body=body)
         except NotFound:

@@ -16,7 +16,10 @@ class Metrics:
         self.queue_sleeping = Gauge(f"{_PREFIX}_queue_sleeping", "Tasks that wait for a moment", registry=registry)
         self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a waiting room", ["room"], registry=registry)
         self.oldest = Gauge(
-            f"{_PREFIX}_waiting_oldest_seconds", "Age of the first task in a room", ["room"], registry=registry
+            f"{_PREFIX}_waiting_oldest_seconds",
+            "How long the task that has waited longest is in its phase; held ones do not count",
+            ["lane", "phase"],
+            registry=registry,
         )
         self.tasks = Gauge(f"{_PREFIX}_tasks", "Unfinished tasks by phase", ["phase"], registry=registry)
         self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "How late the event loop is", registry=registry)
@@ -45,6 +48,21 @@ class Metrics:
         )
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(f"{_PREFIX}_events_dropped", "Events not posted", registry=registry)
+        self.finished = Gauge(
+            f"{_PREFIX}_finished_tasks", "Finished tasks that are still objects", ["archived"], registry=registry
+        )
+        self.archived = Counter(f"{_PREFIX}_archived", "Finished tasks archived", registry=registry)
+        self.deleted = Counter(f"{_PREFIX}_deleted", "Archived tasks deleted", ["why"], registry=registry)
+        self.swept = Counter(
+            f"{_PREFIX}_swept_documents", "Documents of runs removed from MongoDB", ["collection"], registry=registry
+        )
+        self.archive_up = Gauge(
+            f"{_PREFIX}_archive_up", "0 while MongoDB does not answer: nothing is deleted then", registry=registry
+        )
+        self.archive_up.set(1)  # a replica that does not lead does not ask
+        self.archive_rejected = Gauge(
+            f"{_PREFIX}_archive_rejected", "Finished tasks that cannot be archived and stay", registry=registry
+        )
         self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
 

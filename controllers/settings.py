@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from controllers.archive import reconcile as archivist
+from controllers.archive import sweep
 from controllers.pendingtask import job, world
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -34,6 +36,9 @@ class Settings(BaseSettings):
     """Where runs ask; `kb_url` when empty."""
     router_url: str = "http://jervis-router:11430"
     mongodb_uri: str = "mongodb://localhost:27017"
+    mongodb_secret: str = ""
+    """Secret of every watched namespace from which runs take the address; empty writes `mongodb_uri` into each Job."""
+    mongodb_secret_key: Annotated[str, Field(min_length=1)] = "uri"  # noqa: S105  # the name of a key, no password
     mongodb_database: str = "jervis"
 
     image: str = "localhost/jervis:dev"
@@ -52,6 +57,19 @@ class Settings(BaseSettings):
     job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
     """How long a Job stays after its result is recorded."""
     job_grace_seconds: Annotated[int, Field(ge=30)] = 60
+
+    archive_seconds: Annotated[float, Field(gt=0)] = 30
+    """Between two sweeps over the finished tasks."""
+    finished_ttl_seconds: Annotated[int, Field(ge=0)] = 86_400
+    """How long a Done or Completed task without ttlSecondsAfterFinished stays an object."""
+    failed_ttl_seconds: Annotated[int, Field(ge=0)] = 604_800
+    """The same for one that ended in Error."""
+    finished_per_client: Annotated[int, Field(ge=0)] = 1000
+    """Finished objects of one client that may stay; beyond that the oldest archived ones go before their time."""
+    deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
+    """Deletions of finished tasks."""
+    retention_days: Annotated[float, Field(gt=0)] = 30
+    """How long checkpoints, memory and results of a run stay in MongoDB once its task is archived and gone."""
 
     team: Names = ()
     """Names and mail addresses that are "we" when the qualifier asks whether something is assigned to us."""
@@ -103,6 +121,22 @@ class Settings(BaseSettings):
             job_ttl_seconds=self.job_ttl_seconds,
         )
 
+    def terms(self) -> sweep.Terms:
+        """When finished tasks go."""
+        return sweep.Terms(
+            success=timedelta(seconds=self.finished_ttl_seconds),
+            failure=timedelta(seconds=self.failed_ttl_seconds),
+            per_client=self.finished_per_client,
+        )
+
+    def pace(self) -> archivist.Pace:
+        """How fast they go."""
+        return archivist.Pace(
+            every=self.archive_seconds,
+            deletes_per_second=self.deletes_per_second,
+            retention=timedelta(days=self.retention_days),
+        )
+
     def template(self) -> job.Template:
         """What all Jobs share."""
         return job.Template(
@@ -112,6 +146,9 @@ class Settings(BaseSettings):
             kb_url=self.kb_read_url or self.kb_url,
             router_url=self.router_url,
             mongodb_uri=self.mongodb_uri,
+            mongodb_database=self.mongodb_database,
+            mongodb_secret=self.mongodb_secret,
+            mongodb_secret_key=self.mongodb_secret_key,
             model=self.model,
             grace_seconds=self.job_grace_seconds,
             default_deadline_seconds=self.job_deadline_seconds,

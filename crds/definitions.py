@@ -104,7 +104,7 @@ ALL = (
             Column("Route", ".status.route.decision", description="What qualification decided"),
             Column("Attempt", ".status.attempt", "integer", wide=True),
             Column("Job", ".status.dispatch.jobName", wide=True),
-            Column("Next-Retry", ".status.retry.nextAt", "date", wide=True),
+            Column("Next-Retry", ".status.retry.nextAt", wide=True),
             Column("Reason", ".status.route.reason", wide=True),
             Column("Result", ".status.result.summary", wide=True),
             _AGE,

@@ -18,6 +18,9 @@ from crds.schedule import Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
+# What the apiserver takes as a whole object (etcd's request limit). It is only the bound that CEL's cost needs: the
+# schema's "too long" cannot name a remedy, so a rule refuses whatever is over CONTENT_BYTES.
+_REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
 FINISHED_LABEL = "jervis.dev/finished"
 FINALIZER = "jervis.dev/gpu-slot"
@@ -174,7 +177,7 @@ class Spec(Model):
             str,
             Field(
                 min_length=1,
-                max_length=CONTENT_BYTES,
+                max_length=_REQUEST_BYTES,
                 json_schema_extra=rules(
                     (
                         f"bytes(self).size() <= {CONTENT_BYTES}",
@@ -356,6 +359,15 @@ class Status(Model):
     """When each phase was last entered."""
     completed_at: Time | None = None
     """When it reached a terminal phase; the TTL counts from here."""
+
+    @property
+    def request_id(self) -> str:
+        """Identity of the open request to a person: which run asked, and when.
+
+        A decision on an earlier request, of the same run even, must not count for this one.
+        """
+        asked = self.phase_times.get(phases.Phase.USER_TASK)
+        return f"run-{self.attempt}" + (f"-{int(asked.timestamp())}" if asked is not None else "")
 
 
 class PendingTask(Model):

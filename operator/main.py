@@ -27,6 +27,9 @@ import structlog
 from aiohttp import web
 
 from controllers import events, health, kube, lease, metrics, queue, settings, watches
+from controllers.archive import http as history
+from controllers.archive import mongo as archives
+from controllers.archive import reconcile as archivist
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import reconcile as backends
 from controllers.memory import mongo
@@ -91,6 +94,16 @@ class Runtime:
             timeout=config.request_timeout,
         )
         self.memory = mongo.Memory(config.mongodb_uri, config.mongodb_database, fence=self.lease.check)
+        self.archive = archives.Archive(config.mongodb_uri, config.mongodb_database, fence=self.lease.check)
+        self.archivist = archivist.Archivist(
+            self.api,
+            self.archive,
+            namespaces=config.namespaces,
+            terms=config.terms(),
+            pace=config.pace(),
+            measured=self.metrics,
+            wall=wall,
+        )
         self.kb_http = httpx.AsyncClient(
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
             limits=httpx.Limits(max_connections=config.qualify_at_once + 4),
@@ -159,7 +172,9 @@ class Runtime:
             monotonic=monotonic,
             gauges=self._gauges,
         )
-        self._runner = web.AppRunner(self.health.application(), access_log=None)
+        application = self.health.application()
+        history.History(self.archive).serve(application)
+        self._runner = web.AppRunner(application, access_log=None)
         self._crew: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -173,6 +188,7 @@ class Runtime:
         for number in range(4):
             self._hire(self.poster.run(), f"events {number}")
         self._hire(self.connections.work(), "connections")
+        self._hire(self.archivist.work(), "archive")
         for number in range(4):
             self._hire(self.backends.work(), f"backends {number}")
         for number in range(self.config.workers):
@@ -190,6 +206,7 @@ class Runtime:
         await asyncio.to_thread(self.lease.release)
         await asyncio.gather(self.kb_http.aclose(), self.probe_http.aclose(), self.session.close())
         self.memory.close()
+        self.archive.close()
         await self._runner.cleanup()
         log.info("operator stopped")
 
@@ -207,7 +224,7 @@ class Runtime:
     def _lead(self) -> None:
         self.metrics.leader.set(1)
         self.metrics.epoch.set(self.lease.epoch)
-        for controller in (self.tasks, self.backends, self.connections):
+        for controller in (self.tasks, self.backends, self.connections, self.archivist):
             controller.may_act.set()
 
     def _gauges(self) -> None:

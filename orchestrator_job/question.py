@@ -26,7 +26,8 @@ def ask(task: memory.TaskMemory, document: str) -> str:
     else:
         main = f'What does "{title(task, document)}" ask of us, and what has to be done by whom and by when?'
     added = [f"The user added: {message.text}" for message in task.messages]
-    return "\n".join([main, *added])
+    answered = [f"Asked back, the user answered: {given.text}" for given in task.answers]
+    return "\n".join([main, *added, *answered])
 
 
 def query(task: memory.TaskMemory, document: str) -> str:

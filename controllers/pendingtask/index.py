@@ -21,12 +21,14 @@ from crds.phases import HOLDS_SLOT, Phase
 Raw = Mapping[str, Any]
 _WAITING_FOR_OTHERS = frozenset({Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR})
 
+WAITING = (Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU)
+"""Phases in which a task waits for us and not for a moment or a person."""
 _POSTPONABLE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One task at one version."""
+    """One task at one version. `since`: when its phase was entered, in seconds since the epoch. `held`: by its user."""
 
     version: int
     namespace: str
@@ -35,6 +37,8 @@ class Entry:
     order: order.Order
     backend: str
     user_waits: bool
+    since: int
+    held: bool
     stripped: bytes
 
 
@@ -86,6 +90,8 @@ class Tasks:
             order=order.of(task),
             backend=task.status.dispatch.backend if task.status.dispatch else "",
             user_waits=_user_waits(task, phase),
+            since=_since(task, phase),
+            held=task.spec.suspend,
             stripped=strip(raw),
         )
         if known is not None:
@@ -124,6 +130,16 @@ class Tasks:
     def count(self, phase: Phase) -> int:
         """How many are in that phase."""
         return len(self._by_phase[phase])
+
+    def oldest(self, phase: Phase) -> tuple[int | None, int | None]:
+        """For Foreground and Background: when the one that waits longest entered `phase`; None when nobody does."""
+        first: list[int | None] = [None, None]
+        for uid in self._by_phase[phase]:
+            entry = self._entries[uid]
+            known = first[entry.order.lane]
+            if not entry.held and (known is None or entry.since < known):
+                first[entry.order.lane] = entry.since
+        return first[0], first[1]
 
     def booked(self) -> Iterable[tuple[str, str]]:
         """(uid, backend) of every task that holds a slot."""
@@ -199,6 +215,12 @@ class Workloads:
     def forget_task(self, uid: str) -> None:
         """The task is finished or deleted."""
         self._pods.pop(uid, None)
+
+
+def _since(task: pendingtask.PendingTask, phase: Phase) -> int:
+    """A New task waits since it was created. Without any time it is as old as the epoch: something is wrong with it."""
+    entered = task.status.phase_times.get(phase.value) or task.metadata.creation_timestamp
+    return 0 if entered is None else int(entered.timestamp())
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:

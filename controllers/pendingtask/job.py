@@ -18,6 +18,7 @@ UID_LABEL = "jervis.dev/task-uid"
 TASK_LABEL = "jervis.dev/task"
 ATTEMPT_LABEL = "jervis.dev/attempt"
 CONTAINER = "orchestrator"
+MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 _MAX_NAME = 63
 # The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
 _MAX_BASE = _MAX_NAME - 6
@@ -26,7 +27,11 @@ _USER = 10001
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What all runs share, from the operator's settings. `resources` is a Kubernetes ResourceRequirements."""
+    """What all runs share, from the operator's settings. `resources` is a Kubernetes ResourceRequirements.
+
+    With `mongodb_secret` the address comes from that Secret of the task's namespace, and `mongodb_uri`, which may hold
+    a password, is written into no Job.
+    """
 
     image: str
     image_pull_policy: str
@@ -35,6 +40,9 @@ class Template:
     router_url: str
     mongodb_uri: str
     model: str
+    mongodb_database: str = "jervis"
+    mongodb_secret: str = ""
+    mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
     priority: int = 0
     grace_seconds: int = 60
     default_deadline_seconds: int = 3600
@@ -131,7 +139,7 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
                 "image": template.image,
                 "imagePullPolicy": template.image_pull_policy,
                 "command": ["python", "-m", "orchestrator_job"],
-                "env": [{"name": key, "value": value} for key, value in _environment(task, attempt, template).items()],
+                "env": _environment(task, attempt, template),
                 "resources": dict(template.resources),
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -152,8 +160,9 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
     return pod
 
 
-def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> dict[str, str]:
-    return {
+def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:
+    """EnvVars, each name once; ours win over the settings' own."""
+    values = {
         **template.environment,
         "JERVIS_TASK_UID": task.metadata.uid,
         "JERVIS_TASK_NAME": task.metadata.name,
@@ -161,7 +170,14 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_ATTEMPT": str(attempt),
         "JERVIS_KB_URL": template.kb_url,
         "JERVIS_ROUTER_URL": template.router_url,
-        "JERVIS_MONGODB_URI": template.mongodb_uri,
+        MONGODB_VARIABLE: template.mongodb_uri,
+        "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
         "JERVIS_PRIORITY": str(template.priority),
     }
+    variables: list[dict[str, Any]] = [{"name": key, "value": value} for key, value in values.items()]
+    if template.mongodb_secret:
+        reference = {"name": template.mongodb_secret, "key": template.mongodb_secret_key}
+        variables = [one for one in variables if one["name"] != MONGODB_VARIABLE]
+        variables.append({"name": MONGODB_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
+    return variables

@@ -363,6 +363,10 @@ class Reconciler:
         self._metrics.queue_sleeping.set(self._work.sleeping)
         for room in Room:
             self._metrics.waiting.labels(room.value).set(self._rooms.waiting(room))
+        for phase in index.WAITING:
+            for lane, since in zip(("foreground", "background"), self._tasks.oldest(phase), strict=True):
+                age = 0.0 if since is None else max(0.0, self._wall().timestamp() - since)
+                self._metrics.oldest.labels(lane, phase.value).set(age)
         for phase in Phase:
             self._metrics.tasks.labels(phase.value).set(self._tasks.count(phase))
         book = self._rooms.slots()

@@ -13,11 +13,6 @@ from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
 
 
-def request_id(view: View) -> str:
-    """The id of the open approval request: one per run."""
-    return f"run-{view.task.status.attempt}"
-
-
 def messages(view: View) -> Decision | None:
     """The user said something more."""
     if len(view.task.spec.messages) <= view.task.status.messages_seen:
@@ -69,7 +64,7 @@ def _decided(view: View) -> pendingtask.Approval | None:
     if given is None:
         return None
     if given.request_id:
-        return given if given.request_id == request_id(view) else None
+        return given if given.request_id == view.task.status.request_id else None
     opened = conditions.find(view.task.status.conditions, "WaitingForUser")
     return given if opened is None or view.task.metadata.generation > opened.observed_generation else None
 

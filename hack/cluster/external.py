@@ -13,9 +13,9 @@ from hack.cluster.layout import Layout
 
 
 def kubeconfig(layout: Layout, environment: Mapping[str, str]) -> str | None:
-    """The user's KUBECONFIG; None when it is unset or names our own file."""
+    """The user's KUBECONFIG; None when it is unset or names a file of ours (also that of `python -m hack.demo env`)."""
     named = environment.get("KUBECONFIG")
-    if not named or Path(named).absolute() == layout.kubeconfig:
+    if not named or Path(named).absolute().parent == layout.directory:
         return None
     return named
 

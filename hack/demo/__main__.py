@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
 def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
     began = time.monotonic()
     cluster = _cluster(wanted, said)
-    console = Console(highlight=False)
+    console = _console()
     asked_url = wanted.ollama_url
     wanted = services.ensure(wanted, cluster, said)
     wanted = relay.ensure(wanted, layout.from_environment(), said)
@@ -86,16 +86,15 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
         batch = _expected(items, run, wanted)
         expected += batch
         seen |= watch.shown(console, cluster, submit.selector(run), batch, wanted.timeout)
-
-    verdicts = expectation.judge(expected, seen)
-    if not all(verdict.ok for verdict in verdicts):
-        console.print()
-        console.print(diagnosis.table(verdicts))
-        diagnosis.explain(console, cluster)
-        return 1
+        verdicts = expectation.judge(expected, seen)
+        if not all(verdict.ok for verdict in verdicts):
+            console.print()
+            console.print(diagnosis.table(verdicts))
+            diagnosis.explain(console, cluster)
+            return 1
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, answer.read(cluster, asked), asked)
-    said.say(f"{len(verdicts)} tasks ended as expected in {time.monotonic() - began:.0f} s")
+    said.say(f"{len(expected)} tasks ended as expected in {time.monotonic() - began:.0f} s")
     return 0
 
 
@@ -126,8 +125,13 @@ def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progre
 def _result(parsed: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
     cluster = _cluster(wanted, said)
     task = cluster.task(parsed.task)
-    answer.show(Console(highlight=False), answer.read(cluster, task))
+    answer.show(_console(), answer.read(cluster, task))
     return 0
+
+
+def _console() -> Console:
+    """A log has no width of its own; tables need one that they fit into."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def _cluster(wanted: settings.Settings, said: progress.Progress) -> kubectl.Kubectl:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from cli import edits, errors
-from controllers.pendingtask import decide, waiting, world
-from controllers.pendingtask.decision import View
+from controllers.pendingtask import decide, world
 from crds import pendingtask
 from crds.pendingtask import Verdict
 from crds.phases import Phase
@@ -83,11 +82,6 @@ def test_a_decision_is_not_turned_round() -> None:
     raw = objects.asking("Approval", approval={"verdict": "Approved", "requestId": "run-2", "author": "carol"})
     with pytest.raises(errors.Misplaced, match="decided already: Approved by carol"):
         edits.decide(raw, Verdict.REJECTED, "", "")
-
-
-def test_the_request_is_the_operators() -> None:
-    task = pendingtask.PendingTask.model_validate(objects.asking("Approval"))
-    assert edits.request_id(task) == waiting.request_id(View(task, world.World(), objects.NOW))
 
 
 def test_retry_of_a_failure() -> None:

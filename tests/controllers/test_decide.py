@@ -436,6 +436,17 @@ def test_approvals(kind: str, approval: dict[str, str], phase: Phase | None) -> 
     assert decide(asked(kind, "q1", spec={"approval": approval}), OPEN, NOW).phase is phase
 
 
+def test_an_approval_of_an_earlier_request_of_the_same_run_does_not_count() -> None:
+    first = asked("Failure")
+    stale = {"approval": {"verdict": "Approved", "requestId": first.status.request_id}}
+    again = asked("Failure", spec=stale)
+    later = {Phase.USER_TASK: NOW}
+    reopened = again.model_copy(update={"status": again.status.model_copy(update={"phase_times": later})})
+    assert reopened.status.request_id != first.status.request_id
+    assert decide(again, OPEN, NOW).phase is Phase.READY_FOR_GPU
+    assert decide(reopened, OPEN, NOW).phase is None
+
+
 def test_an_approval_that_is_older_than_the_request_does_not_count() -> None:
     current = asked("Approval", spec={"approval": {"verdict": "Approved"}})
     same = current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 4})})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -86,9 +88,27 @@ def test_the_environment_is_the_contract() -> None:
         "JERVIS_KB_URL": "http://kb",
         "JERVIS_ROUTER_URL": "http://router",
         "JERVIS_MONGODB_URI": "mongodb://m",
+        "JERVIS_DATABASE": "jervis",
         "JERVIS_MODEL": "qwen",
         "JERVIS_PRIORITY": "0",
     }
+
+
+def test_an_address_from_a_secret_is_copied_into_no_job() -> None:
+    template = replace(
+        TEMPLATE,
+        mongodb_uri="mongodb://root:pass@m",
+        mongodb_secret="mongo",
+        mongodb_secret_key="address",
+        environment={"JERVIS_MONGODB_URI": "never mine"},
+    )
+    body = job.manifest(task(), 3, "n", template)
+    variables = body["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [one for one in variables if one["name"] == "JERVIS_MONGODB_URI"] == [
+        {"name": "JERVIS_MONGODB_URI", "valueFrom": {"secretKeyRef": {"name": "mongo", "key": "address"}}}
+    ]
+    assert "pass" not in json.dumps(body)
+    assert len(variables) == len({one["name"] for one in variables})
 
 
 def test_the_deadline_is_the_tasks_or_the_settings() -> None:

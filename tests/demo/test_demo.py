@@ -14,7 +14,7 @@ import pytest
 from crds import API_VERSION, pendingtask
 from crds.phases import Phase
 from hack.cluster import layout
-from hack.demo import errors, expectation, images, settings, stream
+from hack.demo import errors, expectation, images, release, settings, stream
 from hack.demo.kubectl import Kubectl
 
 
@@ -115,6 +115,17 @@ def test_a_cluster_of_yours_needs_named_images() -> None:
 )
 def test_image_names(image: str, repository: str, tag: str, digest: str) -> None:
     assert images.split(image) == {"repository": repository, "tag": tag, "digest": digest}
+
+
+def test_values_are_merged_as_helm_does() -> None:
+    below = {"operator": {"settings": {"team": ["a"], "idleSeconds": 3}}, "models": {}}
+    above = {"operator": {"settings": {"idleSeconds": 1}}, "gpuBackends": [{"name": "b"}]}
+    assert release.overlaid(below, above) == {
+        "operator": {"settings": {"team": ["a"], "idleSeconds": 1}},
+        "models": {},
+        "gpuBackends": [{"name": "b"}],
+    }
+    assert below["operator"] == {"settings": {"team": ["a"], "idleSeconds": 3}}
 
 
 def test_a_watch_that_ends_is_begun_anew(tmp_path: Path) -> None:

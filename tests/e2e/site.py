@@ -63,13 +63,13 @@ class Site:
         return {name: seen[name] for name in expected}
 
     def jobs(self, tasks: Iterable[pendingtask.PendingTask]) -> Counter[tuple[str, int]]:
-        """How many Jobs there are per task uid and attempt."""
+        """How many Jobs there are per owner's uid and attempt."""
         uids = {task.metadata.uid for task in tasks}
         found: Counter[tuple[str, int]] = Counter()
-        for job in self.kubectl.items("jobs", "-l", UID_LABEL):
-            labels = job["metadata"]["labels"]
-            if labels[UID_LABEL] in uids:
-                found[labels[UID_LABEL], int(labels[ATTEMPT_LABEL])] += 1
+        for job in self.kubectl.items("jobs"):
+            for owner in job["metadata"].get("ownerReferences", ()):
+                if owner["uid"] in uids:
+                    found[owner["uid"], int(job["metadata"]["labels"][ATTEMPT_LABEL])] += 1
         return found
 
     def results(self, task: pendingtask.PendingTask) -> list[Document]:

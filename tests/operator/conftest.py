@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pymongo
 import pytest
 from kubernetes import client
 
@@ -51,6 +52,12 @@ class Space:
         """Merge into a task's spec."""
         self._objects.patch_namespaced_custom_object(
             "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
+        )
+
+    def mark(self, name: str, metadata: dict[str, Any]) -> None:
+        """Merge into a task's metadata."""
+        self._objects.patch_namespaced_custom_object(
+            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"metadata": metadata}
         )
 
     def get(self, name: str, plural: str = "pendingtasks") -> dict[str, Any]:
@@ -108,6 +115,11 @@ def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) 
         time.sleep(0.05)
 
 
+def database_name(space: Space) -> str:
+    """One of its own for each namespace."""
+    return f"test_{space.name.replace('-', '_')}"
+
+
 @pytest.fixture
 def space(kubeconfig: Path) -> Iterator[Space]:
     api = api_client(kubeconfig)
@@ -131,6 +143,16 @@ def mongodb_uri() -> str:
 
 
 @pytest.fixture
+def database(space: Space, mongodb_uri: str) -> Iterator[Any]:
+    """The operator's MongoDB database, past the operator; dropped afterwards."""
+    server = pymongo.MongoClient[dict[str, Any]](mongodb_uri, tz_aware=True)
+    found = server[database_name(space)]
+    yield found
+    server.drop_database(found.name)
+    server.close()
+
+
+@pytest.fixture
 def start(
     kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
 ) -> Callable[..., AbstractContextManager[process.Operator]]:
@@ -142,9 +164,11 @@ def start(
             "NAMESPACE": space.name,
             "KB_URL": knowledge.url,
             "MONGODB_URI": mongodb_uri,
-            "MONGODB_DATABASE": f"test_{space.name.replace('-', '_')}",
+            "MONGODB_DATABASE": database_name(space),
             "IDLE_SECONDS": 0,
             "PROBE_SECONDS": 1,
+            # Tests of the archive set their own; the others count writes.
+            "ARCHIVE_SECONDS": 3600,
             **settings,
         }
         return process.running(tmp_path / "operator.log", **known)

@@ -181,12 +181,15 @@ def test_foreground_overtakes_background(space: Space, start: Start, gpu: str) -
     def says(task: str, attempt: int) -> dict[str, Any] | None:
         return answered(task, attempt) if gate["open"] or task == "user" else None
 
-    with Kubelet(space.api, space.name, says) as kubelet, start():
+    with Kubelet(space.api, space.name, says) as kubelet, start() as operator:
         space.backend(gpu, slots=1)
         for number in range(5):
             space.submit(f"b{number}", queuePosition=10 - number)
         until(lambda: "Orchestrating" in list(space.phases().values()), "one of them runs")
         until(lambda: list(space.phases().values()).count("ReadyForGpu") == 4, "four wait")
+        oldest = 'jervis_operator_waiting_oldest_seconds{lane="%s",phase="ReadyForGpu"}'
+        until(lambda: operator.metric(oldest % "background") > 0, "the one that waits longest is measured")
+        assert operator.metric(oldest % "foreground") == 0
         space.submit("user", type="UserInputProcessing", mode="Foreground")
         until(lambda: space.phase("user") == "Completed", "the user is served first")
         assert len(kubelet.order) == 2

@@ -1,0 +1,216 @@
+"""The loop around `sweep.plan`: list, archive, mark, list nothing again, delete. On the leader alone.
+
+One sweep reads all finished objects in pages and keeps a few fields of each; finished objects are in no watch. An
+object is marked with the version that was archived as precondition and deleted with the version that was looked at,
+so that a change in between wins. Before each handful of deletions the archive is asked whether it really holds them:
+with MongoDB away nothing is deleted, and a mark that lies (a forged label, a restored backup) is made true first.
+Every write asks the lease's fence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from controllers import kube, metrics
+from controllers.archive import finished, mongo, record, sweep
+from controllers.archive.finished import Finished
+from controllers.archive.query import Place
+from crds import errors, pendingtask
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 500
+"""Objects archived per sweep, and archived documents looked at per sweep for leftovers."""
+PAGE = 100
+"""Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
+SELECTOR = f"{pendingtask.FINISHED_LABEL}=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`every` in seconds between sweeps; `retention` counts from archiving until a run's documents are removed."""
+
+    every: float = 30.0
+    deletes_per_second: float = 10.0
+    retention: timedelta = timedelta(days=30)
+
+    def budget(self) -> sweep.Budget:
+        """Of one sweep: what fits between two of them."""
+        return sweep.Budget(AT_ONCE, max(1, round(self.every * self.deletes_per_second)))
+
+    def handful(self) -> int:
+        """Deletions per question to the archive: about a second's."""
+        return max(1, round(self.deletes_per_second))
+
+
+class Archivist:
+    """`sleep` is asyncio's; every sweep starts from what the API and MongoDB say, so a restart loses nothing."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        archive: mongo.Archive,
+        *,
+        namespaces: Sequence[str],
+        terms: sweep.Terms,
+        pace: Pace,
+        measured: metrics.Metrics,
+        wall: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api, self._archive, self._namespaces = api, archive, tuple(namespaces)
+        self._terms, self._pace, self._metrics = terms, pace, measured
+        self._wall, self._sleep = wall, sleep
+        self._prepared = False
+        self._rejected: dict[str, str] = {}
+        self._from: Place | None = None
+        self.may_act = asyncio.Event()
+        """Set once the lease is held; losing it ends the process."""
+
+    async def work(self) -> None:
+        """Sweep until cancelled."""
+        await self.may_act.wait()
+        while True:
+            again = False
+            try:
+                again = await self.once()
+                self._metrics.archive_up.set(1)
+            except mongo.Unavailable as error:
+                self._metrics.archive_up.set(0)
+                log.warning("nothing is archived or deleted", reason=error.message)
+            except errors.JervisError as error:
+                log.warning("swept in vain", reason=error.message)
+            except Exception:
+                # The edge of a sweep: a bug of ours here must not stop the tasks.
+                self._metrics.failures.inc()
+                log.exception("sweeping failed")
+            await self._sleep(0.0 if again else self._pace.every)
+
+    async def once(self) -> bool:
+        """One sweep over everything; True when the budget left something and something was done."""
+        tasks = await self._list()
+        self._measure(tasks)
+        if not self._prepared:
+            await self._archive.prepare()
+            self._prepared = True
+        able = [task for task in tasks.values() if self._rejected.get(task.uid) != task.version]
+        budget = self._pace.budget()
+        first = sweep.plan(able, self._terms, self._wall(), budget)
+        written = [await self._keep(tasks, task) for task in first.archive]
+        second = sweep.plan(list(tasks.values()), self._terms, self._wall(), budget)
+        removed = await self._remove(tasks, second.delete)
+        await self._clear(tasks)
+        self._measure(tasks)
+        return (first.more or second.more) and (any(written) or removed > 0)
+
+    async def _list(self) -> dict[str, Finished]:
+        tasks: dict[str, Finished] = {}
+        for namespace in self._namespaces:
+            try:
+                async for raw in self._api.each(kube.TASKS, namespace, SELECTOR, page=PAGE):
+                    task = finished.of(raw)
+                    if task is None:
+                        # Somebody else's label on an unfinished task: not ours to touch.
+                        log.warning(
+                            "labelled as finished and is not", task=raw["metadata"]["name"], uid=raw["metadata"]["uid"]
+                        )
+                    else:
+                        tasks[task.uid] = task
+            except errors.JervisError as error:
+                # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
+                log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
+        self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
+        return tasks
+
+    async def _keep(self, tasks: dict[str, Finished], task: Finished) -> bool:
+        """Archive the object as it is now, then mark that version. False when it is left for another sweep."""
+        try:
+            raw = await self._api.get(kube.TASKS, task.namespace, task.name)
+            fresh = finished.of(raw)
+            if fresh is None or fresh.uid != task.uid:
+                del tasks[task.uid]
+                return False
+            result = await self._archive.result(fresh.uid)
+            await self._archive.store(record.of(fresh, raw, result, self._wall()))
+            self._metrics.archived.inc()
+            mark = {"resourceVersion": fresh.version, "labels": {finished.ARCHIVED_LABEL: finished.ARCHIVED}}
+            marked = finished.of(await self._api.merge(kube.TASKS, task.namespace, task.name, {"metadata": mark}))
+        except kube.NotFound:
+            del tasks[task.uid]
+            return False
+        except kube.Conflict:
+            self._metrics.conflicts.inc()
+            return False
+        except errors.Permanent as error:
+            self._rejected[task.uid] = task.version
+            log.error(
+                "a finished task cannot be archived and stays", task=task.name, uid=task.uid, reason=error.message
+            )
+            return False
+        if marked is not None:
+            tasks[task.uid] = marked
+        return True
+
+    async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
+        """Delete at the set pace; how many."""
+        number, handful = 0, self._pace.handful()
+        for start in range(0, len(removals), handful):
+            some = removals[start : start + handful]
+            held = await self._archive.confirmed([one.task.uid for one in some])
+            for one in some:
+                if one.task.uid not in held:
+                    log.warning("marked as archived and is not", task=one.task.name, uid=one.task.uid)
+                    await self._keep(tasks, one.task)
+                elif await self._delete(one):
+                    tasks.pop(one.task.uid, None)
+                    number += 1
+                await self._sleep(1 / self._pace.deletes_per_second)
+        return number
+
+    async def _delete(self, one: sweep.Removal) -> bool:
+        task = one.task
+        try:
+            await self._api.delete(kube.TASKS, task.namespace, task.name, uid=task.uid, version=task.version)
+        except kube.Conflict:
+            self._metrics.conflicts.inc()
+            return False
+        self._metrics.deleted.labels(one.why.value).inc()
+        log.info("finished task deleted", task=task.name, namespace=task.namespace, uid=task.uid, why=one.why.value)
+        return True
+
+    async def _clear(self, tasks: dict[str, Finished]) -> None:
+        """Remove what runs left behind, where the task is archived for long and gone. A page per sweep, in turn."""
+        now = self._wall()
+        found = await self._archive.over(self._namespaces, now - self._pace.retention, self._from, AT_ONCE)
+        # Tasks that still are objects stay on the list; walking on from the last place passes them by.
+        self._from = Place(found[-1]["archivedAt"], found[-1]["_id"]) if len(found) == AT_ONCE else None
+        gone = [
+            one["_id"]
+            for one in found
+            if one["_id"] not in tasks and await self._gone(one["_id"], one["namespace"], one["name"])
+        ]
+        if gone:
+            removed = await self._archive.sweep(gone, now)
+            for collection, number in removed.items():
+                self._metrics.swept.labels(collection).inc(number)
+            log.info("leftovers of runs removed", tasks=len(gone), documents=sum(removed.values()))
+
+    async def _gone(self, uid: str, namespace: str, name: str) -> bool:
+        try:
+            raw = await self._api.get(kube.TASKS, namespace, name)
+        except kube.NotFound:
+            return True
+        except kube.Unavailable:
+            return False  # nobody knows
+        return bool(raw["metadata"]["uid"] != uid)
+
+    def _measure(self, tasks: dict[str, Finished]) -> None:
+        archived = sum(task.archived for task in tasks.values())
+        self._metrics.finished.labels("true").set(archived)
+        self._metrics.finished.labels("false").set(len(tasks) - archived)
+        self._metrics.archive_rejected.set(len(self._rejected))

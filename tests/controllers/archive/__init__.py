@@ -1,0 +1,1 @@
+"""The archive of finished tasks: its decisions, its parameters, its documents."""

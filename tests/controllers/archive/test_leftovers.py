@@ -1,0 +1,25 @@
+"""The names that the archive sweeps are those that runs write."""
+
+from __future__ import annotations
+
+from controllers.archive import mongo
+from controllers.memory import mongo as memory
+from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
+from orchestrator_job import memory as read
+
+
+def test_every_collection_of_a_run_is_swept() -> None:
+    assert set(mongo.LEFTOVERS) == {
+        checkpoints.CHECKPOINTS,
+        checkpoints.WRITES,
+        artifacts.COLLECTION,
+        ledger.COLLECTION,
+        fence.COLLECTION,
+        outcome.RESULTS,
+        read.COLLECTION,
+    }
+    assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
+
+
+def test_the_history_itself_is_not() -> None:
+    assert mongo.ARCHIVE not in mongo.LEFTOVERS

@@ -1,0 +1,147 @@
+"""Which finished tasks go, and in which order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.archive import sweep
+from controllers.archive.finished import Finished
+from controllers.archive.sweep import Why
+from crds.phases import Phase
+from tests.controllers.archive.build import NOW, ended
+
+TERMS = sweep.Terms(success=timedelta(hours=24), failure=timedelta(hours=168), per_client=1000)
+PLENTY = sweep.Budget(archive=10_000, delete=10_000)
+
+
+def planned(*tasks: Finished, terms: sweep.Terms = TERMS, budget: sweep.Budget = PLENTY) -> sweep.Plan:
+    return sweep.plan(tasks, terms, NOW, budget)
+
+
+def deleted(plan: sweep.Plan) -> list[tuple[str, str]]:
+    return [(one.task.uid, one.why.value) for one in plan.delete]
+
+
+def test_what_is_not_archived_is_archived_and_never_deleted() -> None:
+    plan = planned(ended("young", 1, archived=False), ended("old", 1000, archived=False))
+    assert [task.uid for task in plan.archive] == ["old", "young"]
+    assert plan.delete == ()
+
+
+def test_successes_and_failures_have_their_own_time() -> None:
+    plan = planned(
+        ended("fresh", 23.9),
+        ended("completed", 24),
+        ended("done", 25, phase=Phase.DONE),
+        ended("error", 25, phase=Phase.ERROR),
+        ended("old error", 168, phase=Phase.ERROR),
+    )
+    assert deleted(plan) == [("old error", "Expired"), ("done", "Expired"), ("completed", "Expired")]
+
+
+def test_a_task_s_own_time_wins() -> None:
+    assert deleted(planned(ended("at once", 0, ttl=0), ended("long", 25, ttl=10**6))) == [("at once", "Expired")]
+
+
+def test_one_that_does_not_say_when_it_ended_is_archived_and_stays() -> None:
+    plan = planned(ended("a", None, archived=False), ended("b", None), terms=sweep.Terms(per_client=0))
+    assert [task.uid for task in plan.archive] == ["a"]
+    assert plan.delete == ()
+
+
+def test_beyond_the_cap_the_oldest_archived_ones_of_that_client_go() -> None:
+    tasks = [ended(f"a{hours}", hours) for hours in range(1, 6)]
+    tasks += [ended("a9", 9, archived=False), ended("b1", 1, client="beta"), ended("b2", 2, client="beta")]
+    assert deleted(planned(*tasks, terms=sweep.Terms(per_client=3))) == [
+        ("a5", "Crowded"),
+        ("a4", "Crowded"),
+        ("a3", "Crowded"),
+    ]
+
+
+def test_those_whose_time_is_over_make_room_first() -> None:
+    tasks = [ended("old", 30), ended("b", 3), ended("a", 2)]
+    assert deleted(planned(*tasks, terms=sweep.Terms(per_client=2))) == [("old", "Expired")]
+
+
+def test_one_that_is_leaving_is_archived_not_deleted_again_and_takes_no_room() -> None:
+    tasks = [ended("gone", 99, leaving=True), ended("going", 98, leaving=True, archived=False), ended("a", 1)]
+    plan = planned(*tasks, terms=sweep.Terms(per_client=1))
+    assert [task.uid for task in plan.archive] == ["going"]
+    assert plan.delete == ()
+
+
+def test_the_budget_takes_the_oldest_and_says_that_there_is_more() -> None:
+    tasks = [ended(f"t{hours}", hours, archived=hours % 2 == 0) for hours in range(30, 40)]
+    plan = planned(*tasks, budget=sweep.Budget(archive=2, delete=3))
+    assert [task.uid for task in plan.archive] == ["t39", "t37"]
+    assert [uid for uid, _ in deleted(plan)] == ["t38", "t36", "t34"]
+    assert plan.more
+    assert not planned(*tasks, budget=sweep.Budget(archive=5, delete=5)).more
+
+
+TASKS = st.lists(
+    st.builds(
+        ended,
+        st.uuids().map(str),
+        st.none() | st.integers(-5, 400),
+        archived=st.booleans(),
+        leaving=st.booleans(),
+        client=st.sampled_from(["acme", "beta"]),
+        phase=st.sampled_from([Phase.DONE, Phase.COMPLETED, Phase.ERROR]),
+        ttl=st.none() | st.integers(0, 10**6),
+    ),
+    max_size=40,
+    unique_by=lambda task: task.uid,
+)
+LIMITS = st.builds(sweep.Terms, per_client=st.integers(0, 10))
+BUDGETS = st.builds(sweep.Budget, archive=st.integers(0, 50), delete=st.integers(0, 50))
+
+
+@given(TASKS, LIMITS, BUDGETS)
+def test_nothing_unarchived_or_leaving_is_deleted_and_budgets_hold(
+    tasks: list[Finished], terms: sweep.Terms, budget: sweep.Budget
+) -> None:
+    plan = sweep.plan(tasks, terms, NOW, budget)
+    uids = [one.task.uid for one in plan.delete]
+    assert all(one.task.archived and not one.task.leaving and one.task.completed for one in plan.delete)
+    assert all(not task.archived for task in plan.archive)
+    assert len(uids) == len(set(uids)) <= budget.delete
+    assert len(plan.archive) <= budget.archive
+    for one in plan.delete:
+        over = sweep.expiry(one.task, terms)
+        assert over is not None
+        assert (one.why is Why.EXPIRED) == (over <= NOW)
+
+
+@given(TASKS, LIMITS, st.randoms(use_true_random=False))
+def test_the_order_of_the_list_does_not_matter(tasks: list[Finished], terms: sweep.Terms, chance: object) -> None:
+    shuffled = list(tasks)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis types its randoms as object
+    assert sweep.plan(shuffled, terms, NOW, PLENTY) == sweep.plan(tasks, terms, NOW, PLENTY)
+
+
+@given(TASKS, LIMITS)
+def test_a_second_sweep_after_the_first_finds_nothing_to_delete(tasks: list[Finished], terms: sweep.Terms) -> None:
+    gone = {one.task.uid for one in sweep.plan(tasks, terms, NOW, PLENTY).delete}
+    rest = [task for task in tasks if task.uid not in gone]
+    assert sweep.plan(rest, terms, NOW, PLENTY).delete == ()
+
+
+@given(TASKS, LIMITS)
+def test_a_client_keeps_as_many_as_it_may_and_loses_no_more_than_it_must(
+    tasks: list[Finished], terms: sweep.Terms
+) -> None:
+    plan = sweep.plan(tasks, terms, NOW, PLENTY)
+    crowded = Counter(one.task.client for one in plan.delete if one.why is Why.CROWDED)
+    gone = {one.task.uid for one in plan.delete}
+    for client in ("acme", "beta"):
+        rest = [task for task in tasks if task.client == client and task.uid not in gone and not task.leaving]
+        if crowded[client]:
+            assert len(rest) >= terms.per_client
+        if any(task.archived and task.completed is not None for task in rest):
+            assert len(rest) <= terms.per_client

@@ -1,0 +1,235 @@
+"""Archived, marked, deleted, told of: real apiserver, real operator process, MongoDB's wire behind a proxy to cut."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from controllers import kube
+from controllers.archive import mongo
+from tests.operator.conftest import Space, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.process import Operator
+from tests.operator.proxy import Proxy
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+OFTEN = {"ARCHIVE_SECONDS": 0.2}
+
+
+@pytest.fixture
+def proxy(mongodb_uri: str) -> Iterator[Proxy]:
+    address = urlsplit(mongodb_uri)
+    assert address.hostname
+    with Proxy(address.hostname, address.port or 27017) as made:
+        yield made
+
+
+def names(space: Space) -> set[str]:
+    return {task["metadata"]["name"] for task in space.every()}
+
+
+def labelled(space: Space, label: str) -> set[str]:
+    return {t["metadata"]["name"] for t in space.every() if t["metadata"].get("labels", {}).get(label) == "true"}
+
+
+def finish(space: Space, start: Start, *tasks: str, **spec: Any) -> None:
+    """Let an operator that never sweeps finish these and leave."""
+    for name in tasks:
+        space.submit(name, "INFO", **spec)
+    with start(IDENTITY="operator-0"):
+        until(lambda: labelled(space, "jervis.dev/finished") >= set(tasks), "all are finished")
+
+
+def test_a_finished_task_is_archived_then_deleted_and_its_history_stays(
+    space: Space, start: Start, knowledge: Knowledge, database: Any
+) -> None:
+    knowledge.gate.clear()
+    with start(**OFTEN) as operator:
+        made = {
+            name: space.submit(name, text, **spec)["metadata"]["uid"]
+            for name, text, spec in (
+                ("brief", "INFO", {"ttlSecondsAfterFinished": 0}),
+                ("wrong", "INVALID", {"ttlSecondsAfterFinished": 0, "clientId": "beta"}),
+                ("stays", "INFO", {}),
+            )
+        }
+        database["task_results"].insert_one({"_id": made["brief"], "answer": "42", "citations": [1]})
+        space.mark("brief", {"annotations": {"example.com/a.b": "c"}})
+        before = space.get("brief")
+        knowledge.gate.set()
+        until(lambda: names(space) == {"stays"}, "those without time are deleted")
+        until(lambda: labelled(space, "jervis.dev/archived") == {"stays"}, "the other is archived and stays")
+
+        found = database["task_archive"].find_one({"_id": made["brief"]})
+        assert (found["clientId"], found["phase"], found["result"]["answer"]) == ("acme", "Done", "42")
+        assert found["object"]["spec"] == before["spec"]
+        assert found["object"]["metadata"]["annotations"] == {"example.com/a.b": "c"}
+        assert "managedFields" not in found["object"]["metadata"]
+        assert found["object"]["status"]["phase"] == "Done"
+
+        listed = operator.get("/api/v1/history").json()
+        assert {(one["name"], one["phase"]) for one in listed["items"]} == {
+            ("brief", "Done"),
+            ("wrong", "Error"),
+            ("stays", "Done"),
+        }
+        assert [one["name"] for one in operator.get("/api/v1/history?client=beta").json()["items"]] == ["wrong"]
+        assert operator.get("/api/v1/history?namespace=elsewhere").json() == {"items": [], "next": None}
+        pages: list[str] = []
+        path = f"/api/v1/history?namespace={space.name}&limit=1"
+        answer = operator.get(path).json()
+        while answer["items"]:
+            pages += [one["uid"] for one in answer["items"]]
+            answer = operator.get(f"{path}&before={answer['next']}").json()
+        assert pages == [one["uid"] for one in listed["items"]]
+        whole = operator.get(f"/api/v1/history/{made['brief']}").json()
+        assert (whole["object"]["spec"]["content"], whole["result"]["answer"]) == ("INFO", "42")
+        assert operator.get("/api/v1/history/00000000-0000-0000-0000-000000000000").status_code == 404
+        assert operator.metric("jervis_operator_archived_total") == 3
+        assert operator.metric('jervis_operator_deleted_total{why="Expired"}') == 2
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+
+
+def test_while_mongodb_is_away_nothing_is_deleted_and_work_goes_on(
+    space: Space, start: Start, proxy: Proxy, database: Any
+) -> None:
+    def failures(operator: Operator) -> int:
+        return operator.log.read_text().count("nothing is archived or deleted")
+
+    with start(MONGODB_URI=f"mongodb://{proxy.address}", **OFTEN) as operator:
+        for name in ("a", "b"):
+            space.submit(name, "INFO")
+        until(lambda: labelled(space, "jervis.dev/archived") == {"a", "b"}, "both are archived")
+        proxy.cut()
+        for name in ("a", "b"):
+            space.edit(name, {"ttlSecondsAfterFinished": 0})
+        # Nothing is left to archive: it is the deletion that must not go on without MongoDB's word.
+        until(lambda: failures(operator) >= 2, "two sweeps find no archive")
+        assert names(space) == {"a", "b"}
+        space.submit("later", "INFO", ttlSecondsAfterFinished=0)
+        until(lambda: "later" in labelled(space, "jervis.dev/finished"), "work goes on")
+        seen = failures(operator)
+        until(lambda: failures(operator) >= seen + 2, "two more find none for it either")
+        assert operator.metric("jervis_operator_archive_up") == 0
+        assert names(space) == {"a", "b", "later"}
+        assert labelled(space, "jervis.dev/archived") == {"a", "b"}
+        answer = operator.get("/api/v1/history")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert operator.get("/healthz").status_code == 200
+        proxy.mend()
+        until(lambda: not names(space), "all are archived and deleted")
+        until(lambda: operator.metric("jervis_operator_archive_up") == 1, "the metric says so")
+        assert {one["name"] for one in database["task_archive"].find()} == {"a", "b", "later"}
+
+
+def test_kill_9_in_the_middle_of_a_sweep_loses_no_history(space: Space, start: Start, database: Any) -> None:
+    chance = random.Random(20270302)
+    tasks = {f"t{number:02}" for number in range(40)}
+    finish(space, start, *sorted(tasks), ttlSecondsAfterFinished=0)
+    rounds = 0
+    while rounds < 4 and names(space):
+        with start(IDENTITY="operator-0", DELETES_PER_SECOND=20, **OFTEN) as operator:
+            until(operator.leads, "it leads")
+            time.sleep(chance.uniform(0.0, 0.5))
+            operator.kill()
+        rounds += 1
+        archived = {one["name"] for one in database["task_archive"].find()}
+        assert tasks - names(space) <= archived, "gone without a trace"
+    with start(IDENTITY="operator-0", DELETES_PER_SECOND=200, **OFTEN):
+        until(lambda: not names(space), "the last one finishes the work")
+    assert {one["name"] for one in database["task_archive"].find()} == tasks
+    assert rounds >= 2
+
+
+def test_a_client_keeps_its_latest(space: Space, start: Start, database: Any) -> None:
+    finish(space, start, *(f"a{number}" for number in range(6)))
+    finish(space, start, "b0", "b1", clientId="beta")
+    ended = {task["metadata"]["name"]: task["status"]["completedAt"] for task in space.every()}
+    with start(IDENTITY="operator-0", FINISHED_PER_CLIENT=3, **OFTEN) as operator:
+        until(lambda: len(names(space)) == 5, "three of six go")
+        rest = names(space)
+        assert rest >= {"b0", "b1"}
+        gone = set(ended) - rest
+        assert max(ended[name] for name in gone) <= min(ended[name] for name in rest if name.startswith("a"))
+        assert operator.metric('jervis_operator_deleted_total{why="Crowded"}') == 3
+        assert {one["name"] for one in database["task_archive"].find()} == set(ended)
+
+
+def test_a_foreign_finalizer_is_left_alone_and_the_object_is_deleted_once(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
+    knowledge.gate.clear()
+    with start(**OFTEN) as operator:
+        space.submit("kept", "INFO", ttlSecondsAfterFinished=0)
+        space.mark("kept", {"finalizers": ["example.com/keep"]})
+        knowledge.gate.set()
+        until(lambda: "deletionTimestamp" in space.get("kept")["metadata"], "it is deleted")
+        space.submit("marker", "INFO", ttlSecondsAfterFinished=0)
+        until(lambda: "marker" not in names(space), "another sweep has passed")
+        assert space.get("kept")["metadata"]["finalizers"] == ["example.com/keep"]
+        assert operator.metric("jervis_operator_deleted_total") == 2
+        space.mark("kept", {"finalizers": None})
+        until(lambda: not names(space), "its owner lets it go")
+
+
+async def test_a_change_in_between_wins_over_a_deletion(kubeconfig: Path, space: Space) -> None:
+    made = space.submit("busy")["metadata"]
+    space.edit("busy", {"queuePosition": 3})
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        with pytest.raises(kube.Conflict):
+            await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=made["resourceVersion"])
+        with pytest.raises(kube.Conflict):
+            await api.delete(kube.TASKS, space.name, "busy", uid="00000000-0000-0000-0000-000000000000")
+        assert names(space) == {"busy"}
+        current = space.get("busy")["metadata"]["resourceVersion"]
+        await api.delete(kube.TASKS, space.name, "busy", uid=made["uid"], version=current)
+        assert names(space) == set()
+
+
+def test_a_mark_that_lies_is_made_true_before_anything_is_deleted(space: Space, start: Start, database: Any) -> None:
+    finish(space, start, "forged")
+    space.mark("forged", {"labels": {"jervis.dev/archived": "true"}})
+    space.edit("forged", {"ttlSecondsAfterFinished": 0})
+    with start(IDENTITY="operator-0", **OFTEN) as operator:
+        until(lambda: not names(space), "it is deleted in the end")
+        assert operator.metric("jervis_operator_archived_total") == 1
+    assert database["task_archive"].count_documents({"name": "forged"}) == 1
+
+
+def test_one_that_mongodb_never_takes_stays_and_holds_up_nobody(space: Space, start: Start, database: Any) -> None:
+    finish(space, start, "huge", "small", ttlSecondsAfterFinished=0)
+    uid = space.get("huge")["metadata"]["uid"]
+    # With its object it is just beyond what a document may have; alone it is not.
+    database["task_results"].insert_one({"_id": uid, "answer": "x" * (16 * 1024 * 1024 - 500)})
+    with start(IDENTITY="operator-0", **OFTEN) as operator:
+        until(lambda: names(space) == {"huge"}, "the others go")
+        until(lambda: operator.metric("jervis_operator_archive_rejected") == 1, "the metric says so")
+        assert operator.log.read_text().count("a finished task cannot be archived") == 1, "not tried for ever"
+    assert labelled(space, "jervis.dev/archived") == set()
+
+
+def test_what_runs_left_behind_goes_only_when_the_task_is_long_gone(space: Space, start: Start, database: Any) -> None:
+    finish(space, start, "gone", "there")
+    uids = {name: space.get(name)["metadata"]["uid"] for name in ("gone", "there")}
+    for collection, field in mongo.LEFTOVERS.items():
+        for uid in uids.values():
+            row = {"_id": uid} if field == "_id" else {"_id": f"{uid}/{collection}", field: uid}
+            database[collection].replace_one({"_id": row["_id"]}, row, upsert=True)
+    space.edit("gone", {"ttlSecondsAfterFinished": 0})
+    with start(IDENTITY="operator-0", RETENTION_DAYS=0.00001, **OFTEN) as operator:
+        until(lambda: operator.metric("jervis_operator_swept_documents_total") == 7, "one document of each collection")
+        assert names(space) == {"there"}
+    for collection, field in mongo.LEFTOVERS.items():
+        assert [row[field] for row in database[collection].find()] == [uids["there"]], collection
+    kept = {one["_id"]: "sweptAt" in one for one in database["task_archive"].find()}
+    assert kept == {uids["gone"]: True, uids["there"]: False}
