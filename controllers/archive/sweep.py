@@ -1,6 +1,6 @@
 """Which finished tasks to archive and which to delete: a pure decision over all of them at one moment.
 
-Source: issue 4 point 10; operator.md point 9 ("TTL on by default, from persisted completion time; archive acknowledged
+Source: operator.md point 9 ("TTL on by default, from persisted completion time; archive acknowledged
 before delete; deletes rate-limited").
 """
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 
@@ -119,6 +120,8 @@ def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progre
     config = context.write(wanted, _cluster(wanted, said))
     print(f"export KUBECONFIG={shlex.quote(str(config))}")
     print(f"export DEMO_NAMESPACE={shlex.quote(wanted.namespace)}")
+    # A machine without kubectl gets the one that was built for the cluster.
+    print(f'export PATH="$PATH":{shlex.quote(str(Path(kubectl.find(said)).parent))}')
     return 0
 
 
