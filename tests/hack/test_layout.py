@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from pathlib import Path
 
 import pytest
 
-from hack.cluster import errors, external, layout
+from hack.cluster import binaries, errors, external, layout, progress
 
 
 def test_the_default_is_in_the_checkout() -> None:
@@ -42,6 +43,17 @@ def test_only_a_foreign_kubeconfig_is_the_users(tmp_path: Path) -> None:
     assert external.kubeconfig(place, {"KUBECONFIG": "/home/me/.kube/config"}) == "/home/me/.kube/config"
 
 
-def test_a_kubeconfig_that_leads_nowhere_is_said_with_the_remedy(tmp_path: Path) -> None:
+@pytest.mark.apiserver
+def test_a_kubeconfig_that_leads_nowhere_is_said_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = binaries.program(binaries.KUBERNETES, "kubectl", progress.Progress())
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{kubectl.parent}")
     with pytest.raises(errors.Failure, match=r"does not answer .* unset KUBECONFIG"):
+        external.check(str(tmp_path / "absent"))
+
+
+def test_a_cluster_of_ones_own_needs_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(errors.Missing, match=r"kubectl is missing: install it .* unset KUBECONFIG"):
         external.check(str(tmp_path / "absent"))
