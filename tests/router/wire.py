@@ -127,19 +127,21 @@ class Backend:
         self.requests: list[Message] = []
         self.connections = 0
         self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A connection came. It is booked before anything is awaited, so that `close` finds it whenever it comes."""
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._links[task] = writer
+        task.add_done_callback(self._links.pop)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 message = await read_head(reader)
@@ -156,17 +158,19 @@ class Backend:
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             return
-        except asyncio.CancelledError:
-            return  # by `close`; Python 3.11's stream protocol stumbles over a cancelled connection task
         finally:
-            self._tasks.discard(task)
             writer.close()
 
     async def close(self) -> None:
-        """End every connection."""
-        for task in self._tasks:
+        """End every connection, those that the kernel has accepted and the loop has not yet shown us included."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        links = dict(self._links)
+        for task, writer in links.items():
             task.cancel()
-        await asyncio.gather(*self._tasks)
+            writer.close()  # a task that never began closes nothing
+        await asyncio.gather(*links, return_exceptions=True)
+        await asyncio.sleep(0)  # transports say goodbye in the next round of the loop
 
     def _probe(self, path: str) -> Any:
         listed = {"models": [{"name": m, "model": m, "modified_at": "2026-01-01T00:00:00Z"} for m in self.models]}
@@ -177,7 +181,7 @@ class Backend:
 async def backend(script: Script, models: Sequence[str] = ("m:latest",), port: int = 0) -> AsyncIterator[Backend]:
     """A Backend for the length of the block."""
     served = Backend(script, models)
-    server = await asyncio.start_server(served.serve, "127.0.0.1", port, limit=1 << 26)
+    server = await asyncio.start_server(served.accept, "127.0.0.1", port, limit=1 << 26)
     served.port = server.sockets[0].getsockname()[1]
     try:
         yield served
