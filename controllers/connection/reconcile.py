@@ -16,6 +16,7 @@ from crds import connection, errors
 log = structlog.get_logger(__name__)
 
 AWAY_SECONDS = 2.0
+FAULT_SECONDS = 60.0
 
 
 class Connections:
@@ -59,6 +60,7 @@ class Connections:
                 # The edge of a look: one object that trips a bug of ours must not stop the others.
                 self._metrics.failures.inc()
                 log.exception("looking at a connection failed")
+                self._work.wake(uid, (uid,), self._monotonic() + FAULT_SECONDS)
             finally:
                 self._work.done(uid)
 
