@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli import codes, printable
-from cli.commands import answer, backends, decide, get, logs, prioritize, queue, retry, submit, tell
+from cli.commands import answer, backends, decide, get, history, logs, prioritize, queue, retry, submit, tell
 from crds import errors
 
 _COMMANDS = {
@@ -24,6 +24,7 @@ _COMMANDS = {
     "prioritize": prioritize.run,
     "tell": tell.run,
     "submit": submit.run,
+    "history": history.run,
     "backends": backends.run,
 }
 

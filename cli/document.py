@@ -12,11 +12,11 @@ import pydantic
 
 from cli import errors, mail
 from cli.reading import Object
-from crds import pendingtask
+from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import ContentRef
 
-TITLE_ANNOTATION = "jervis.dev/title"
+TITLE_ANNOTATION = labels.TITLE
 LARGEST = 256 * 1024 * 1024
 """Bytes that the knowledge base takes."""
 

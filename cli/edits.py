@@ -14,6 +14,7 @@ from typing import Any
 import pydantic
 
 from cli import errors, order, reading
+from crds import labels as marks
 from crds import pendingtask, phases
 from crds.model import Model
 from crds.pendingtask import UserTaskKind, Verdict
@@ -104,8 +105,8 @@ def again(raw: Mapping[str, Any], name: str) -> Patch:
         )
     spec = {key: value for key, value in raw["spec"].items() if key not in ("answers", "approval", "suspend")}
     meta = raw["metadata"]
-    # The label that says "finished" would hide the new task from the operator.
-    labels = {key: value for key, value in meta.get("labels", {}).items() if key != pendingtask.FINISHED_LABEL}
+    # The new task has not been archived.
+    labels = {key: value for key, value in meta.get("labels", {}).items() if key != marks.ARCHIVED}
     annotations = {key: value for key, value in meta.get("annotations", {}).items() if key.startswith("jervis.dev/")}
     return {
         "apiVersion": task.api_version,

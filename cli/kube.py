@@ -22,6 +22,7 @@ from crds.errors import JervisError
 
 _TRIES = 8
 _PAGE = "500"
+_TICKET_SECONDS = 600
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _OURS = f"/apis/{API_VERSION}"
 
@@ -125,6 +126,21 @@ class Kube:
         finally:
             reply.response.close()
 
+    def accounts(self, labels: str) -> list[Object]:
+        """ServiceAccounts of the namespace with these labels."""
+        return self._list(f"/api/v1/namespaces/{self.namespace}/serviceaccounts", {"labelSelector": labels})
+
+    def ticket(self, account: str, audience: str) -> str:
+        """A token of that ServiceAccount of the namespace, good for `audience` alone and for ten minutes."""
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"
+        spec = {"audiences": [audience], "expirationSeconds": _TICKET_SECONDS}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return str(self._json("POST", path, body=body)["status"]["token"])
+
+    def read(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Object:
+        """JSON from wherever the apiserver's proxy leads."""
+        return self._json("GET", path, query=query, headers=headers)
+
     def whoami(self) -> str:
         """What the apiserver calls the caller; "" where it does not tell."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -156,9 +172,15 @@ class Kube:
                 return found
 
     def _json(
-        self, verb: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Object:
-        reply = self._send(verb, path, query=query or {}, body=body, timeout=self._timeout)
+        reply = self._send(verb, path, query=query or {}, body=body, timeout=self._timeout, more=headers or {})
         try:
             found: Object = json.loads(reply.read())
         except urllib3.exceptions.HTTPError as error:
@@ -179,9 +201,10 @@ class Kube:
         query: Mapping[str, str],
         timeout: float | tuple[float, float | None],
         body: Mapping[str, Any] | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> Any:
         settings = self._api.configuration
-        headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-jervis"}
+        headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-jervis", **(more or {})}
         token = settings.get_api_key_with_prefix("BearerToken", alias="authorization")
         if token:
             headers["Authorization"] = token
@@ -199,11 +222,22 @@ class Kube:
         raise _refusal(reply.status, text, self.namespace)
 
 
+def _answered(code: int, problem: Object) -> JervisError:
+    """What a service of ours behind the apiserver's proxy says is wrong."""
+    message = f"The operator answers: {str(problem.get('message') or code).rstrip('.')}."
+    if code in (408, 429) or code >= 500:
+        return errors.Unavailable(message)
+    return errors.Refused(message, field=problem.get("field"), remedy=problem.get("remedy"))
+
+
 def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
     try:
         status: Object = json.loads(text)
     except ValueError:
         status = {"message": text[:200].decode(errors="replace")}
+    problem = status.get("error")
+    if isinstance(problem, dict):
+        return _answered(code, problem)
     message = str(status.get("message") or f"HTTP {code}").rstrip(".") + "."
     details: Object = status.get("details") or {}
     if code == 401:

@@ -1,22 +1,16 @@
-"""Which pod is the current run's. Pure.
-
-The labels are the operator's (`controllers.pendingtask.job`), which nothing here may import; a test compares them.
-"""
+"""Which pod is the current run's. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from cli.reading import Object
-
-UID_LABEL = "jervis.dev/task-uid"
-ATTEMPT_LABEL = "jervis.dev/attempt"
-CONTAINER = "orchestrator"
+from crds import labels
 
 
 def attempt(pod: Object) -> int:
     """The number of its run; 0 when it does not say."""
-    said = pod["metadata"].get("labels", {}).get(ATTEMPT_LABEL, "")
+    said = pod["metadata"].get("labels", {}).get(labels.ATTEMPT, "")
     return int(said) if said.isascii() and said.isdigit() else 0
 
 
@@ -29,7 +23,7 @@ def choose(found: Iterable[Object], wanted: int | None) -> Object | None:
 def readable(pod: Object) -> bool:
     """Has its container run, so that there is a log?"""
     for container in pod.get("status", {}).get("containerStatuses", ()):
-        if container["name"] == CONTAINER:
+        if container["name"] == labels.CONTAINER:
             return "running" in container.get("state", {}) or "terminated" in container.get("state", {})
     return False
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from cli import errors
-from crds import gpubackend, pendingtask
+from crds import gpubackend, history, pendingtask
 from crds.model import Model
 
 Object = dict[str, Any]
@@ -27,13 +27,18 @@ def backend(raw: Mapping[str, Any]) -> gpubackend.GpuBackend:
     return _read(gpubackend.GpuBackend, raw)
 
 
+def entry(raw: Mapping[str, Any]) -> history.Entry:
+    """A finished task of the archive. Raises `Unusable` for one that this version cannot read."""
+    return _read(history.Entry, raw)
+
+
 def _read(model: type[_M], raw: Mapping[str, Any]) -> _M:
     try:
         return model.model_validate(raw)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         raise errors.Unusable(
-            f"{model.__name__} {raw.get('metadata', {}).get('name', '')!r} cannot be read: {first['msg']}.",
+            f"{model.__name__} {raw.get('metadata', raw).get('name', '')!r} cannot be read: {first['msg']}.",
             field=".".join(str(part) for part in first["loc"]),
             remedy="Install the version of kubectl-jervis that belongs to the cluster's, or use -o json.",
         ) from error

@@ -37,3 +37,6 @@ DISPATCH = Steps((5.0, 15.0, 30.0, 60.0, 300.0))
 
 PROBE = Doubling(first=2.0, cap=60.0)
 """Unreachable GPU backends."""
+
+SECRET = Doubling(first=5.0, cap=300.0)
+"""Credentials of Connections that are not there; those that are get looked at again after the longest wait."""

@@ -1,6 +1,7 @@
 """Kubernetes Events: one per transition, posted by us, best effort, never in the way of a decision.
 
-The name follows from the object and the resourceVersion that the transition made, so a repeated post is the same Event.
+The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
+write may make several), so a repeated post is the same Event.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ COMPONENT = "jervis-operator"
 _MAX_MESSAGE = 1024
 
 
-def manifest(about: kube.Object, reason: str, message: str, *, warning: bool, at: datetime) -> kube.Object:
-    """A core/v1 Event about `about` (an object as the API serves it)."""
+def manifest(
+    about: kube.Object, reason: str, message: str, *, warning: bool, at: datetime, step: int = 0
+) -> kube.Object:
+    """A core/v1 Event about `about` (an object as the API serves it): transition `step` of the write that made it."""
     meta = about["metadata"]
+    place = f"{meta['resourceVersion']}.{step}" if step else meta["resourceVersion"]
     stamp = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{meta['name'][:200].rstrip('.-')}.{meta['uid'][:8]}.{meta['resourceVersion']}",
+            "name": f"{meta['name'][:200].rstrip('.-')}.{meta['uid'][:8]}.{place}",
             "namespace": meta["namespace"],
         },
         "involvedObject": {
@@ -61,10 +65,10 @@ class Poster:
         self._api, self._clock, self._dropped = api, clock, dropped
         self._line: asyncio.Queue[dict[str, Any]] = asyncio.Queue(capacity)
 
-    def post(self, about: kube.Object, reason: str, message: str, *, warning: bool = False) -> None:
+    def post(self, about: kube.Object, reason: str, message: str, *, warning: bool = False, step: int = 0) -> None:
         """Queue one Event; with a full line it is dropped and counted."""
         try:
-            self._line.put_nowait(manifest(about, reason, message, warning=warning, at=self._clock()))
+            self._line.put_nowait(manifest(about, reason, message, warning=warning, at=self._clock(), step=step))
         except asyncio.QueueFull:
             self._dropped()
 

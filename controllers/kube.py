@@ -3,7 +3,8 @@
 The `kubernetes` package gives what is tedious (kubeconfig, in-cluster credentials, token rotation, the blocking client
 of the lease's thread); the requests themselves are made here (docs/decisions/0003). Errors by retry meaning:
 
-    Unavailable    Operational  timeouts, refused connections, 401, 403, 429, 5xx
+    Unavailable    Operational  timeouts, refused connections, 401, 429, 5xx
+    Forbidden      Unavailable  403: a role is missing, and may be there in a moment
     Conflict       Operational  409: the object changed; read it again
     NotFound       Permanent    404
     AlreadyExists  Permanent    409 on creation
@@ -19,7 +20,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import kubernetes
@@ -29,11 +30,19 @@ from kubernetes import config
 from controllers import lease
 from crds import GROUP, VERSION, errors
 
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.connector import Connection
+
 Object = dict[str, Any]
 
 
 class Unavailable(errors.Operational):
     """The apiserver is away or busy, or does not let us yet."""
+
+
+class Forbidden(Unavailable):
+    """Our account has no right to it yet."""
 
 
 class Conflict(errors.Operational):
@@ -69,8 +78,10 @@ TASKS = Resource(f"/apis/{GROUP}/{VERSION}", "pendingtasks")
 CONNECTIONS = Resource(f"/apis/{GROUP}/{VERSION}", "connections")
 BACKENDS = Resource(f"/apis/{GROUP}/{VERSION}", "gpubackends")
 JOBS = Resource("/apis/batch/v1", "jobs")
+SECRETS = Resource("/api/v1", "secrets")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
+TOKEN_REVIEWS = Resource("/apis/authentication.k8s.io/v1", "tokenreviews")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 
 
@@ -116,11 +127,39 @@ def session(
     loaded: Any,
     response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
     headers: Mapping[str, str] | None = None,
+    *,
+    fence: Callable[[], None] | None = None,
 ) -> aiohttp.ClientSession:
-    """A session with the configuration's TLS. Without `headers` each request brings its own authorization."""
+    """A session with the configuration's TLS. Without `headers` each request brings its own authorization.
+
+    With a `fence` a request that changes something is not sent when that raises as it is about to go onto the wire.
+    """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=tls(loaded)), response_class=response_class, headers=headers
+        connector=aiohttp.TCPConnector(limit=0, ssl=tls(loaded)),
+        request_class=aiohttp.ClientRequest if fence is None else _fenced(fence),
+        response_class=response_class,
+        headers=headers,
     )
+
+
+def _fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    """Between the call and the wire lie a connection to be had and turns of the loop: time enough to be frozen in."""
+
+    class Request(aiohttp.ClientRequest):
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            if self.method != "GET" and self.url.path != TOKEN_REVIEWS.path(None):
+                try:
+                    fence()
+                except lease.Fenced as error:
+                    # As aiohttp itself tells whoever waits for the answer that nothing was sent.
+                    assert conn.protocol is not None
+                    conn.protocol.set_exception(aiohttp.ClientConnectionError(error.message))
+                    return
+            await super().write_bytes(writer, conn, content_length)
+
+    return Request
 
 
 class Kube:
@@ -152,10 +191,11 @@ class Kube:
         return {item["name"] for item in found.get("resources", ())}
 
     async def each(
-        self, resource: Resource, namespace: str | None, labels: str = "", *, page: int = 500
+        self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
     ) -> AsyncIterator[Object]:
-        """Every object of a collection, read in pages."""
-        params = {"limit": str(page), **({"labelSelector": labels} if labels else {})}
+        """Every object of a collection that the label and field selectors take, read in pages."""
+        selectors = {"labelSelector": labels, "fieldSelector": fields}
+        params = {"limit": str(page), **{key: text for key, text in selectors.items() if text}}
         while True:
             found = await self._send("GET", resource.path(namespace), params=params)
             for item in found.get("items", ()):
@@ -175,6 +215,11 @@ class Kube:
         """JSON merge patch (RFC 7396). With metadata.resourceVersion in it, a changed object raises `Conflict`."""
         return await self._send("PATCH", resource.path(namespace, name, subresource), body=patch)
 
+    async def replace(self, resource: Resource, body: Mapping[str, Any], subresource: str = "") -> Object:
+        """The object as `body` has it; with metadata.resourceVersion in it, a changed object raises `Conflict`."""
+        meta = body["metadata"]
+        return await self._send("PUT", resource.path(meta["namespace"], meta["name"], subresource), body=body)
+
     async def delete(
         self, resource: Resource, namespace: str, name: str, *, uid: str | None = None, version: str | None = None
     ) -> None:
@@ -191,10 +236,35 @@ class Kube:
         except NotFound:
             return
 
+    async def delete_all(self, resource: Resource, namespace: str, labels: str) -> None:
+        """Delete everything that the label selector takes, with dependents in the background: one call for many."""
+        await self._send(
+            "DELETE",
+            resource.path(namespace),
+            body={"propagationPolicy": "Background"},
+            params={"labelSelector": labels},
+        )
+
+    async def review(self, token: str, audience: str) -> Object:
+        """The status of a TokenReview: who holds `token`. Changes nothing, so any replica may ask."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [audience]},
+        }
+        found = await self._send("POST", TOKEN_REVIEWS.path(None), body=body, fenced=False)
+        return found.get("status") or {}
+
     async def _send(
-        self, verb: str, path: str, *, body: Mapping[str, Any] | None = None, params: Mapping[str, str] | None = None
+        self,
+        verb: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        params: Mapping[str, str] | None = None,
+        fenced: bool = True,
     ) -> Object:
-        if verb != "GET":
+        if verb != "GET" and fenced:
             self._fence()
         headers = {"Accept": "application/json", **authorization(self._loaded)}
         if body is not None:
@@ -230,7 +300,9 @@ def _refusal(verb: str, path: str, code: int, payload: bytes, retry_after: str |
         return NotFound(message)
     if code == 409:
         return AlreadyExists(message) if status.get("reason") == "AlreadyExists" else Conflict(message)
-    if code in (401, 403, 408, 429) or code >= 500:
+    if code == 403:
+        return Forbidden(message)
+    if code in (401, 408, 429) or code >= 500:
         wait = float(retry_after) if retry_after and retry_after.isdigit() else None
         return Unavailable(message, retry_after=wait)
     causes: list[Object] = (status.get("details") or {}).get("causes") or [{}]

@@ -8,7 +8,9 @@ The arithmetic (`Watcher`, `Terms`) is pure; the thread around it only reads clo
   before every write, so a process that was frozen writes nothing after it thaws;
 - a holder that cannot renew in time ends the process at once.
 
-`epoch` is `leaseTransitions` and goes into every status that is written. kopf's peering is not a lock and is not used.
+`epoch` is `leaseTransitions` and goes into every status that is written. It never falls behind an epoch that was seen
+on an object (`heed`): a Lease that was deleted, or objects restored into another cluster, are counted on from. kopf's
+peering is not a lock and is not used.
 Source: client-go tools/leaderelection; operator.md point 5.
 """
 
@@ -25,6 +27,11 @@ import structlog
 from crds import errors
 
 log = structlog.get_logger(__name__)
+
+MOST_TRANSITIONS = 2**31 - 1
+"""leaseTransitions is an int32. Nobody gets there by taking over; a forged status must not stop the counting."""
+_LATE = "the lease could not be renewed in time"
+_SHORTEST_PAUSE = 0.1
 
 
 class Fenced(errors.Operational):
@@ -76,20 +83,32 @@ class Watcher:
     def __init__(self) -> None:
         self._seen: tuple[str, str] | None = None
         self._since = 0.0
+        self._duration = 0.0
 
     def vacant(self, record: Record | None, now: float) -> bool:
-        """May the lease be taken? To be asked at every reading."""
-        if record is None or not record.holder:
+        """May the lease be taken? To be asked at every reading.
+
+        A record that disappears is a change like any other: whoever held it may not have noticed yet.
+        """
+        if record is not None and not record.holder:
             return True
-        mark = (record.holder, record.version)
+        if record is None and self._seen is None:
+            return True
+        mark = ("", "") if record is None else (record.holder, record.version)
         if mark != self._seen:
             self._seen, self._since = mark, now
-        return now >= self._since + record.duration
+        if record is not None:
+            self._duration = record.duration
+        return now >= self._since + self._duration
+
+    def left(self, now: float) -> float:
+        """Seconds until the record that was read last may be taken, unless it changes."""
+        return self._since + self._duration - now
 
 
-def claimed(old: Record | None, me: str, terms: Terms, now: datetime) -> Record:
-    """The record that makes `me` the holder; the epoch goes up with every change of holder."""
-    transitions = 1 if old is None else old.transitions + 1
+def claimed(old: Record | None, me: str, terms: Terms, now: datetime, floor: int = 0) -> Record:
+    """The record that makes `me` the holder; the epoch goes up with every change of holder and beyond `floor`."""
+    transitions = min(max(0 if old is None else old.transitions, floor) + 1, MOST_TRANSITIONS)
     return Record(me, terms.duration, now, now, transitions, "" if old is None else old.version)
 
 
@@ -120,8 +139,10 @@ class Lease:
         self._watcher = Watcher()
         self._held: Record | None = None
         self._deadline = 0.0
+        self._floor = 0
         self._heard = monotonic()
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
     @property
@@ -147,6 +168,19 @@ class Lease:
         """Raise `Fenced` unless this process may write now."""
         if not self.leading:
             raise Fenced("this replica does not hold the lease")
+        if self.epoch < self._floor:
+            raise Fenced(f"an object was written under epoch {self._floor}; ours is {self.epoch} and goes up first")
+
+    def heed(self, epoch: int) -> None:
+        """`epoch` was seen on an object. A holder whose own is lower writes nothing until its Lease says more.
+
+        An old leader that thawed does not get that far: the write that would raise its epoch finds the lease taken.
+        """
+        if not self._floor < epoch < MOST_TRANSITIONS:
+            return
+        self._floor = epoch
+        if self._held is not None and self.epoch < epoch:
+            self._wake.set()
 
     def start(self) -> None:
         """Begin to compete for the lease."""
@@ -155,6 +189,7 @@ class Lease:
     def release(self, timeout: float = 5.0) -> None:
         """Stop renewing and hand the lease over, when nothing writes any more; blocks up to `timeout` seconds."""
         self._stop.set()
+        self._wake.set()
         self._thread.join(timeout)
         held, self._held = self._held, None
         if held is None or self._thread.is_alive():
@@ -167,6 +202,9 @@ class Lease:
     def step(self) -> float:
         """One turn: renew, or try to acquire. Returns the seconds until the next one."""
         sent = self._monotonic()
+        if self._held is not None and sent >= self._deadline:
+            # Frozen for so long that another may lead: nothing is sent any more, a renewal neither.
+            self._die(_LATE)
         try:
             if self._held is not None:
                 self._renew(self._held, sent)
@@ -175,17 +213,22 @@ class Lease:
             self._heard = self._monotonic()
         except ContestedError:
             self._heard = self._monotonic()
-            if self._held is not None:
-                self._verify(self._held)
+            self._settle()
         except errors.JervisError as error:
             log.warning("lease not renewed" if self._held else "lease not read", reason=error.message)
         if self._held is not None and self._monotonic() >= self._deadline:
-            self._die("the lease could not be renewed in time")
-        return self._terms.renew_every
+            self._die(_LATE)
+        # An observer looks again the moment the lease may be vacant, so that a takeover waits for nothing else.
+        runs_out = self._terms.renew_every if self._held is not None else self._watcher.left(self._monotonic())
+        return min(self._terms.renew_every, max(_SHORTEST_PAUSE, runs_out))
 
     def _run(self) -> None:
         pause = 0.0
-        while not self._stop.wait(pause):
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._stop.is_set():
+                return
             try:
                 pause = self.step()
             except Exception as error:  # noqa: BLE001  # the edge of this thread: without it the process must not go on
@@ -193,23 +236,45 @@ class Lease:
                 return
 
     def _renew(self, held: Record, sent: float) -> None:
-        self._held = self._store.write(replace(held, renewed=self._wall()))
+        # Only whoever still holds the record can raise it: another's would refuse this version.
+        floor = self._floor
+        transitions = held.transitions if held.transitions >= floor else floor + 1
+        self._held = self._store.write(replace(held, renewed=self._wall(), transitions=transitions))
         self._deadline = self._terms.deadline(sent)
+        if transitions != held.transitions:
+            log.warning("epoch raised: objects were written under a higher one", epoch=transitions, seen=floor)
 
     def _compete(self, sent: float) -> None:
         record = self._store.read()
         late = record is not None and self._predecessor(record.holder)
         if not self._watcher.vacant(record, sent) and not late:
             return
-        won = self._store.write(claimed(record, self._me, self._terms, self._wall()))
+        won = self._store.write(claimed(record, self._me, self._terms, self._wall(), self._floor))
         self._deadline = self._terms.deadline(sent)
         self._held = won
         log.info("lease acquired", epoch=won.transitions, identity=self._me)
         self._acquired()
 
+    def _settle(self) -> None:
+        """After a conflict; what cannot be settled now is looked at again in the next turn, within the deadline."""
+        try:
+            if self._held is not None:
+                self._verify(self._held)
+        except ContestedError:
+            log.info("the lease changed again")
+        except errors.JervisError as error:
+            log.warning("lease not read", reason=error.message)
+
     def _verify(self, held: Record) -> None:
-        """A conflict on our own lease: somebody edited it, or somebody took it."""
+        """A conflict on our own lease: somebody edited it, deleted it, or took it."""
+        sent = self._monotonic()
         record = self._store.read()
+        if record is None and sent < self._deadline:
+            # Whoever else wants it waits for as long as it was written for, so until our deadline it is ours to renew.
+            self._held = self._store.write(replace(held, version="", renewed=self._wall()))
+            self._deadline = self._terms.deadline(sent)
+            log.warning("the lease was deleted; it is there again", epoch=self._held.transitions)
+            return
         if record is None or record.holder != self._me:
             self._die(f"the lease was taken by {record.holder if record else 'nobody'}")
             return

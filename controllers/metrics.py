@@ -46,6 +46,27 @@ class Metrics:
         self.breaker = Gauge(
             f"{_PREFIX}_dispatch_breaker_open", "1 while dispatching rests after failures", registry=registry
         )
+        self.preemptions = Counter(
+            f"{_PREFIX}_preemptions",
+            "Background runs asked to give their slot to a user's task: claimed, withdrawn before they had to",
+            ["outcome"],
+            registry=registry,
+        )
+        self.preemption_issued = Histogram(
+            f"{_PREFIX}_preemption_issue_seconds",
+            "From a user's task that finds no slot until a Background run is told to stop",
+            registry=registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
+        )
+        self.preemption_immune = Gauge(
+            f"{_PREFIX}_preemption_immune", "Background runs left alone: claimed too often", registry=registry
+        )
+        self.router_answers = Gauge(
+            f"{_PREFIX}_router_answers",
+            "0 while the router does not say when it last served a user; asked only while Background work waits",
+            registry=registry,
+        )
+        self.router_answers.set(1)
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(f"{_PREFIX}_events_dropped", "Events not posted", registry=registry)
         self.finished = Gauge(
@@ -65,6 +86,13 @@ class Metrics:
         )
         self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
+
+    def preempted(self, claimed: bool, target: str | None) -> None:
+        """A claim on a slot was written, or taken away: with a step to another phase, it has done its work."""
+        if claimed:
+            self.preemptions.labels("claimed").inc()
+        elif target is None:
+            self.preemptions.labels("withdrawn").inc()
 
     def call(self, verb: str, code: int) -> None:
         """One answer of the Kubernetes API; code 0: none came."""

@@ -83,11 +83,24 @@ class Ranked(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """`put` from the watch, `get` and `done` from the workers, `wake` for later. Belongs to one event loop."""
+    """`put` from the watch, `get` and `done` from the workers, `wake` for later. Belongs to one event loop.
 
-    def __init__(self, clock: Callable[[], float], capacity: int = 100_000) -> None:
+    Of the keys whose rank is `yielding`, at most `at_once` are handed out at the same time: what they are busy with is
+    often an apiserver that has all it can do, and whoever comes first by rank would have to queue behind them there.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        capacity: int = 100_000,
+        *,
+        yielding: Callable[[Rank], bool] = lambda rank: False,
+        at_once: int = 1,
+    ) -> None:
         self._clock = clock
         self._capacity = capacity
+        self._yielding, self._at_once = yielding, at_once
+        self._yielded: set[K] = set()
         self._ready: Ranked[K] = Ranked()
         self._later: Ranked[K] = Ranked()
         self._rank_later: dict[K, Rank] = {}
@@ -141,7 +154,7 @@ class WorkQueue(Generic[K]):
         """The next key; it is busy until `done`."""
         while True:
             self._promote()
-            first = self._ready.pop()
+            first = self._next()
             if first is not None:
                 self._busy.add(first[0])
                 if len(self._ready):
@@ -153,6 +166,9 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """The work on `key` is over; if it was put meanwhile, it is ready again."""
         self._busy.discard(key)
+        if key in self._yielded:
+            self._yielded.discard(key)
+            self._changed.set()
         rank = self._again.pop(key, None)
         if rank is not None:
             self.put(key, rank)
@@ -160,6 +176,16 @@ class WorkQueue(Generic[K]):
     def depth(self) -> Iterable[Rank]:
         """Ranks of all ready keys: for metrics."""
         return self._ready.ranks()
+
+    def _next(self) -> tuple[K, Rank] | None:
+        """Those that yield stand behind all others, so when it is one's turn and it may not go, nobody may."""
+        first = self._ready.peek()
+        if first is None or not self._yielding(first[1]):
+            return self._ready.pop()
+        if len(self._yielded) >= self._at_once:
+            return None
+        self._yielded.add(first[0])
+        return self._ready.pop()
 
     async def _sleep(self) -> None:
         first = self._later.peek()

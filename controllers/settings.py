@@ -6,20 +6,41 @@ import json
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+import pydantic
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from controllers import clients as own
 from controllers.archive import reconcile as archivist
 from controllers.archive import sweep
 from controllers.pendingtask import job, world
+from crds import errors, scope
 
 Names = Annotated[tuple[str, ...], NoDecode]
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+ClientId = Annotated[str, Field(pattern=scope.IDENTIFIER, max_length=63)]
+PREFIX = "JERVIS_OPERATOR_"
+
+
+class Invalid(errors.Permanent):
+    """A setting cannot be used; the message names each by its variable and key."""
+
+
+class Client(BaseModel):
+    """What one client has of its own; what it leaves out is as for everybody."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] | None = None
+    team: tuple[Name, ...] | None = None
 
 
 class Settings(BaseSettings):
     """Durations are in seconds unless the name says otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix="JERVIS_OPERATOR_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     namespace: str = "default"
     """Where the Lease is; also watched when `watch_namespaces` is empty."""
@@ -34,6 +55,11 @@ class Settings(BaseSettings):
     kb_url: str = "http://jervis-kb-write:8080"
     kb_read_url: str = ""
     """Where runs ask; `kb_url` when empty."""
+    kb_token: Annotated[str, Field(repr=False)] = ""
+    """Bearer token of a knowledge base that asks for one."""
+    kb_token_secret: str = ""
+    """Secret of every watched namespace from which runs take their token; empty gives them none."""
+    kb_token_secret_key: Annotated[str, Field(min_length=1)] = "token"  # noqa: S105  # the name of a key, no password
     router_url: str = "http://jervis-router:11430"
     mongodb_uri: str = "mongodb://localhost:27017"
     mongodb_secret: str = ""
@@ -71,17 +97,32 @@ class Settings(BaseSettings):
     retention_days: Annotated[float, Field(gt=0)] = 30
     """How long checkpoints, memory and results of a run stay in MongoDB once its task is archived and gone."""
 
+    archive_days: Annotated[float, Field(gt=0)] = 365
+    """How long the history knows a task; at least `retention_days`."""
+    history_host: str = "0.0.0.0"  # noqa: S104  # a pod's endpoint
+    history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
+    history_account: Name = "jervis-history"
+    """ServiceAccount of each watched namespace whose tokens open that namespace's history."""
+
     team: Names = ()
     """Names and mail addresses that are "we" when the qualifier asks whether something is assigned to us."""
-    schedule_lead_days: Annotated[float, Field(ge=0)] = 2
+    schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] = 2
     """SCHEDULE_LEAD_DAYS of the seed."""
+    clients: Annotated[dict[ClientId, Client], NoDecode] = Field(default_factory=dict)
+    """clientId -> {scheduleLeadDays, team}, as JSON or YAML: what differs from the two settings above."""
+    catch_up_seconds: Annotated[float, Field(ge=0)] = 86_400
+    """A run of a recurring task that was missed is made up for within this time, once; later it is skipped."""
     idle_seconds: Annotated[float, Field(ge=0)] = 30
     qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
     stale_seconds: Annotated[float, Field(gt=0)] = 600
     recheck_seconds: Annotated[float, Field(gt=0)] = 60
     max_lost_runs: Annotated[int, Field(ge=1)] = 5
+    max_preemptions: Annotated[int, Field(ge=0)] = 3
+    """How often a Background run may have to give its slot to a user's task; 0: never."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks looked at at the same time."""
+    background_workers: Annotated[int, Field(ge=1, le=256)] = 4
+    """How many of them may be background tasks: a burst of those leaves workers for users."""
     queue_capacity: Annotated[int, Field(ge=1)] = 100_000
 
     request_timeout: Annotated[float, Field(gt=0)] = 10
@@ -96,6 +137,8 @@ class Settings(BaseSettings):
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
     metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9090
     log_level: str = "info"
+    tracing: bool = False
+    """One OpenTelemetry trace per task, sent as the standard OTEL_ variables say."""
 
     @field_validator("watch_namespaces", "team", "job_image_pull_secrets", mode="before")
     @classmethod
@@ -103,6 +146,16 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         return json.loads(value) if value.startswith("[") else [one.strip() for one in value.split(",") if one.strip()]
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _map(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return yaml.safe_load(value) or {}
+        except yaml.YAMLError as error:
+            raise ValueError(f"is neither JSON nor YAML: {error}") from error
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -112,13 +165,29 @@ class Settings(BaseSettings):
     def limits(self) -> world.Limits:
         """What decisions depend on."""
         return world.Limits(
-            schedule_lead=timedelta(days=self.schedule_lead_days),
+            clients=self.client_terms(),
+            catch_up=timedelta(seconds=self.catch_up_seconds),
             idle_threshold=timedelta(seconds=self.idle_seconds),
             stale_after=timedelta(seconds=self.stale_seconds),
             recheck=timedelta(seconds=self.recheck_seconds),
             qualifying_at_once=self.qualify_at_once,
             max_lost_runs=self.max_lost_runs,
+            max_preemptions=self.max_preemptions,
             job_ttl_seconds=self.job_ttl_seconds,
+        )
+
+    def client_terms(self) -> own.Clients:
+        """What differs from client to client."""
+        default = own.Terms(timedelta(days=self.schedule_lead_days), self.team)
+        return own.Clients(
+            default,
+            {
+                name: own.Terms(
+                    default.lead if one.schedule_lead_days is None else timedelta(days=one.schedule_lead_days),
+                    default.team if one.team is None else one.team,
+                )
+                for name, one in self.clients.items()
+            },
         )
 
     def terms(self) -> sweep.Terms:
@@ -127,6 +196,7 @@ class Settings(BaseSettings):
             success=timedelta(seconds=self.finished_ttl_seconds),
             failure=timedelta(seconds=self.failed_ttl_seconds),
             per_client=self.finished_per_client,
+            jobs=timedelta(seconds=self.job_ttl_seconds),
         )
 
     def pace(self) -> archivist.Pace:
@@ -135,6 +205,7 @@ class Settings(BaseSettings):
             every=self.archive_seconds,
             deletes_per_second=self.deletes_per_second,
             retention=timedelta(days=self.retention_days),
+            history=timedelta(days=max(self.archive_days, self.retention_days)),
         )
 
     def template(self) -> job.Template:
@@ -144,6 +215,8 @@ class Settings(BaseSettings):
             image_pull_policy=self.image_pull_policy,
             service_account=self.job_service_account,
             kb_url=self.kb_read_url or self.kb_url,
+            kb_token_secret=self.kb_token_secret,
+            kb_token_secret_key=self.kb_token_secret_key,
             router_url=self.router_url,
             mongodb_uri=self.mongodb_uri,
             mongodb_database=self.mongodb_database,
@@ -158,3 +231,17 @@ class Settings(BaseSettings):
             node_selector=self.job_node_selector,
             image_pull_secrets=self.job_image_pull_secrets,
         )
+
+
+def read() -> Settings:
+    """The settings from the environment. Raises `Invalid` with one line per variable and key that is wrong."""
+    try:
+        return Settings()
+    except pydantic.ValidationError as error:
+        lines = [_problem(one["loc"], one["msg"]) for one in error.errors(include_url=False, include_input=False)]
+        raise Invalid("The settings cannot be used:\n" + "\n".join(lines), field="env") from error
+
+
+def _problem(where: tuple[int | str, ...], what: str) -> str:
+    first, *rest = (str(part) for part in where if part != "[key]")
+    return f"  {'.'.join([PREFIX + first.upper(), *rest])}: {what}"

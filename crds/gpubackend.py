@@ -14,6 +14,9 @@ from crds.conditions import Condition
 from crds.model import Metadata, Model, Time, rules
 from crds.values import HttpUrl, Identifier, ModelName, Quantity, SecretRef
 
+# A model's name as Ollama spells it, or a pattern in which `*` stands for anything.
+ModelPattern = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$")]
+
 
 class Kind(StrEnum):
     """GPU backends are preferred; CPU backends are the fallback."""
@@ -38,11 +41,20 @@ class Circuit(StrEnum):
     HALF_OPEN = "HalfOpen"
 
 
+class Preemption(StrEnum):
+    """How far a request may give way to a more urgent one."""
+
+    NEVER = "Never"
+    BEFORE_FIRST_BYTE = "BeforeFirstByte"
+    AFTER_FIRST_BYTE = "AfterFirstByte"
+
+
 class ModelSpec(Model):
     """One model of a set."""
 
-    name: ModelName
-    """As Ollama spells it; `qwen3` and `qwen3:latest` are the same."""
+    name: ModelPattern
+    """As Ollama spells it; `qwen3` and `qwen3:latest` are the same. `*` stands for anything, as in `qwen2.5:*`; an
+    exact name counts before the longest pattern."""
     vram: Quantity | None = None
     """Memory it takes when loaded."""
     num_ctx: Annotated[int, Field(ge=256, le=1_048_576)] | None = None
@@ -67,6 +79,16 @@ class ModelSet(Model):
         ),
     ]
     """What is in it."""
+
+
+class Ceiling(Model):
+    """The most urgent priority that a client may claim."""
+
+    client: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9*][A-Za-z0-9._:@/*-]*$")]
+    """Who: system:serviceaccount:NAMESPACE:NAME, the name of a token, or an address; `*` stands for anything, an exact
+    name counts before the longest pattern."""
+    priority: Annotated[int, Field(ge=0, le=3)]
+    """0 (critical) to 3 (background). A more urgent claim is lowered to it and counted, never refused."""
 
 
 class Reservation(Model):
@@ -109,17 +131,21 @@ class Spec(Model):
     kind: Kind = Kind.GPU
     """GPU or CPU."""
     pool: Identifier = "default"
-    """Backends of one pool share work."""
+    """Backends of one pool share work; of a pool's GPUs, when there are several, one is never reserved."""
+    weight: Annotated[int, Field(ge=1, le=100)] = 1
+    """Share of the work: one of weight 2 takes twice as many requests as one of weight 1."""
     vram: Quantity | None = None
     """Memory of the GPU."""
     num_parallel: Annotated[int, Field(ge=1, le=65_536)] = 1
     """OLLAMA_NUM_PARALLEL of the server: requests in flight per model."""
+    max_in_flight: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Requests in flight over all models. Left out: numParallel for a CPU, no further bound for a GPU."""
     max_loaded_models: Annotated[int, Field(ge=1, le=64)] = 3
     """OLLAMA_MAX_LOADED_MODELS of the server."""
     capabilities: Annotated[
         tuple[Capability, ...], Field(min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"})
-    ] = (Capability.GENERATE, Capability.EMBED)
-    """What it may be asked for."""
+    ] = (Capability.GENERATE, Capability.EMBED, Capability.VISION)
+    """What it may be asked for; requests for anything else go to another backend."""
     model_sets: Annotated[
         tuple[ModelSet, ...],
         Field(
@@ -132,6 +158,17 @@ class Spec(Model):
         Reservation, Field(json_schema_extra={"default": {"maxSeconds": 1800, "idleReleaseSeconds": 300}})
     ] = Field(default_factory=Reservation)
     """How long an orchestrator may keep it."""
+    preemption: Preemption = Preemption.BEFORE_FIRST_BYTE
+    """BeforeFirstByte: background requests whose answer has not begun move elsewhere when a P0 needs the slot.
+    AfterFirstByte: running P3 answers end with an error line as well. Never: nobody gives way."""
+    ceilings: Annotated[
+        tuple[Ceiling, ...],
+        Field(
+            max_length=64,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["client"]},
+        ),
+    ] = ()
+    """How urgent a client's requests may be. They hold for the whole router; of several backends' the lowest counts."""
     drain: bool = False
     """No new requests; running ones end."""
     secret_ref: SecretRef | None = None
@@ -154,6 +191,10 @@ class Holder(Model):
     """Who."""
     until: Time
     """Until when."""
+    lease_id: Annotated[str, Field(max_length=64)] = ""
+    """What renews and releases it."""
+    model_set: Annotated[str, Field(max_length=63)] = ""
+    """The model set that it is for."""
 
 
 class Status(Model):
@@ -169,8 +210,8 @@ class Status(Model):
     """Ready, Reachable, ModelsLoaded."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The generation that the rest is about."""
-    active_set: Annotated[str, Field(max_length=63)] = ""
-    """The model set that is loaded."""
+    active_set: Annotated[str, Field(max_length=512)] = ""
+    """The model set that is loaded; several, when they fit side by side, are joined by commas."""
     loaded_models: Annotated[
         tuple[LoadedModel, ...], Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()

@@ -14,7 +14,7 @@ from crds import phases
 from crds.conditions import Condition
 from crds.exits import ExitReason
 from crds.model import IMMUTABLE, Metadata, Model, Time, rules
-from crds.schedule import Schedule
+from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
@@ -22,8 +22,6 @@ CONTENT_BYTES = 32768
 # schema's "too long" cannot name a remedy, so a rule refuses whatever is over CONTENT_BYTES.
 _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
-FINISHED_LABEL = "jervis.dev/finished"
-FINALIZER = "jervis.dev/gpu-slot"
 
 
 class Type(StrEnum):
@@ -200,7 +198,7 @@ class Spec(Model):
     mode: Mode = Mode.BACKGROUND
     """Foreground when a person waits for the answer."""
     queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Explicit place in the queue; tasks without one come after those with one, oldest first."""
+    """Explicit place in the queue; tasks without one come after those with one: urgent ones first, then the oldest."""
     schedule: Schedule | None = None
     """When it is due."""
     messages: Annotated[
@@ -216,9 +214,9 @@ class Spec(Model):
     approval: Approval | None = None
     """The decision on an approval request."""
     suspend: bool = False
-    """Hold the task where it is; a running Job is asked to drain."""
+    """Hold the task where it is; a running Job is asked to drain, and goes on from its checkpoint later."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    """Upper bound of one run, in seconds; at most a week."""
+    """Upper bound of one run, in seconds; at most a week. As for Jobs, it starts anew when a suspended run resumes."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """How long the finished object stays, in seconds; default from the operator's settings."""
     budget: Budget | None = None
@@ -275,6 +273,19 @@ class Dispatch(Model):
     """Checkpoint thread; the task's uid."""
 
 
+class Preemption(Model):
+    """Another task gets this one's GPU slot."""
+
+    by: Annotated[str, Field(min_length=1, max_length=63)]
+    """Uid of the task that gets it."""
+    name: Annotated[str, Field(max_length=317)] = ""
+    """Namespace and name of that task."""
+    run: Annotated[int, Field(ge=1)]
+    """For which run of that task; once that run is dispatched, the slot is not kept any more."""
+    at: Time
+    """When the slot was claimed."""
+
+
 class Question(Model):
     """One question to the user."""
 
@@ -295,6 +306,10 @@ class UserTask(Model):
     """Empty for an approval or a failure."""
     details_ref: Annotated[str, Field(max_length=1024)] = ""
     """Where the details are; content is never copied into here."""
+    request_id: Annotated[str, Field(max_length=63)] = ""
+    """Identity of this request; put it into spec.approval.requestId to decide on this one and no other."""
+    earlier_approval: Annotated[str, Field(max_length=64)] = ""
+    """SHA-256 of the spec.approval that was there when the request was made: that one decides nothing."""
 
 
 class ResultRef(Model):
@@ -334,7 +349,9 @@ class Status(Model):
     attempt: Annotated[int, Field(ge=0)] = 0
     """Number of the current run; the Job's name ends in it."""
     preemptions: Annotated[int, Field(ge=0)] = 0
-    """How often a more urgent task took its slot."""
+    """How often a user's task claimed its slot; from the operator's maximum on it is left alone."""
+    preemption: Preemption | None = None
+    """Who gets its slot: set before the run is stopped, taken away when it goes on."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
     """leaseTransitions of the operator that wrote this; a lower one must lose."""
     retry: Retry | None = None
@@ -350,7 +367,9 @@ class Status(Model):
     answers_seen: Annotated[int, Field(ge=0)] = 0
     """How many of spec.answers the last run has read."""
     scheduled_for: Time | None = None
-    """When a Scheduled task becomes due."""
+    """When a Scheduled task becomes due; of a recurring one the next run."""
+    recurrence: Recurrence | None = None
+    """What a recurring task has planned and made."""
     result: Result | None = None
     """How it ended."""
     trace_id: Annotated[str, Field(max_length=32)] = ""
@@ -359,6 +378,11 @@ class Status(Model):
     """When each phase was last entered."""
     completed_at: Time | None = None
     """When it reached a terminal phase; the TTL counts from here."""
+
+    @property
+    def next_attempt(self) -> int:
+        """Number of the run that the next claim starts, or takes up again when it has not been seen to end."""
+        return self.attempt if self.dispatch is not None and self.attempt > 0 else self.attempt + 1
 
     @property
     def request_id(self) -> str:

@@ -26,4 +26,7 @@ class Phase(StrEnum):
 
 TERMINAL = frozenset({Phase.DONE, Phase.COMPLETED, Phase.ERROR})
 HOLDS_SLOT = frozenset({Phase.DISPATCHED_GPU, Phase.ORCHESTRATING})
-"""A GPU slot is booked and the finalizer is on the object."""
+"""A GPU slot is booked."""
+
+UNFINISHED = ",".join(f"status.phase!={phase.value}" for phase in sorted(TERMINAL))
+"""Field selector of the tasks that have not ended."""

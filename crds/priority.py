@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import IntEnum
 
 HEADER = "X-Ollama-Priority"
+# `Background` says that no person waits, whatever the priority: such requests do not count as user activity.
+MODE_HEADER = "X-Jervis-Mode"
 
 # Writes of this priority or a more urgent one take the knowledge base's fast lane (seed 001 "Dual Semaphore").
 URGENT = 2

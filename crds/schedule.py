@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
@@ -29,6 +30,33 @@ _FIELDS = (
 CRON = "(?i)^" + "[ ]+".join(f"({field})" for field in _FIELDS) + "$"
 
 
+# A day that none of the listed months has, and no day of the week that would do instead.
+_NEVER = (
+    r"(?i)^[^ ]+ +[^ ]+ +(30|31)(,(30|31))* +(0?2|feb)(,(0?2|feb))* +[*]$",
+    r"(?i)^[^ ]+ +[^ ]+ +31(,31)* +(0?[2469]|11|feb|apr|jun|sep|nov)(,(0?[2469]|11|feb|apr|jun|sep|nov))* +[*]$",
+)
+
+
+class ConcurrencyPolicy(StrEnum):
+    """May a run of a recurring task start while the one before has not ended? As for CronJobs."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+
+
+class Recurrence(Model):
+    """The memory of a recurring task: whatever happens to the operator, no run is made twice."""
+
+    cron: Annotated[str, Field(max_length=128)] = ""
+    """The expression that status.scheduledFor follows from."""
+    time_zone: Annotated[str, Field(max_length=64)] = ""
+    """The zone of that."""
+    last_run: Time | None = None
+    """The moment of the last run for which a copy was made."""
+    last_task: Annotated[str, Field(max_length=253)] = ""
+    """Name of that copy."""
+
+
 class Schedule(Model):
     """Exactly one of `at` and `cron`."""
 
@@ -36,6 +64,7 @@ class Schedule(Model):
         json_schema_extra=rules(
             ("has(self.at) != has(self.cron)", "set exactly one of at and cron"),
             ("!has(self.timeZone) || has(self.cron)", "timeZone goes with cron; write the offset into at instead"),
+            ("!has(self.concurrencyPolicy) || has(self.cron)", "concurrencyPolicy goes with cron; leave it out"),
         )
     )
 
@@ -51,7 +80,11 @@ class Schedule(Model):
                     (
                         f"self.matches('{CRON}')",
                         "must have five fields within their ranges: minute hour day-of-month month day-of-week",
-                    )
+                    ),
+                    *(
+                        (f"!self.matches('{never}')", "names a day that none of its months has; it would never run")
+                        for never in _NEVER
+                    ),
                 ),
             ),
         ]
@@ -60,3 +93,5 @@ class Schedule(Model):
     """Five fields: minute hour day-of-month month day-of-week."""
     time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z]+([_/+-][A-Za-z0-9_+-]+){0,3}$")] | None = None
     """IANA name, for example Europe/Prague; UTC when absent."""
+    concurrency_policy: ConcurrencyPolicy | None = None
+    """Allow (when absent) or Forbid: skip a run while the copy of an earlier one has not ended."""

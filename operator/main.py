@@ -24,25 +24,41 @@ import httpx
 import kopf
 import prometheus_client
 import structlog
+import uvloop
 from aiohttp import web
 
-from controllers import events, health, kube, lease, metrics, queue, settings, watches
+from controllers import events, health, kube, lease, metrics, queue, settings, tracing, watches
+from controllers import kopf as bare
 from controllers.archive import http as history
 from controllers.archive import mongo as archives
 from controllers.archive import reconcile as archivist
+from controllers.archive import tickets
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import reconcile as backends
 from controllers.memory import mongo
-from controllers.pendingtask import effects, index, qualification, reconcile, rooms, surroundings
+from controllers.pendingtask import (
+    activity,
+    effects,
+    index,
+    order,
+    orphans,
+    qualification,
+    reconcile,
+    rooms,
+    surroundings,
+)
 from controllers.pendingtask import job as jobs
-from crds import GROUP, VERSION, errors, pendingtask
+from crds import GROUP, VERSION, errors, phases
 from kb import client as kb
+from router import client as router
 
 log = structlog.get_logger("operator")
 
 LEASE_LOST = 70
 KINDS = {"pendingtasks", "connections", "gpubackends"}
 RETRY_SECONDS = 2.0
+PAGE = 100
+"""Objects per list request. A page is parsed as a whole and dropped at once; larger ones leave more holes in memory."""
 
 
 class Patience:
@@ -85,7 +101,7 @@ class Runtime:
             acquired=acquired,
             predecessor=lambda holder: bool(config.identity) and holder.rpartition("_")[0] == config.identity,
         )
-        self.session = kube.session(self.loaded)
+        self.session = kube.session(self.loaded, fence=self.lease.check)
         self.api = kube.Kube(
             self.loaded,
             self.session,
@@ -93,24 +109,31 @@ class Runtime:
             counted=self.metrics.call,
             timeout=config.request_timeout,
         )
-        self.memory = mongo.Memory(config.mongodb_uri, config.mongodb_database, fence=self.lease.check)
-        self.archive = archives.Archive(config.mongodb_uri, config.mongodb_database, fence=self.lease.check)
+        self.memory = mongo.Memory(
+            config.mongodb_uri, config.mongodb_database, fence=self.lease.check, at_wire=self._still_leading
+        )
+        self.archive = archives.Archive(
+            config.mongodb_uri, config.mongodb_database, fence=self.lease.check, at_wire=self._still_leading
+        )
+        tasks, workloads = index.Tasks(wall), index.Workloads()
         self.archivist = archivist.Archivist(
             self.api,
             self.archive,
             namespaces=config.namespaces,
             terms=config.terms(),
             pace=config.pace(),
+            ran=workloads.ran,
             measured=self.metrics,
             wall=wall,
         )
         self.kb_http = httpx.AsyncClient(
+            event_hooks={"request": [tracing.pass_on, self._fenced]},
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
             limits=httpx.Limits(max_connections=config.qualify_at_once + 4),
         )
+        self.router_http = httpx.AsyncClient(trust_env=False)
         self.probe_http = httpx.AsyncClient(follow_redirects=False)
         self.poster = events.Poster(self.api, clock=wall, dropped=self.metrics.events_dropped.inc)
-        tasks, workloads = index.Tasks(wall), index.Workloads()
         self.backends = backends.Backends(
             self.api,
             self.probe_http,
@@ -121,7 +144,7 @@ class Runtime:
             interval=config.probe_seconds,
             wall=wall,
             monotonic=monotonic,
-            changed=lambda: self.tasks.call_rooms(),
+            changed=lambda: self.tasks.backends_changed(),
         )
         self.connections = connections.Connections(
             self.api,
@@ -131,13 +154,35 @@ class Runtime:
             wall=wall,
             monotonic=monotonic,
         )
+        self.users = activity.Users(
+            activity.of_router(router.Client(config.router_url, self.router_http)) if config.idle_seconds else None,
+            needed=lambda: book.background_waits,
+            changed=lambda: self.tasks.call_rooms(),
+            heard=self.metrics.router_answers.set,
+            wall=wall,
+            monotonic=monotonic,
+        )
+        book = rooms.Rooms(
+            tasks,
+            config.limits(),
+            self.backends.offers,
+            workloads=workloads,
+            users=self.users,
+            wall=wall,
+            monotonic=monotonic,
+        )
         self.tasks = reconcile.Reconciler(
             self.api,
             config.limits(),
-            work=queue.WorkQueue(monotonic, config.queue_capacity),
+            work=queue.WorkQueue(
+                monotonic,
+                config.queue_capacity,
+                yielding=lambda rank: order.Order(*rank).lane != 0,
+                at_once=config.background_workers,
+            ),
             tasks=tasks,
             workloads=workloads,
-            book=rooms.Rooms(tasks, config.limits(), self.backends.offers, wall=wall, monotonic=monotonic),
+            book=book,
             around=surroundings.Surroundings(self.api, self.memory, workloads),
             performer=effects.Effects(
                 self.api,
@@ -154,14 +199,20 @@ class Runtime:
             monotonic=monotonic,
         )
         self.qualifier = qualification.Qualifier(
-            kb.Client(config.kb_url, self.kb_http),
+            kb.Client(config.kb_url, self.kb_http, config.kb_token),
             self.memory,
-            team=config.team,
+            known=config.client_terms(),
             fetch=self.tasks.fetch,
             done=self.tasks.observed,
             clock=wall,
         )
         self.tasks.qualifier = self.qualifier
+        self.tracer: tracing.Tracer = tracing.Telemetry() if config.tracing else tracing.Off()
+        self.tasks.tracer = self.tracer
+        self.tasks.backend_gone_in = self.backends.gone_in
+        self.orphans = orphans.Orphans(
+            self.api, config.namespaces, tasks, workloads, changed=self.tasks.call_rooms, wall=wall
+        )
         watched = (kube.TASKS, kube.CONNECTIONS, kube.BACKENDS, kube.JOBS, kube.PODS)
         self.health = health.Health(
             self.beats,
@@ -173,24 +224,30 @@ class Runtime:
             gauges=self._gauges,
         )
         application = self.health.application()
-        history.History(self.archive).serve(application)
         self._runner = web.AppRunner(application, access_log=None)
+        door = tickets.Door(self.api.review, config.history_account, clock=monotonic)
+        self._history = web.AppRunner(history.History(self.archive, door).application(), access_log=None)
         self._crew: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Answer probes, compete for the lease, and return once the custom resources are there."""
+        """Answer probes, compete for the lease, and return once the custom resources are there and have been read."""
         await self._runner.setup()
         await web.TCPSite(self._runner, self.config.metrics_host, self.config.metrics_port).start()
+        await self._history.setup()
+        await web.TCPSite(self._history, self.config.history_host, self.config.history_port).start()
         self._hire(self.health.tick(), "loop lag")
         self.lease.start()
-        while not await self._served():  # noqa: ASYNC110  # what is awaited happens in the cluster, not in this loop
-            await asyncio.sleep(RETRY_SECONDS)
-        for number in range(4):
+        for step in (self._served, self._read):
+            while not await step():  # noqa: ASYNC110  # what is awaited happens in the cluster, not in this loop
+                await asyncio.sleep(RETRY_SECONDS)
+        for number in range(2):
             self._hire(self.poster.run(), f"events {number}")
         self._hire(self.connections.work(), "connections")
         self._hire(self.archivist.work(), "archive")
         for number in range(4):
             self._hire(self.backends.work(), f"backends {number}")
+        self._hire(self.users.run(), "user activity")
+        self._hire(self.orphans.run(), "orphans")
         for number in range(self.config.workers):
             self._hire(self.tasks.work(), f"tasks {number}")
         self.health.begun()
@@ -204,9 +261,12 @@ class Runtime:
         await asyncio.gather(*crew, return_exceptions=True)
         await self.qualifier.close()
         await asyncio.to_thread(self.lease.release)
-        await asyncio.gather(self.kb_http.aclose(), self.probe_http.aclose(), self.session.close())
+        clients = (self.kb_http, self.router_http, self.probe_http)
+        await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
+        await asyncio.to_thread(self.tracer.close)
         self.memory.close()
         self.archive.close()
+        await self._history.cleanup()
         await self._runner.cleanup()
         log.info("operator stopped")
 
@@ -221,13 +281,51 @@ class Runtime:
             self.health.starting = f"no custom resource definitions for {', '.join(sorted(absent))}; apply crds/*.yaml"
         return not absent
 
+    async def _read(self) -> bool:
+        """Take in all that is there, once and in full, before anything acts.
+
+        A worker that has seen one page of the tasks knows neither who comes first nor which slots are taken.
+        """
+        begun, ours = time.monotonic(), jobs.UID_LABEL
+        self.health.starting = "the objects that are there already are being read"
+        try:
+            for namespace in self.config.namespaces:
+                async for raw in self.api.each(kube.BACKENDS, namespace):
+                    self.seen(raw)
+                    self.backends.observe(raw, deleted=False)
+                async for raw in self.api.each(kube.TASKS, namespace, fields=phases.UNFINISHED, page=PAGE):
+                    self.seen(raw)
+                    self.tasks.observe_task(raw, deleted=False)
+                async for raw in self.api.each(kube.JOBS, namespace, ours, page=PAGE):
+                    self.tasks.observe_job(raw, deleted=False)
+                async for raw in self.api.each(kube.PODS, namespace, ours, page=PAGE):
+                    self.tasks.observe_pod(raw, deleted=False)
+        except errors.JervisError as error:
+            self.health.starting = f"the objects cannot be listed: {error.message}"
+            return False
+        log.info("objects read", seconds=round(time.monotonic() - begun, 3))
+        return True
+
+    async def _fenced(self, _: httpx.Request) -> None:
+        """What the knowledge base is told is the leader's to tell."""
+        self.lease.check()
+
+    def _still_leading(self) -> None:
+        """A write is about to go onto the wire from a thread, where it cannot be refused any more."""
+        if not self.lease.leading:
+            die("the lease ran out on the way to MongoDB")
+
     def _lead(self) -> None:
         self.metrics.leader.set(1)
-        self.metrics.epoch.set(self.lease.epoch)
         for controller in (self.tasks, self.backends, self.connections, self.archivist):
             controller.may_act.set()
 
+    def seen(self, raw: dict[str, Any]) -> None:
+        """An object of ours as the watch brought it: nothing is written under a lower epoch than the one it carries."""
+        self.lease.heed((raw.get("status") or {}).get("leaderEpoch") or 0)
+
     def _gauges(self) -> None:
+        self.metrics.epoch.set(self.lease.epoch)
         self.tasks.gauges()
         self.backends.gauges()
 
@@ -276,17 +374,18 @@ def configure(options: kopf.OperatorSettings) -> None:
     options.posting.enabled = False
     options.scanning.disabled = True
     options.peering.standalone = True
-    options.watching.chunk_size = 500
+    options.watching.chunk_size = PAGE
     options.watching.server_timeout = 300
     options.watching.connect_timeout = 5
     options.watching.reconnect_backoff = 0.2
-    options.watching.label_selectors[GROUP, VERSION, "pendingtasks"] = f"{pendingtask.FINISHED_LABEL}!=true"
+    options.watching.field_selectors[GROUP, VERSION, "pendingtasks"] = phases.UNFINISHED
     options.watching.label_selectors["batch", "v1", "jobs"] = jobs.UID_LABEL
     options.watching.label_selectors["", "v1", "pods"] = jobs.UID_LABEL
     options.networking.request_timeout = 15
     options.networking.connect_timeout = 5
     options.networking.error_backoffs = Patience()
-    options.queueing.idle_timeout = 1.0
+    options.queueing.idle_timeout = 0.1
+    options.persistence.diffbase_storage = bare.Differences()
     options.process.ultimate_exiting_timeout = 25.0
 
 
@@ -296,6 +395,7 @@ def configure(options: kopf.OperatorSettings) -> None:
 @kopf.on.event(GROUP, VERSION, "pendingtasks")
 async def on_task(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
+    memo.runtime.seen(event["object"])
     memo.runtime.tasks.observe_task(event["object"], deleted=event["type"] == "DELETED")
 
 
@@ -314,18 +414,23 @@ async def on_pod(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
 @kopf.on.event(GROUP, VERSION, "gpubackends")
 async def on_backend(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
+    memo.runtime.seen(event["object"])
     memo.runtime.backends.observe(event["object"], deleted=event["type"] == "DELETED")
 
 
 @kopf.on.event(GROUP, VERSION, "connections")
 async def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
+    memo.runtime.seen(event["object"])
     memo.runtime.connections.observe(event["object"], deleted=event["type"] == "DELETED")
 
 
 def main() -> None:
     """Run until SIGTERM."""
-    config = settings.Settings()
+    try:
+        config = settings.read()
+    except settings.Invalid as error:
+        sys.exit(error.message)
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # ships without annotations
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
     logging.basicConfig(level=max(level, logging.WARNING), format="%(levelname)s %(name)s %(message)s")
@@ -340,7 +445,9 @@ def main() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
     memo = kopf.Memo(config=config)
-    kopf.run(standalone=True, namespaces=config.namespaces, memo=memo)
+    operator = kopf.operator(standalone=True, namespaces=config.namespaces, memo=memo, memories=bare.Memories())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(operator)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ def main() -> int:
         return _report(outcome.of_error(refused), reporting, "", 0)
     fields = logs.configure(configured.log_level)
     fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
+    if configured.traceparent:
+        fields.update(trace_id=configured.traceparent.split("-")[1])
     return _report(_run(configured, request, fields), reporting, configured.task_uid, configured.attempt)
 
 
@@ -48,7 +50,7 @@ def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fie
     import httpx
     import structlog
 
-    from crds import errors
+    from crds import errors, trace
     from orchestrator_job import mongo, outcome, patience, run
 
     def now() -> datetime:
@@ -58,7 +60,8 @@ def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fie
         request.attach(asyncio.get_running_loop())
         insistence = patience.Patience(configured.unavailable_seconds)
         # trust_env off: router and knowledge base are cluster services; a proxy of the node must not see their traffic.
-        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False) as http:
+        traced = {trace.HEADER: configured.traceparent} if configured.traceparent else {}
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False, headers=traced) as http:
             database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
             try:
                 job = run.Run(configured, database, http, insistence, fields, holder=uuid.uuid4().hex, now=now)

@@ -13,6 +13,7 @@ import structlog
 
 import crds.errors
 from crds import exits, pendingtask
+from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import (
     artifacts,
@@ -57,8 +58,8 @@ class Run:
         self._insistence = insistence
         self._fields = fields
         self._now = now
-        self._kb = kb_client.Client(settings.kb_url, http)
-        self._router = router_client.Client(settings.router_url, http)
+        self._kb = kb_client.Client(settings.kb_url, http, settings.kb_token)
+        self._router = router_client.Client(settings.router_url, http, mode=settings.mode.value)
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, settings.task_uid, now)
 
@@ -128,7 +129,7 @@ class Run:
                     self._kb,
                     store,
                     self._insistence,
-                    urgency=settings.priority,
+                    urgency=_beside(settings),
                     max_results=settings.max_evidence,
                     context_chars=settings.context_chars,
                 ),
@@ -165,6 +166,14 @@ class Run:
 
 def _import_graph() -> tuple[Any, Any]:
     return importlib.import_module("orchestrator_job.graph"), importlib.import_module("orchestrator_job.checkpoints")
+
+
+def _beside(settings: Settings) -> Priority:
+    """How urgent the run's questions to the knowledge base are, which asks the router itself for embeddings.
+
+    Those of a Background run are P1 at the most: the router would take a P0 of the knowledge base for a user's.
+    """
+    return max(settings.priority, Priority.P1) if settings.mode is pendingtask.Mode.BACKGROUND else settings.priority
 
 
 def _smaller(setting: int, budget: pendingtask.Budget | None, name: str) -> int:

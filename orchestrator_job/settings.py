@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crds.pendingtask import Mode
 from crds.priority import Priority
 
 _Url = Annotated[str, Field(pattern=r"^https?://[^/\s]+")]
@@ -35,10 +36,17 @@ class Settings(BaseSettings):
     task_namespace: Annotated[str, Field(min_length=1)]
     attempt: Annotated[int, Field(ge=0)]
     kb_url: _Url
+    kb_token: Annotated[str, Field(repr=False)] = ""
+    """Bearer token of a knowledge base that asks for one."""
     router_url: _Url
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
     priority: Priority = Priority.P0
+    mode: Mode = Mode.FOREGROUND
+    """Does a person wait for this run? The router counts only requests of those that one waits for as a user's."""
+
+    traceparent: Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-0[01])?$")] = ""
+    """The task's trace, passed on to the knowledge base and the router; empty when it is not traced."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500

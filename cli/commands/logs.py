@@ -7,8 +7,9 @@ from typing import Annotated
 
 from typer import Option
 
-from cli import options, pods, waiting
+from cli import options, waiting
 from cli.session import Session
+from crds import labels
 
 
 @options.streaming
@@ -22,6 +23,6 @@ def run(
     """The log of a task's Job: of the current run, or of the last one."""
     pod = waiting.pod(session, name, attempt, follow=follow)
     sink = sys.stdout.buffer
-    for piece in session.kube.log(pod["metadata"]["name"], pods.CONTAINER, follow=follow, tail=tail):
+    for piece in session.kube.log(pod["metadata"]["name"], labels.CONTAINER, follow=follow, tail=tail):
         sink.write(piece)
         sink.flush()

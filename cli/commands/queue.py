@@ -9,7 +9,7 @@ from typer import Option
 from cli import options, order, output, reading
 from cli.session import Session
 from cli.views import queue as view
-from crds import pendingtask, phases
+from crds import phases
 from crds.phases import Phase
 
 _LIVE = frozenset(Phase) - phases.TERMINAL
@@ -27,13 +27,14 @@ def run(
         bool, Option("--all", help="Every task that has not ended, also running and scheduled ones.")
     ] = False,
 ) -> None:
-    """Tasks that wait for their turn, in the operator's order: Foreground, position, age."""
+    """Tasks that wait for their turn, in the order in which the operator takes them."""
     wanted = frozenset(phase) if phase else _LIVE if live else order.WAITING
     unfinished = not wanted & phases.TERMINAL
     found = session.kube.tasks(
         everywhere=all_namespaces,
-        labels=f"{pendingtask.FINISHED_LABEL}!=true" if unfinished else "",
-        fields=f"spec.clientId={client}" if client else "",
+        fields=",".join(
+            [*([phases.UNFINISHED] if unfinished else ()), *([f"spec.clientId={client}"] if client else ())]
+        ),
     )
     raws = {}
     for raw in found:

@@ -9,7 +9,7 @@ from rich import console, text
 
 from cli import age, order, printable
 from cli.views import queue, table
-from crds import pendingtask, phases
+from crds import labels, pendingtask, phases
 from crds.pendingtask import UserTaskKind
 
 _SHOWN = 400
@@ -23,6 +23,7 @@ def draw(task: pendingtask.PendingTask, now: datetime) -> console.RenderableType
 def _sections(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
     yield from _head(task, now)
     yield from _timeline(task)
+    yield from _recurrence(task, now)
     yield from _run(task, now)
     yield from _conditions(task, now)
     yield from _questions(task)
@@ -36,7 +37,7 @@ def _head(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.Rend
     scope = " / ".join(one for one in (spec.client_id, spec.group_id, spec.project_id) if one)
     mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
     yield _field("Name", f"{meta.namespace}/{meta.name}")
-    title = meta.annotations.get("jervis.dev/title", "")
+    title = meta.annotations.get(labels.TITLE, "")
     if title:
         yield _field("Title", title)
     yield _field("Type", f"{spec.type.value}, {mode.value}")
@@ -87,6 +88,18 @@ def _run(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.Rende
         at = status.retry.next_at
         when = "" if at is None else f" at {_moment(at)}"
         yield _field("  Retry", f"no. {status.retry.count}{when}: {printable.line(status.retry.reason, _SHOWN)}")
+
+
+def _recurrence(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+    """When a recurring task runs next, and what its last run became."""
+    known, following = task.status.recurrence, task.status.scheduled_for
+    if known is None:
+        return
+    yield text.Text("\nSchedule", style="bold")
+    yield _field("  Cron", f"{known.cron} ({known.time_zone or 'UTC'})")
+    yield _field("  Next", "never" if following is None else f"{_moment(following)}, in {age.until(following, now)}")
+    if known.last_run is not None:
+        yield _field("  Last", f"{_moment(known.last_run)} as {known.last_task}")
 
 
 def _conditions(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from crds import phases
+from crds import labels, phases
 
-ARCHIVED_LABEL = "jervis.dev/archived"
+ARCHIVED_LABEL = labels.ARCHIVED
 ARCHIVED = "true"
 
 FAILED = frozenset({phases.Phase.ERROR})
@@ -26,6 +26,7 @@ class Finished:
     ttl        spec.ttlSecondsAfterFinished; None: the settings' default
     archived   it carries the label; the archive itself is asked again before anything is deleted
     leaving    somebody has deleted it already and a finalizer keeps it
+    correlation  spec.correlationId, for the log
     """
 
     uid: str
@@ -38,6 +39,7 @@ class Finished:
     ttl: int | None = None
     archived: bool = False
     leaving: bool = False
+    correlation: str = ""
 
     @property
     def failed(self) -> bool:
@@ -63,6 +65,7 @@ def of(raw: Mapping[str, Any]) -> Finished | None:
         ttl=spec.get("ttlSecondsAfterFinished"),
         archived=(meta.get("labels") or {}).get(ARCHIVED_LABEL) == ARCHIVED,
         leaving=bool(meta.get("deletionTimestamp")),
+        correlation=spec.get("correlationId", ""),
     )
 
 

@@ -18,6 +18,7 @@ import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 
 from controllers.archive.query import Place, Query
+from controllers.memory.mongo import AtWire
 from crds import errors
 
 ARCHIVE = "task_archive"
@@ -40,7 +41,8 @@ _NEWEST_FIRST = [("completedAt", pymongo.DESCENDING), ("_id", pymongo.DESCENDING
 _INDEXES = (
     _NEWEST_FIRST,
     [("namespace", pymongo.ASCENDING), *_NEWEST_FIRST],
-    [("clientId", pymongo.ASCENDING), *_NEWEST_FIRST],
+    [("namespace", pymongo.ASCENDING), ("clientId", pymongo.ASCENDING), *_NEWEST_FIRST],
+    [("namespace", pymongo.ASCENDING), ("name", pymongo.ASCENDING), *_NEWEST_FIRST],
     [("archivedAt", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
 )
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
@@ -55,18 +57,26 @@ class Rejected(errors.Permanent):
 
 
 class Archive:
-    """One database. `fence` is asked before a write.
+    """One database. `fence` is asked before a write, and `at_wire` as it is sent.
 
     `timeout` in seconds bounds every answer, and `absent` the search for a server: somebody may wait for the 503.
     """
 
     def __init__(
-        self, uri: str, database: str, *, fence: Callable[[], None], timeout: float = 5.0, absent: float = 2.0
+        self,
+        uri: str,
+        database: str,
+        *,
+        fence: Callable[[], None],
+        at_wire: Callable[[], None] = lambda: None,
+        timeout: float = 5.0,
+        absent: float = 2.0,
     ) -> None:
         milliseconds = int(timeout * 1000)
         self._client: Any = AsyncIOMotorClient(
             uri,
             appname="jervis-operator-archive",
+            event_listeners=[AtWire(at_wire)],
             serverSelectionTimeoutMS=int(absent * 1000),
             connectTimeoutMS=milliseconds,
             socketTimeoutMS=milliseconds,
@@ -144,9 +154,30 @@ class Archive:
             await self._archive.update_many({"_id": {"$in": list(uids)}}, {"$set": {"sweptAt": now}})
         return removed
 
+    async def expire(self, namespaces: Collection[str], before: datetime, limit: int) -> int:
+        """Remove up to `limit` documents archived before `before`, once nothing else is left of their tasks; how many.
+
+        Raises `Unavailable`.
+        """
+        query = {
+            "archivedAt": {"$lt": before},
+            "namespace": {"$in": list(namespaces)},
+            "sweptAt": {"$exists": True},
+        }
+        with _trouble("remove what was archived long ago"):
+            cursor = self._archive.find(query, {"_id": 1}).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
+            uids = [one["_id"] async for one in cursor]
+            if not uids:
+                return 0
+            self._fence()
+            gone = await self._archive.delete_many({"_id": {"$in": uids}})
+        return int(gone.deleted_count)
+
     async def page(self, query: Query) -> list[Mapping[str, Any]]:
         """Archived tasks that match, the one that ended last first, without contents. Raises `Unavailable`."""
         wanted: dict[str, Any] = {key: value for key, value in query.equal().items() if value}
+        if query.since is not None:
+            wanted["completedAt"] = {"$gte": query.since}
         if query.before is not None:
             wanted["$or"] = [
                 {"completedAt": {"$lt": query.before.at}},

@@ -7,22 +7,27 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from controllers.archive import query, wire
-from crds import VERSION, phases
+from crds import VERSION, history, phases
 
 _TEXT = {"type": "string"}
+_TICKET = f"A token of the namespace's ServiceAccount for history, with the audience {history.AUDIENCE}."
 _PARAMETERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("namespace", "Only tasks of this namespace.", _TEXT),
+    ("namespace", "Nothing else than the namespace of the ticket.", _TEXT),
     ("client", "Only tasks of this client.", _TEXT),
     ("phase", "Only tasks that ended so.", {**_TEXT, "enum": sorted(phase.value for phase in phases.TERMINAL)}),
+    ("name", "Only tasks of this name; there may have been several, one after the other.", _TEXT),
     (
         "limit",
         "How many at the most.",
         {"type": "integer", "minimum": 1, "maximum": query.MOST, "default": query.USUAL},
     ),
+    ("since", "Only tasks that ended at this RFC 3339 time or later.", _TEXT),
     ("before", "Only tasks that ended before this RFC 3339 time; or `next` of the page before.", _TEXT),
 )
 _FAILURES = {
     "400": "A parameter is wrong; the error names it and the remedy.",
+    "401": "No ticket, or one that is not valid (any more).",
+    "403": "The ticket is for another namespace.",
     "404": "No task of that uid was archived.",
     "503": "MongoDB is away; ask again after Retry-After seconds.",
 }
@@ -45,13 +50,20 @@ def document() -> dict[str, Any]:
         "info": {"title": "Jervis history", "version": VERSION},
         "paths": {
             "/api/v1/history": {
-                "get": _operation("Finished tasks, the one that ended last first", listed, page, failure, "400", "503")
+                "get": _operation("Finished tasks, the latest first", listed, page, failure, "400", "401", "403", "503")
             },
             "/api/v1/history/{uid}": {
-                "get": _operation("Everything about one of them", [key], whole, failure, "400", "404", "503")
+                "get": _operation("Everything about one of them", [key], whole, failure, "400", "401", "404", "503")
             },
         },
-        "components": {"schemas": definitions["$defs"]},
+        "components": {
+            "schemas": definitions["$defs"],
+            "securitySchemes": {
+                "ticket": {"type": "apiKey", "in": "header", "name": history.TICKET_HEADER, "description": _TICKET},
+                "bearer": {"type": "http", "scheme": "bearer", "description": _TICKET},
+            },
+        },
+        "security": [{"ticket": []}, {"bearer": []}],
     }
 
 

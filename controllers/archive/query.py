@@ -11,9 +11,10 @@ from crds import errors, phases, scope
 
 MOST = 500
 USUAL = 50
-PARAMETERS = ("namespace", "client", "phase", "limit", "before")
+PARAMETERS = ("namespace", "client", "phase", "name", "limit", "since", "before")
 
 _NAMESPACE = re.compile(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")
 _CLIENT = re.compile(scope.IDENTIFIER)
 _UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _PHASES = tuple(sorted(phase.value for phase in phases.TERMINAL))
@@ -37,17 +38,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """ "" means any. Everything is older than `before`, or of its moment with a smaller uid."""
+    """ "" means any. Everything ended at `since` or later, and before `before` or then with a smaller uid."""
 
     namespace: str = ""
     client: str = ""
     phase: str = ""
+    name: str = ""
     limit: int = USUAL
+    since: datetime | None = None
     before: Place | None = None
 
     def equal(self) -> dict[str, str]:
         """Fields of the archive that have to have a value."""
-        return {"namespace": self.namespace, "clientId": self.client, "phase": self.phase}
+        return {"namespace": self.namespace, "clientId": self.client, "phase": self.phase, "name": self.name}
 
 
 def parse(given: Mapping[str, str]) -> Query:
@@ -55,14 +58,18 @@ def parse(given: Mapping[str, str]) -> Query:
     for name in given:
         if name not in PARAMETERS:
             raise Unreadable(f"{name!r} is not a parameter", field=name, remedy=f"Use {', '.join(PARAMETERS)}.")
-    namespace, client, phase = (given.get(name, "") for name in ("namespace", "client", "phase"))
+    namespace, client, phase, name = (given.get(key, "") for key in ("namespace", "client", "phase", "name"))
     if namespace and not _NAMESPACE.match(namespace):
         raise Unreadable("this is no name of a namespace", field="namespace", remedy="Give a DNS label.")
     if client and not _CLIENT.match(client):
         raise Unreadable("this is no client", field="client", remedy="Give the clientId of tasks.")
     if phase and phase not in _PHASES:
         raise Unreadable("only finished tasks have a history", field="phase", remedy=f"Use {', '.join(_PHASES)}.")
-    return Query(namespace, client, phase, _limit(given.get("limit", "")), _place(given.get("before", "")))
+    if name and not _NAME.match(name):
+        raise Unreadable("this is no name of a task", field="name", remedy="Give metadata.name of a task.")
+    since = _moment(given.get("since", ""), "since", "Give an RFC 3339 time such as 2027-03-01T12:00:00Z.")
+    limit, before = _limit(given.get("limit", "")), _place(given.get("before", ""))
+    return Query(namespace, client, phase, name, limit, since, before)
 
 
 def uid(text: str) -> str:
@@ -87,14 +94,21 @@ def _limit(text: str) -> int:
 
 
 def _place(text: str) -> Place | None:
-    if not text:
-        return None
     moment, _, tail = text.partition("_")
     remedy = "Give an RFC 3339 time such as 2027-03-01T12:00:00Z, or `next` of the page before."
+    at = _moment(moment, "before", remedy)
+    if tail and not _UID.match(tail):
+        raise Unreadable("before is no place in the history", field="before", remedy=remedy)
+    return None if at is None else Place(at, tail)
+
+
+def _moment(text: str, field: str, remedy: str) -> datetime | None:
+    if not text:
+        return None
     try:
-        at = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
-        raise Unreadable("before is no time", field="before", remedy=remedy) from error
-    if at.tzinfo is None or (tail and not _UID.match(tail)):
-        raise Unreadable("before is no time with a zone", field="before", remedy=remedy)
-    return Place(at.astimezone(UTC), tail)
+        raise Unreadable(f"{field} is no time", field=field, remedy=remedy) from error
+    if at.tzinfo is None:
+        raise Unreadable(f"{field} is no time with a zone", field=field, remedy=remedy)
+    return at.astimezone(UTC)

@@ -20,7 +20,7 @@ from controllers import kube, metrics
 from controllers.archive import finished, mongo, record, sweep
 from controllers.archive.finished import Finished
 from controllers.archive.query import Place
-from crds import errors, pendingtask
+from crds import errors, labels, phases
 
 log = structlog.get_logger(__name__)
 
@@ -28,16 +28,21 @@ AT_ONCE = 500
 """Objects archived per sweep, and archived documents looked at per sweep for leftovers."""
 PAGE = 100
 """Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
-SELECTOR = f"{pendingtask.FINISHED_LABEL}=true"
+JOBS_AT_ONCE = 100
+"""Tasks whose Jobs one request removes: their uids are part of its URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`every` in seconds between sweeps; `retention` counts from archiving until a run's documents are removed."""
+    """`every` in seconds between sweeps.
+
+    `retention` counts from archiving until a run's documents are removed, `history` until the archived one is.
+    """
 
     every: float = 30.0
     deletes_per_second: float = 10.0
     retention: timedelta = timedelta(days=30)
+    history: timedelta = timedelta(days=365)
 
     def budget(self) -> sweep.Budget:
         """Of one sweep: what fits between two of them."""
@@ -49,7 +54,10 @@ class Pace:
 
 
 class Archivist:
-    """`sleep` is asyncio's; every sweep starts from what the API and MongoDB say, so a restart loses nothing."""
+    """`ran(uid)`: a Job of that task is there. `sleep` is asyncio's.
+
+    Every sweep starts from what the API and MongoDB say, so a restart loses nothing.
+    """
 
     def __init__(
         self,
@@ -59,12 +67,13 @@ class Archivist:
         namespaces: Sequence[str],
         terms: sweep.Terms,
         pace: Pace,
+        ran: Callable[[str], bool],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api, self._archive, self._namespaces = api, archive, tuple(namespaces)
-        self._terms, self._pace, self._metrics = terms, pace, measured
+        self._terms, self._pace, self._ran, self._metrics = terms, pace, ran, measured
         self._wall, self._sleep = wall, sleep
         self._prepared = False
         self._rejected: dict[str, str] = {}
@@ -95,6 +104,7 @@ class Archivist:
         """One sweep over everything; True when the budget left something and something was done."""
         tasks = await self._list()
         self._measure(tasks)
+        await self._clear_jobs(tasks)
         if not self._prepared:
             await self._archive.prepare()
             self._prepared = True
@@ -105,6 +115,7 @@ class Archivist:
         second = sweep.plan(list(tasks.values()), self._terms, self._wall(), budget)
         removed = await self._remove(tasks, second.delete)
         await self._clear(tasks)
+        await self._forget()
         self._measure(tasks)
         return (first.more or second.more) and (any(written) or removed > 0)
 
@@ -112,20 +123,26 @@ class Archivist:
         tasks: dict[str, Finished] = {}
         for namespace in self._namespaces:
             try:
-                async for raw in self._api.each(kube.TASKS, namespace, SELECTOR, page=PAGE):
-                    task = finished.of(raw)
-                    if task is None:
-                        # Somebody else's label on an unfinished task: not ours to touch.
-                        log.warning(
-                            "labelled as finished and is not", task=raw["metadata"]["name"], uid=raw["metadata"]["uid"]
-                        )
-                    else:
-                        tasks[task.uid] = task
+                for phase in sorted(phases.TERMINAL):
+                    async for raw in self._api.each(kube.TASKS, namespace, fields=f"status.phase={phase}", page=PAGE):
+                        task = finished.of(raw)
+                        if task is not None:
+                            tasks[task.uid] = task
             except errors.JervisError as error:
                 # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
                 log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
         self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
         return tasks
+
+    async def _clear_jobs(self, tasks: dict[str, Finished]) -> None:
+        """Remove the Jobs, and with them the pods, of tasks whose end is recorded for long enough; many per request."""
+        ended = sweep.jobs(tasks.values(), self._terms, self._wall())
+        for namespace in self._namespaces:
+            uids = sorted(task.uid for task in ended if task.namespace == namespace and self._ran(task.uid))
+            for start in range(0, len(uids), JOBS_AT_ONCE):
+                some = uids[start : start + JOBS_AT_ONCE]
+                await self._api.delete_all(kube.JOBS, namespace, f"{labels.TASK_UID} in ({','.join(some)})")
+                log.info("jobs of finished tasks removed", namespace=namespace, tasks=len(some))
 
     async def _keep(self, tasks: dict[str, Finished], task: Finished) -> bool:
         """Archive the object as it is now, then mark that version. False when it is left for another sweep."""
@@ -148,9 +165,7 @@ class Archivist:
             return False
         except errors.Permanent as error:
             self._rejected[task.uid] = task.version
-            log.error(
-                "a finished task cannot be archived and stays", task=task.name, uid=task.uid, reason=error.message
-            )
+            log.error("a finished task cannot be archived and stays", **_about(task), reason=error.message)
             return False
         if marked is not None:
             tasks[task.uid] = marked
@@ -164,7 +179,7 @@ class Archivist:
             held = await self._archive.confirmed([one.task.uid for one in some])
             for one in some:
                 if one.task.uid not in held:
-                    log.warning("marked as archived and is not", task=one.task.name, uid=one.task.uid)
+                    log.warning("marked as archived and is not", **_about(one.task))
                     await self._keep(tasks, one.task)
                 elif await self._delete(one):
                     tasks.pop(one.task.uid, None)
@@ -180,7 +195,7 @@ class Archivist:
             self._metrics.conflicts.inc()
             return False
         self._metrics.deleted.labels(one.why.value).inc()
-        log.info("finished task deleted", task=task.name, namespace=task.namespace, uid=task.uid, why=one.why.value)
+        log.info("finished task deleted", **_about(task), why=one.why.value)
         return True
 
     async def _clear(self, tasks: dict[str, Finished]) -> None:
@@ -200,6 +215,13 @@ class Archivist:
                 self._metrics.swept.labels(collection).inc(number)
             log.info("leftovers of runs removed", tasks=len(gone), documents=sum(removed.values()))
 
+    async def _forget(self) -> None:
+        """Remove what was archived long ago: the history is bounded."""
+        gone = await self._archive.expire(self._namespaces, self._wall() - self._pace.history, AT_ONCE)
+        if gone:
+            self._metrics.swept.labels(mongo.ARCHIVE).inc(gone)
+            log.info("history removed", tasks=gone, older_than_days=self._pace.history.days)
+
     async def _gone(self, uid: str, namespace: str, name: str) -> bool:
         try:
             raw = await self._api.get(kube.TASKS, namespace, name)
@@ -214,3 +236,13 @@ class Archivist:
         self._metrics.finished.labels("true").set(archived)
         self._metrics.finished.labels("false").set(len(tasks) - archived)
         self._metrics.archive_rejected.set(len(self._rejected))
+
+
+def _about(task: Finished) -> dict[str, str]:
+    """What every log line about a task carries."""
+    return {
+        "uid": task.uid,
+        "task": task.name,
+        "namespace": task.namespace,
+        "correlation_id": task.correlation,
+    }

@@ -24,11 +24,15 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`success` and `failure` are the default TTLs; `per_client` finished objects may stay, leaving ones apart."""
+    """`success` and `failure` are the default TTLs; `per_client` finished objects may stay, leaving ones apart.
+
+    `jobs`: how long the Jobs of a finished task stay, for whoever wants to read their logs.
+    """
 
     success: timedelta = timedelta(days=1)
     failure: timedelta = timedelta(days=7)
     per_client: int = 1000
+    jobs: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ def plan(tasks: Collection[Finished], terms: Terms, now: datetime, budget: Budge
         delete=tuple(removals[: budget.delete]),
         more=len(unarchived) > budget.archive or len(removals) > budget.delete,
     )
+
+
+def jobs(tasks: Iterable[Finished], terms: Terms, now: datetime) -> list[Finished]:
+    """Tasks whose Jobs have stayed long enough; an end without a known time is not waited for."""
+    return [task for task in tasks if task.completed is None or task.completed + terms.jobs <= now]
 
 
 def _removals(tasks: Collection[Finished], terms: Terms, now: datetime) -> Iterable[Removal]:

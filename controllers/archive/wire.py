@@ -1,4 +1,4 @@
-"""The history as JSON: one truth for the answers and for their OpenAPI document. Pure."""
+"""Documents of the archive as the answers of `crds.history`. Pure."""
 
 from __future__ import annotations
 
@@ -7,80 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from controllers.archive.query import Place, Query, rfc3339
-from crds import model, phases
+from crds.history import Entry, Failure, Page, Problem, Whole
 
-
-class Entry(model.Model):
-    """A finished task in a list."""
-
-    uid: str
-    """Identity of the object that it was."""
-    namespace: str
-    """Its namespace."""
-    name: str
-    """Its name; another task may have it now."""
-    client_id: str
-    """The client that its data belongs to."""
-    project_id: str = ""
-    """The client's project."""
-    type: str
-    """Where the work came from."""
-    phase: phases.Phase
-    """Done, Completed or Error."""
-    created_at: str
-    """When it was created; RFC 3339, as all times here."""
-    completed_at: str
-    """When it ended."""
-    archived_at: str
-    """When it was archived."""
-    attempt: int = 0
-    """Runs that it took."""
-    decision: str = ""
-    """What qualification decided."""
-    exit_reason: str = ""
-    """Why the last run ended."""
-    summary: str = ""
-    """How it ended, in words."""
-    correlation_id: str = ""
-    """Ties together what belongs to one conversation or import."""
-
-
-class Page(model.Model):
-    """Finished tasks, the one that ended last first."""
-
-    items: tuple[Entry, ...]
-    """At most `limit`."""
-    next: str | None = None
-    """Give it as `before` for the page that follows; null on the last one."""
-
-
-class Whole(Entry):
-    """Everything that is known of one finished task."""
-
-    object: dict[str, Any]
-    """The PendingTask as it was archived, without managedFields."""
-    result: dict[str, Any] | None = None
-    """What its last run stored in `task_results`; null when no run did."""
-
-
-class Problem(model.Model):
-    """What is wrong."""
-
-    code: str
-    """bad_request, not_found or unavailable."""
-    message: str
-    """A sentence."""
-    field: str | None = None
-    """The parameter that is wrong."""
-    remedy: str | None = None
-    """How to mend it."""
-
-
-class Failure(model.Model):
-    """Every answer that is not 200."""
-
-    error: Problem
-    """What is wrong."""
+__all__ = ["Entry", "Failure", "Page", "Problem", "Whole", "page", "whole"]
 
 
 def page(found: Sequence[Mapping[str, Any]], query: Query) -> Page:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from controllers.connection.credentials import Finding
 from crds import conditions, connection
 from crds.connection import Type
 
@@ -17,14 +18,12 @@ SCHEMES = {
     Type.GITLAB: ("http", "https"),
     Type.GIT: ("http", "https", "ssh", "git", "file"),
 }
-_OPEN = frozenset({Type.GIT, Type.MEETING})
-"""Types that may do without credentials."""
 
 
-def patch(conn: connection.Connection, now: datetime) -> dict[str, Any]:
-    """Merge patch of the status; empty when it already says all of this."""
+def patch(conn: connection.Connection, found: Finding, now: datetime) -> dict[str, Any]:
+    """Merge patch of the status; empty when it already says all of this. `found` is about its credentials."""
     listed = conn.status.conditions
-    for one in _conditions(conn, now):
+    for one in _conditions(conn, found, now):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
@@ -33,25 +32,16 @@ def patch(conn: connection.Connection, now: datetime) -> dict[str, Any]:
     return {"conditions": [c.wire() for c in listed], "observedGeneration": conn.metadata.generation}
 
 
-def _conditions(conn: connection.Connection, now: datetime) -> tuple[conditions.Condition, ...]:
+def _conditions(conn: connection.Connection, found: Finding, now: datetime) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
     def make(type_: str, ok: bool | None, reason: str, message: str) -> conditions.Condition:
         return conditions.make(type_, ok, reason, message, now=now, generation=generation)
 
     problem = _url_problem(conn)
-    if conn.spec.secret_ref is not None:
-        name = conn.spec.secret_ref.name
-        credentials = make(
-            "CredentialsValid", None, "NotChecked", f"Secret {name!r} is named; no call has tried it yet."
-        )
-    elif conn.spec.type in _OPEN:
-        credentials = make(
-            "CredentialsValid", True, "NotNeeded", "No secretRef: the source is read without credentials."
-        )
-    else:
-        text = "spec.secretRef is missing; create a Secret with the credentials and name it there."
-        return make("CredentialsValid", False, "SecretRefMissing", text), make("Ready", False, "SecretRefMissing", text)
+    credentials = make("CredentialsValid", found.ok, found.reason, found.message)
+    if found.ok is False:
+        return credentials, make("Ready", False, found.reason, found.message)
     if problem:
         return credentials, make("Ready", False, "InvalidURL", problem)
     if conn.spec.suspend:

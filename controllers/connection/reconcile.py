@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pydantic
 import structlog
 
-from controllers import kube, lease, metrics, queue
-from controllers.connection import decide
+from controllers import backoff, kube, lease, metrics, queue
+from controllers.connection import credentials, decide
+from controllers.connection.credentials import Finding
 from crds import connection, errors
 
 log = structlog.get_logger(__name__)
@@ -35,6 +37,7 @@ class Connections:
         self._api, self._work, self._metrics, self._lease = api, work, measured, leadership
         self._wall, self._monotonic = wall, monotonic
         self._known: dict[str, connection.Connection] = {}
+        self._failures: dict[str, int] = {}
         self.may_act = asyncio.Event()
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
@@ -42,6 +45,7 @@ class Connections:
         uid = raw["metadata"]["uid"]
         if deleted:
             self._known.pop(uid, None)
+            self._failures.pop(uid, None)
             self._work.forget(uid)
         elif self._take(raw):
             self._work.put(uid, (raw["metadata"]["name"],))
@@ -68,9 +72,32 @@ class Connections:
         conn = self._known.get(uid)
         if conn is None:
             return
-        patch = decide.patch(conn, self._wall())
-        if not patch:
-            return
+        found = await self._credentials(conn)
+        if self._known.get(uid) is not conn:
+            return  # it changed meanwhile, and is in the queue again
+        self._failures[uid] = 0 if found.ok is not False else self._failures.get(uid, 0) + 1
+        patch = decide.patch(conn, found, self._wall())
+        if patch:
+            await self._write(conn, patch)
+        if conn.spec.secret_ref is not None and uid in self._known:
+            # Secrets are in no watch: most of them are none of our business.
+            delay = backoff.SECRET.delay(self._failures[uid]) if found.ok is False else backoff.SECRET.cap
+            self._work.wake(uid, (conn.metadata.name,), self._monotonic() + delay)
+
+    async def _credentials(self, conn: connection.Connection) -> Finding:
+        """What can be said about them without using them."""
+        reference, namespace = conn.spec.secret_ref, conn.metadata.namespace
+        if reference is None:
+            return credentials.unneeded(conn.spec)
+        try:
+            raw = await self._api.get(kube.SECRETS, namespace, reference.name)
+        except kube.NotFound:
+            return credentials.absent(reference.name, namespace)
+        except kube.Forbidden:
+            return credentials.unreadable(reference.name)
+        return credentials.of_keys(conn.spec, raw.get("data") or {})
+
+    async def _write(self, conn: connection.Connection, patch: dict[str, Any]) -> None:
         meta = conn.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version},
@@ -83,7 +110,7 @@ class Connections:
             self._take(await self._api.get(kube.CONNECTIONS, meta.namespace, meta.name))
             raise
         except kube.NotFound:
-            self._known.pop(uid, None)
+            self._known.pop(meta.uid, None)
 
     def _take(self, raw: kube.Object) -> bool:
         uid = raw["metadata"]["uid"]

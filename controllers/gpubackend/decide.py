@@ -67,6 +67,13 @@ def ready(backend: gpubackend.GpuBackend) -> bool:
     return found is not None and found.status is conditions.Status.TRUE
 
 
+def serves(backend: gpubackend.GpuBackend) -> bool:
+    """May what runs on it go on? One that drains takes nothing new, but ends what it has."""
+    found = conditions.find(backend.status.conditions, "Reachable")
+    reachable = found is not None and found.status is conditions.Status.TRUE
+    return backend.spec.kind is gpubackend.Kind.GPU and (ready(backend) or (backend.spec.drain and reachable))
+
+
 def _full(name: str) -> str:
     return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
 

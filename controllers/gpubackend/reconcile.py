@@ -11,7 +11,7 @@ import pydantic
 import structlog
 
 from controllers import backoff, events, kube, lease, metrics, queue
-from controllers.gpubackend import decide, probe, slots
+from controllers.gpubackend import absence, decide, probe, slots
 from crds import conditions, errors, gpubackend
 
 log = structlog.get_logger(__name__)
@@ -39,6 +39,7 @@ class Backends:
         self._wall, self._monotonic, self._changed = wall, monotonic, changed
         self._known: dict[str, tuple[int, kube.Object, gpubackend.GpuBackend]] = {}
         self._failures: dict[str, int] = {}
+        self._absent = absence.Absence(monotonic)
         self.may_act = asyncio.Event()
 
     def offers(self) -> Iterator[slots.Offer]:
@@ -46,6 +47,16 @@ class Backends:
         for _, _, backend in self._known.values():
             usable = backend.spec.kind is gpubackend.Kind.GPU and not backend.spec.drain and decide.ready(backend)
             yield slots.Offer(backend.metadata.name, backend.spec.num_parallel if usable else 0)
+
+    def gone_in(self, name: str) -> float | None:
+        """Seconds until what runs on that backend has to stop, because it is deleted or not Ready; None: it serves.
+
+        One that drains serves what runs on it. "" is no backend: what runs without one loses none.
+        """
+        if not name:
+            return None
+        serving = (one for _, _, one in self._known.values() if decide.serves(one))
+        return self._absent.gone_in(name, present=any(one.metadata.name == name for one in serving))
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a GpuBackend."""

@@ -5,8 +5,7 @@ Source: blueprint section 4 "a GPU slot (from GpuBackend)"; a slot is one of a b
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controllers.pendingtask import world
@@ -20,14 +19,17 @@ class Offer:
     slots: int
 
 
-def count(offers: Iterable[Offer], booked: Iterable[str]) -> world.Slots:
-    """The free slots, emptiest backend first. A booking without a known backend takes one from the common total."""
+def count(offers: Iterable[Offer], booked: Mapping[str, int]) -> world.Slots:
+    """The free slots, emptiest backend first. A booking without a known backend takes one from the common total.
+
+    `booked` counts by backend. One backend may be booked beyond what it offers (it offers less than it did): then the
+    others have as much less to give.
+    """
     listed = [offer for offer in offers if offer.slots > 0]
     total = sum(offer.slots for offer in listed)
-    names = {offer.name for offer in listed}
-    taken = Counter(name if name in names else "" for name in booked)
+    left = total - sum(booked.values())
     free = sorted(
-        ((offer.name, offer.slots - taken[offer.name]) for offer in listed), key=lambda one: (-one[1], one[0])
+        ((offer.name, min(left, offer.slots - booked.get(offer.name, 0))) for offer in listed),
+        key=lambda one: (-one[1], one[0]),
     )
-    left = total - sum(taken.values())
-    return world.Slots(total=total, free=tuple(one for one in free if one[1] > 0) if left > 0 else ())
+    return world.Slots(total=total, free=tuple(one for one in free if one[1] > 0))

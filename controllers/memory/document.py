@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from crds import pendingtask
+from crds import labels, pendingtask
 
-TITLE_ANNOTATION = "jervis.dev/title"
+TITLE_ANNOTATION = labels.TITLE
 
 
 def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[str, Any]:

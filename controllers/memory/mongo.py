@@ -11,11 +11,13 @@ from typing import Any
 import bson.errors
 import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
+from pymongo import monitoring
 
 from crds import errors
 
 MEMORY = "task_memory"
 RESULTS = "task_results"
+WRITES = frozenset({"insert", "update", "delete", "findAndModify", "createIndexes"})
 
 
 class Unavailable(errors.Operational):
@@ -26,16 +28,49 @@ class Rejected(errors.Permanent):
     """MongoDB will never take this document."""
 
 
+class AtWire(monitoring.CommandListener):
+    """Calls `look` when a write is about to go onto the wire.
+
+    Between the call and that moment lies a thread's turn, in which the process may have been frozen. `look` must not
+    return when the right to write is gone: what a listener raises stops nothing.
+    """
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        """A command is sent next."""
+        if event.command_name in WRITES:
+            self._look()
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        """Of no interest."""
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        """Of no interest."""
+
+
 class Memory:
-    """One database. `timeout` in seconds bounds every call, connecting included; `fence` is asked before a write."""
+    """One database. `timeout` in seconds bounds every call, connecting included; `fence` is asked before a write.
+
+    `at_wire` is asked once more as it is sent, see `AtWire`.
+    """
 
     def __init__(
-        self, uri: str, database: str, *, fence: Callable[[], None], timeout: float = 5.0, app_name: str = "operator"
+        self,
+        uri: str,
+        database: str,
+        *,
+        fence: Callable[[], None],
+        at_wire: Callable[[], None] = lambda: None,
+        timeout: float = 5.0,
+        app_name: str = "operator",
     ) -> None:
         milliseconds = int(timeout * 1000)
         self._client: Any = AsyncIOMotorClient(
             uri,
             appname=f"jervis-{app_name}",
+            event_listeners=[AtWire(at_wire)],
             serverSelectionTimeoutMS=milliseconds,
             connectTimeoutMS=milliseconds,
             socketTimeoutMS=milliseconds,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from controllers.pendingtask import dispatch, finish, hold, launch, observe, qualify, schedule, waiting
-from controllers.pendingtask.decision import Decision, View, wait
+from controllers.pendingtask import dispatch, drain, finish, hold, launch, lost, observe, qualify, schedule, waiting
+from controllers.pendingtask.decision import Decision, View
 from controllers.pendingtask.world import World
 from crds import pendingtask
 from crds.phases import Phase
@@ -37,12 +37,23 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.DISPATCHED_GPU: (
         launch.trouble,
         launch.started,
-        launch.suspend,
+        drain.claimed,
+        drain.stop,
+        lost.unserved,
+        lost.stranded,
         launch.stale,
         launch.launch,
         launch.starting,
     ),
-    Phase.ORCHESTRATING: (observe.ended, observe.suspend, observe.running),
+    Phase.ORCHESTRATING: (
+        observe.ended,
+        drain.claimed,
+        drain.stop,
+        lost.unserved,
+        lost.stranded,
+        drain.resume,
+        observe.running,
+    ),
     Phase.USER_TASK: (
         *_HELD,
         waiting.messages,
@@ -51,18 +62,17 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         waiting.failure,
         waiting.still,
     ),
-    Phase.DONE: (finish.label,),
-    Phase.COMPLETED: (finish.label,),
-    Phase.ERROR: (finish.label,),
+    Phase.DONE: (finish.over,),
+    Phase.COMPLETED: (finish.over,),
+    Phase.ERROR: (finish.over,),
 }
 
 
 def decide(task: pendingtask.PendingTask, world: World, now: datetime) -> Decision:
     """What to do about `task` as it stands, given `world` at `now` (aware, UTC)."""
-    if task.metadata.deletion_timestamp is not None:
-        # Its Job is owned by it and goes with it.
-        return wait()
     view = View(task, world, now)
+    if task.metadata.deletion_timestamp is not None:
+        return finish.deleted(view)
     for policy in CHAINS[view.phase]:
         decision = policy(view)
         if decision is not None:

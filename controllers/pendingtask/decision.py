@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers.pendingtask import phases
-from controllers.pendingtask.world import World
+from controllers.pendingtask.world import PodView, World
 from crds import conditions, pendingtask
 from crds.model import Model
 from crds.phases import Phase
@@ -44,8 +44,15 @@ class SuspendJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeJob:
+    """Let a suspended Job go on from its checkpoint."""
+
+    job_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Remove a Job that never got to work."""
+    """Remove a Job that never got to work, or cannot go on where it is."""
 
     job_name: str
 
@@ -65,12 +72,7 @@ class Copy:
     due: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class LabelFinished:
-    """Put the label that takes the task out of the watch."""
-
-
-Effect = Ingest | Launch | SuspendJob | DeleteJob | ExpireJob | Copy | LabelFinished
+Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy
 
 
 class Room(StrEnum):
@@ -118,6 +120,10 @@ class View:
     def phase(self) -> Phase:
         """A task without a phase is New."""
         return self.task.status.phase or Phase.NEW
+
+    def live_pods(self) -> tuple[PodView, ...]:
+        """Pods that still run or are about to."""
+        return self.world.live_pods(self.now)
 
     def entered(self) -> datetime:
         """When the current phase was entered; a missing time counts as now, so that nothing is stale by accident."""

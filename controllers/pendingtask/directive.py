@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from crds import order
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
 
-CHAT = frozenset({Type.USER_INPUT})
+CHAT = order.CHAT
 """A question is work by itself and no knowledge: it is not ingested."""
 
 ORDERED = frozenset({Type.USER_TASK, Type.SCHEDULED})
@@ -45,7 +46,7 @@ def of_hints(type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datet
         return Directive(Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU, f"assigned to us{said}")
     deadline = hints.suggested_deadline
     if hints.has_future_deadline and deadline is not None:
-        if deadline - lead > now:
+        if deadline - lead >= now:
             return Directive(Decision.DEFER, Phase.SCHEDULED, f"deadline {deadline:%Y-%m-%d}{said}", deadline - lead)
         return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, f"deadline {deadline:%Y-%m-%d} is close{said}")
     return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{said}")

@@ -1,16 +1,19 @@
 """ReadyForGpu: who gets a GPU slot, and when.
 
+Every run takes a slot, a user's too; a user's task without a free one gets that of a Background run (`preemption`).
 Source: seed 000 "Execution Loop (GPU)": Foreground at once; Background only after 30 s without a user request and with
 a free slot; dispatch backoff 5, 15, 30, 60 s, then 5 min; a circuit breaker over all of it.
 
-`status.dispatch` that is still set in ReadyForGpu means that this attempt has not been seen to end: a failed or
-suspended dispatch. The next claim takes the same attempt, and so the same Job name, again. `messagesSeen` then stays
+`status.dispatch` that is still set in ReadyForGpu means that this attempt has not been seen to end: a failed, suspended
+or preempted dispatch. The next claim takes the same attempt, and so the same Job name, again. `messagesSeen` then stays
 what it was, because a Job that exists may have read no more than that.
 """
 
 from __future__ import annotations
 
-from controllers.pendingtask import job, order
+from dataclasses import replace
+
+from controllers.pendingtask import drain, job, launch, order
 from controllers.pendingtask.decision import Decision, Field, Launch, Room, View, condition, remark, to, wait, whole
 from crds import pendingtask
 from crds.phases import Phase
@@ -18,73 +21,82 @@ from crds.phases import Phase
 BYSTANDER_SECONDS = 5.0
 
 
-def attempt(view: View) -> int:
-    """The number of the run that the next claim starts or takes up again."""
-    status = view.task.status
-    return status.attempt if status.dispatch is not None and status.attempt > 0 else status.attempt + 1
-
-
 def bystanders(view: View) -> Decision | None:
     """A pod of an earlier run is still there: a task never runs twice at the same time."""
-    next_attempt = attempt(view)
-    if any(pod.attempt != next_attempt for pod in view.world.live_pods()):
+    next_attempt = view.task.status.next_attempt
+    if any(pod.attempt != next_attempt for pod in view.live_pods()):
         return wait(BYSTANDER_SECONDS)
     return None
 
 
 def breaker(view: View) -> Decision | None:
-    """Dispatching failed too often in a row for anybody."""
-    return None if view.world.dispatch_open else wait(room=Room.GPU)
+    """Dispatching failed too often in a row for anybody. Only users' tasks say so: the others wait anyway."""
+    if view.world.dispatch_open:
+        return None
+    decision = wait(room=Room.GPU)
+    if not order.foreground(view.task.spec) or launch.failing(view):
+        return decision
+    told = "Runs could not be dispatched several times in a row; the next try follows within 30 s."
+    return remark(view, condition(view, "Dispatched", False, launch.CIRCUIT_OPEN, told), decision=decision)
 
 
 def idle(view: View) -> Decision | None:
-    """Background work waits for users to be quiet."""
+    """Background work waits for users to be quiet. A router that cannot be asked holds it up no longer than that."""
     if order.foreground(view.task.spec):
         return None
     if view.world.user_active:
         return wait(room=Room.GPU)
-    last = view.world.last_user
-    if last is not None and last + view.world.limits.idle_threshold > view.now:
-        return wait(room=Room.GPU)
+    for moment in (view.world.last_user, view.world.in_doubt_since):
+        if moment is not None and moment + view.world.limits.idle_threshold > view.now:
+            return wait(room=Room.GPU)
     return None
 
 
 def slot(view: View) -> Decision | None:
-    """Background work waits for a free slot; Foreground does not (the router lets it go first)."""
-    if order.foreground(view.task.spec) or view.world.slots.free:
+    """Is one free? Without any Ready GPU a user's task goes all the same: the router may answer from a CPU."""
+    slots, foreground = view.world.slots, order.foreground(view.task.spec)
+    if slots.free or (foreground and slots.total == 0):
         return None
-    if view.world.slots.total > 0:
-        return wait(room=Room.GPU)
-    missing = condition(
-        view,
-        "Dispatched",
-        False,
-        "NoGpuBackend",
-        "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or mend one.",
-    )
-    return remark(view, missing, decision=wait(room=Room.GPU))
+    decision = wait(room=Room.GPU)
+    if slots.total == 0:
+        told = "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or mend one."
+        return remark(view, condition(view, "Dispatched", False, "NoGpuBackend", told), decision=decision)
+    if not foreground:
+        return decision
+    told = "Every GPU slot is taken; it gets the next one, or that of a Background run that is asked to stop."
+    noted = remark(view, condition(view, "Dispatched", False, "NoFreeSlot", told), decision=decision)
+    return replace(noted, note=replace(noted.note, warning=False) if noted.note else None)
 
 
 def claim(view: View) -> Decision | None:
     """Book the slot; the Job is created once that is persisted."""
-    number = attempt(view)
-    again = number == view.task.status.attempt
-    backend = view.world.slots.free[0][0] if view.world.slots.free else ""
+    status = view.task.status
+    number = status.next_attempt
     booked = pendingtask.Dispatch(
         job_name=job.name(view.task.metadata.name, view.task.metadata.uid, number),
-        backend=backend,
+        backend=_backend(view),
         started_at=whole(view.now),
         thread_id=view.task.metadata.uid,
     )
-    fields: dict[str, Field] = {"attempt": number, "dispatch": booked, "user_task": None}
-    if not again:
+    said, cleared = drain.over(view, "Resumed")
+    fields: dict[str, Field] = {"attempt": number, "dispatch": booked, "user_task": None, **cleared}
+    if number != status.attempt:
         fields["messages_seen"] = len(view.task.spec.messages)
         fields["answers_seen"] = len(view.task.spec.answers)
-    return to(
+    decision = to(
         view,
         Phase.DISPATCHED_GPU,
         "Dispatched",
         f"Run {number} as Job {booked.job_name}.",
+        *said,
         effects=(Launch(number, booked.job_name),),
         fields=fields,
     )
+    return replace(decision, note=None) if launch.failing(view) else decision
+
+
+def _backend(view: View) -> str:
+    """Where it was before, else the emptiest."""
+    free = [name for name, _ in view.world.slots.free]
+    before = view.task.status.dispatch.backend if view.task.status.dispatch else ""
+    return before if before in free else free[0] if free else ""

@@ -1,20 +1,27 @@
-"""Terminal phases: expire the last Job, then leave the watch. Archive and deletion after the TTL are not here."""
+"""The end: terminal phases, and tasks that are being deleted.
+
+What follows a finished task (archive, the Jobs' removal, deletion) is `controllers.archive`.
+"""
 
 from __future__ import annotations
 
-from controllers.pendingtask.decision import Decision, Effect, ExpireJob, LabelFinished, View, act, wait
+from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wait
 from controllers.pendingtask.world import JobState
-from crds import pendingtask
-
-LABELLED = "true"
+from crds.phases import HOLDS_SLOT
 
 
-def label(view: View) -> Decision | None:
-    """The label comes last: a task without it is looked at again after a restart."""
-    if view.task.metadata.labels.get(pendingtask.FINISHED_LABEL) == LABELLED:
-        return wait()
-    effects: tuple[Effect, ...] = (LabelFinished(),)
+def over(view: View) -> Decision | None:
+    """A finished task is in no watch; one that is seen all the same is left as it is."""
+    return wait()
+
+
+def deleted(view: View) -> Decision:
+    """Somebody's finalizer still holds the task, or its dependents go first: a run that nobody wants ends now.
+
+    Without a finalizer the task is simply gone, and its Job with it (it is the owner). Either way its slot stays taken
+    until its pods are gone.
+    """
     job = view.world.job
-    if job is not None and not job.has_ttl and job.state in (JobState.COMPLETE, JobState.FAILED):
-        effects = (ExpireJob(job.name, view.world.limits.job_ttl_seconds), *effects)
-    return act(*effects)
+    if view.phase in HOLDS_SLOT and job is not None and job.state in (JobState.ACTIVE, JobState.SUSPENDED):
+        return act(DeleteJob(job.name))
+    return wait()

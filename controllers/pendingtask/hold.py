@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from controllers import backoff
 from controllers.pendingtask.decision import Decision, View, condition, put, remark, until, wait
 from crds import conditions
+
+LONGEST = timedelta(seconds=max(backoff.QUALIFICATION.cap, *backoff.DISPATCH.seconds) + 1)
 
 
 def suspended(view: View) -> Decision | None:
@@ -24,8 +29,11 @@ def resumed(view: View) -> Decision | None:
 
 
 def retry_later(view: View) -> Decision | None:
-    """The last try failed for an operational reason; its wait is not over."""
+    """The last try failed for an operational reason; its wait is not over.
+
+    A wait that no backoff asks for was written under another clock: it is over.
+    """
     retry = view.task.status.retry
-    if retry is not None and retry.next_at is not None and retry.next_at > view.now:
-        return until(view, retry.next_at)
-    return None
+    if retry is None or retry.next_at is None or not view.now < retry.next_at <= view.now + LONGEST:
+        return None
+    return until(view, retry.next_at)

@@ -6,17 +6,18 @@ Content and messages' text do not live here; an object is kept as compact JSON a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from controllers.pendingtask import order, views
+from controllers.pendingtask import bookings, order, views
 from controllers.pendingtask.world import JobView, PodView
 from crds import pendingtask
-from crds.phases import HOLDS_SLOT, Phase
+from crds.phases import Phase
 
 Raw = Mapping[str, Any]
 _WAITING_FOR_OTHERS = frozenset({Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR})
@@ -35,7 +36,6 @@ class Entry:
     name: str
     phase: Phase
     order: order.Order
-    backend: str
     user_waits: bool
     since: int
     held: bool
@@ -48,13 +48,21 @@ def version(raw: Raw) -> int:
     return int(text) if text.isdigit() else 0
 
 
+_DROPPED = frozenset({"managedFields", "annotations", "ownerReferences"})
+_ELSEWHERE = frozenset({"content", "contentRef", "attachments"})
+_SAID = ("messages", "answers")
+
+
 def strip(raw: Raw) -> bytes:
-    """The object without what decisions do not need: managed fields and content."""
-    meta = {key: value for key, value in raw["metadata"].items() if key != "managedFields"}
-    spec = {key: value for key, value in raw["spec"].items() if key not in ("content", "contentRef", "attachments")}
-    spec["messages"] = [{**one, "text": "-"} for one in spec.get("messages", ())]
-    slim = {"apiVersion": raw["apiVersion"], "kind": raw["kind"], "metadata": meta, "spec": spec}
-    return orjson.dumps({**slim, "status": raw.get("status") or {}})
+    """The object without what decisions do not need: content, annotations (`kubectl apply` copies the content into
+    one), and the text of what users said."""
+    meta = {key: value for key, value in raw["metadata"].items() if key not in _DROPPED}
+    spec = {key: value for key, value in raw["spec"].items() if key not in _ELSEWHERE}
+    for name in _SAID:
+        if name in spec:
+            spec[name] = [{"id": one["id"], "text": "-"} for one in spec[name]]
+    packed = orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
+    return bytes(memoryview(packed))  # a copy of just this size; the original keeps the buffer it was written into
 
 
 class Tasks:
@@ -67,6 +75,7 @@ class Tasks:
         self._by_phase: dict[Phase, set[str]] = {phase: set() for phase in Phase}
         self._users: set[str] = set()
         self.last_user: datetime | None = None
+        self.bookings = bookings.Bookings()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -84,11 +93,10 @@ class Tasks:
         phase = task.status.phase or Phase.NEW
         entry = Entry(
             version=number,
-            namespace=task.metadata.namespace,
+            namespace=sys.intern(task.metadata.namespace),
             name=task.metadata.name,
             phase=phase,
             order=order.of(task),
-            backend=task.status.dispatch.backend if task.status.dispatch else "",
             user_waits=_user_waits(task, phase),
             since=_since(task, phase),
             held=task.spec.suspend,
@@ -98,6 +106,7 @@ class Tasks:
             self._by_phase[known.phase].discard(uid)
         self._entries[uid] = entry
         self._by_phase[phase].add(uid)
+        self.bookings.observe(task, entry.order)
         self._user(uid, entry.user_waits)
         return True
 
@@ -106,6 +115,7 @@ class Tasks:
         known = self._entries.pop(uid, None)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
+        self.bookings.forget(uid)
         self._user(uid, False)
         # A write's answer may come in after the deletion's event: remember a few of the departed.
         self._gone[uid] = max(at, known.version if known else 0) + 1
@@ -141,10 +151,6 @@ class Tasks:
                 first[entry.order.lane] = entry.since
         return first[0], first[1]
 
-    def booked(self) -> Iterable[tuple[str, str]]:
-        """(uid, backend) of every task that holds a slot."""
-        return [(uid, self._entries[uid].backend) for uid in self.phase(*HOLDS_SLOT)]
-
     @property
     def user_active(self) -> bool:
         """A Foreground task is waiting or running."""
@@ -163,7 +169,9 @@ class Workloads:
 
     def __init__(self) -> None:
         self._jobs: dict[tuple[str, str], tuple[int, JobView]] = {}
+        self._jobs_of: dict[str, set[tuple[str, str]]] = {}
         self._pods: dict[str, dict[str, tuple[int, PodView]]] = {}
+        self._live: dict[str, tuple[PodView, ...]] = {}
 
     def observe_job(self, raw: Raw) -> bool:
         """Take a version in; False when it is older than what is known."""
@@ -172,11 +180,20 @@ class Workloads:
         if known is not None and known[1].uid == raw["metadata"]["uid"] and version(raw) < known[0]:
             return False
         self._jobs[key] = (version(raw), views.job_view(raw))
+        self._jobs_of.setdefault(views.task_uid(raw), set()).add(key)
         return True
 
-    def forget_job(self, namespace: str, name: str) -> None:
-        """The Job is gone."""
+    def forget_job(self, uid: str, namespace: str, name: str) -> None:
+        """The Job, of the task with that uid, is gone."""
         self._jobs.pop((namespace, name), None)
+        of_task = self._jobs_of.get(uid, set())
+        of_task.discard((namespace, name))
+        if not of_task:
+            self._jobs_of.pop(uid, None)
+
+    def ran(self, uid: str) -> bool:
+        """Does the task still have a Job, as far as is known?"""
+        return uid in self._jobs_of
 
     def job(self, namespace: str, name: str) -> JobView | None:
         """The Job as last seen; None means "not seen", not "not there"."""
@@ -190,6 +207,7 @@ class Workloads:
         if known is not None and version(raw) < known[0]:
             return False
         pods[raw["metadata"]["name"]] = (version(raw), views.pod_view(raw))
+        self._note(views.task_uid(raw))
         return True
 
     def forget_pod(self, uid: str, name: str) -> None:
@@ -198,6 +216,9 @@ class Workloads:
         known = pods.get(name)
         if known is not None and known[1].live:
             del pods[name]
+        if not pods:
+            self._pods.pop(uid, None)
+        self._note(uid)
 
     def replace_pods(self, uid: str, raws: Iterable[Raw]) -> None:
         """A fresh list from the API: pods that are not on it do not live any more."""
@@ -213,8 +234,27 @@ class Workloads:
         return tuple(view for _, view in self._pods.get(uid, {}).values())
 
     def forget_task(self, uid: str) -> None:
-        """The task is finished or deleted."""
-        self._pods.pop(uid, None)
+        """The task is finished or deleted: nobody asks any more what its ended pods said. Live ones stay."""
+        left = {name: known for name, known in self._pods.pop(uid, {}).items() if known[1].live}
+        if left:
+            self._pods[uid] = left
+        self._note(uid)
+
+    def occupied(self, now: datetime, *, but: Collection[str]) -> dict[str, str]:
+        """Tasks with a live pod, those in `but` left out -> the backend whose slot it takes."""
+        found: dict[str, str] = {}
+        for uid in self._live.keys() - but:
+            backends = [pod.backend for pod in self._live[uid] if pod.lives(now)]
+            if backends:
+                found[uid] = backends[0]
+        return found
+
+    def _note(self, uid: str) -> None:
+        live = tuple(view for _, view in self._pods.get(uid, {}).values() if view.live)
+        if live:
+            self._live[uid] = live
+        else:
+            self._live.pop(uid, None)
 
 
 def _since(task: pendingtask.PendingTask, phase: Phase) -> int:

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from crds import API_VERSION, exits, pendingtask
+from crds import API_VERSION, exits, order, pendingtask, trace
+from crds import labels as names
 
-UID_LABEL = "jervis.dev/task-uid"
-TASK_LABEL = "jervis.dev/task"
-ATTEMPT_LABEL = "jervis.dev/attempt"
-CONTAINER = "orchestrator"
+UID_LABEL = names.TASK_UID
+TASK_LABEL = names.TASK
+ATTEMPT_LABEL = names.ATTEMPT
+BACKEND_ANNOTATION = names.BACKEND
+CONTAINER = names.CONTAINER
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
+KB_TOKEN_VARIABLE = "JERVIS_KB_TOKEN"  # noqa: S105  # the name of a variable
 _MAX_NAME = 63
 # The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
 _MAX_BASE = _MAX_NAME - 6
@@ -43,6 +46,8 @@ class Template:
     mongodb_database: str = "jervis"
     mongodb_secret: str = ""
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
+    kb_token_secret: str = ""
+    kb_token_secret_key: str = "token"  # noqa: S105  # the name of a key, no password
     priority: int = 0
     grace_seconds: int = 60
     default_deadline_seconds: int = 3600
@@ -74,6 +79,7 @@ def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
 def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
     """The Job as it is sent to the apiserver."""
     marks = {**template.labels, **labels(task, attempt)}
+    booked = {BACKEND_ANNOTATION: task.status.dispatch.backend if task.status.dispatch else ""}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -81,6 +87,7 @@ def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, templat
             "name": job_name,
             "namespace": task.metadata.namespace,
             "labels": marks,
+            "annotations": booked,
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,
@@ -96,25 +103,26 @@ def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, templat
         "spec": {
             "parallelism": 1,
             "completions": 1,
-            # One owner of retries: the operator. Only a disruption (eviction, node drain) is repeated by the Job
-            # itself, after the pod is really gone.
+            # One owner of retries: the operator. Only a disruption (eviction, node drain) and a run that has drained
+            # are repeated by the Job itself, after the pod is really gone. A suspended Job must not fail by the exit
+            # code of the very pod that drained as it was asked to.
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                     {
+                        "action": "Ignore",
+                        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.DRAINED]},
+                    },
+                    {
                         "action": "FailJob",
-                        "onExitCodes": {
-                            "containerName": CONTAINER,
-                            "operator": "In",
-                            "values": [exits.FAILED, exits.DRAINED],
-                        },
+                        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [exits.FAILED]},
                     },
                 ]
             },
             "activeDeadlineSeconds": task.spec.active_deadline_seconds or template.default_deadline_seconds,
-            "template": {"metadata": {"labels": marks}, "spec": _pod(task, attempt, template)},
+            "template": {"metadata": {"labels": marks, "annotations": booked}, "spec": _pod(task, attempt, template)},
         },
     }
 
@@ -152,6 +160,11 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
             }
         ],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}],
+        # The default is to wait five minutes for a node that does not answer.
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}
+            for key in ("not-ready", "unreachable")
+        ],
     }
     if template.node_selector:
         pod["nodeSelector"] = dict(template.node_selector)
@@ -168,16 +181,24 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_TASK_NAME": task.metadata.name,
         "JERVIS_TASK_NAMESPACE": task.metadata.namespace,
         "JERVIS_ATTEMPT": str(attempt),
+        "JERVIS_MODE": (
+            pendingtask.Mode.FOREGROUND if order.foreground(task.spec) else pendingtask.Mode.BACKGROUND
+        ).value,
         "JERVIS_KB_URL": template.kb_url,
         "JERVIS_ROUTER_URL": template.router_url,
         MONGODB_VARIABLE: template.mongodb_uri,
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
         "JERVIS_PRIORITY": str(template.priority),
+        **({trace.VARIABLE: trace.parent(task.metadata.uid)} if task.status.trace_id else {}),
     }
     variables: list[dict[str, Any]] = [{"name": key, "value": value} for key, value in values.items()]
     if template.mongodb_secret:
         reference = {"name": template.mongodb_secret, "key": template.mongodb_secret_key}
         variables = [one for one in variables if one["name"] != MONGODB_VARIABLE]
         variables.append({"name": MONGODB_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
+    if template.kb_token_secret:
+        reference = {"name": template.kb_token_secret, "key": template.kb_token_secret_key}
+        variables = [one for one in variables if one["name"] != KB_TOKEN_VARIABLE]
+        variables.append({"name": KB_TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
     return variables

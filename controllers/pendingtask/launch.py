@@ -16,7 +16,6 @@ from controllers.pendingtask.decision import (
     DeleteJob,
     Field,
     Launch,
-    SuspendJob,
     View,
     act,
     condition,
@@ -25,12 +24,13 @@ from controllers.pendingtask.decision import (
     wait,
     whole,
 )
+from controllers.pendingtask.drain import POLL_SECONDS
 from controllers.pendingtask.world import JobState, Trouble
 from crds import pendingtask
 from crds.phases import Phase
 
 FAILED = "DispatchFailed"
-POLL_SECONDS = 5.0
+CIRCUIT_OPEN = "CircuitOpen"
 ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
 
 
@@ -47,7 +47,8 @@ def trouble(view: View) -> Decision | None:
     found = view.world.observed
     if not isinstance(found, Trouble):
         return None
-    problem = condition(view, "Dispatched", False, FAILED, found.sentence())
+    reason = FAILED if view.world.dispatch_open else CIRCUIT_OPEN
+    problem = condition(view, "Dispatched", False, reason, found.sentence())
     if not found.operational:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
         result = pendingtask.Result(summary=found.sentence())
@@ -70,27 +71,18 @@ def started(view: View) -> Decision | None:
     job = view.world.job
     if job is None:
         return None
-    running = any(pod.started and pod.attempt == view.task.status.attempt for pod in view.world.live_pods())
-    if not running and job.state not in ENDED:
+    running = any(pod.started and pod.attempt == view.task.status.attempt for pod in view.live_pods())
+    if job.state not in ENDED and (job.suspended or not running):
         return None
-    retry = view.task.status.retry
-    cleared: dict[str, Field] = {"retry": None} if retry and retry.reason.startswith(FAILED) else {}
+    cleared: dict[str, Field] = {"retry": None} if failing(view) else {}
     fine = condition(view, "Dispatched", True, "Running", f"Job {job.name} runs.")
     return to(view, Phase.ORCHESTRATING, "Running", f"Job {job.name} runs.", fine, fields=cleared)
 
 
-def suspend(view: View) -> Decision | None:
-    """The user holds the task: drain the Job, then give the slot back. The same Job is resumed later."""
-    job = view.world.job
-    if not view.task.spec.suspend:
-        return None
-    if job is None:
-        return to(view, Phase.READY_FOR_GPU, "Suspended", "Held before its Job was created.")
-    if not job.suspended:
-        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
-    if view.world.live_pods():
-        return wait(POLL_SECONDS)
-    return to(view, Phase.READY_FOR_GPU, "Suspended", "The run is drained; it resumes from its checkpoint.")
+def failing(view: View) -> bool:
+    """Is this claim a repeated one, because the Job could not be created before?"""
+    retry = view.task.status.retry
+    return retry is not None and retry.count > 0 and retry.reason.startswith(f"{FAILED}:")
 
 
 def stale(view: View) -> Decision | None:
@@ -102,7 +94,7 @@ def stale(view: View) -> Decision | None:
         if view.world.job.state is JobState.DELETING:
             return wait(POLL_SECONDS)
         return act(DeleteJob(view.world.job.name), requeue_after=POLL_SECONDS)
-    if view.world.live_pods():
+    if view.live_pods():
         return wait(POLL_SECONDS)
     minutes = int(view.world.limits.stale_after.total_seconds() // 60)
     sentence = f"No worker came to life within {minutes} min."
@@ -123,14 +115,22 @@ def launch(view: View) -> Decision | None:
         return None
     if view.world.working:
         return wait()
-    if job is None and view.world.live_pods():
+    if job is None and view.live_pods():
         return wait(POLL_SECONDS)
     return act(Launch(view.task.status.attempt, dispatch.job_name))
 
 
+def soon(view: View) -> float:
+    """Seconds until the run is looked at again without an event; sooner when its pod or backend may be given up."""
+    moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
+    if view.world.backend_gone_in is not None:
+        moments.append(view.world.backend_gone_in)
+    return min([view.world.limits.recheck.total_seconds(), *moments])
+
+
 def starting(view: View) -> Decision | None:
     """The Job is there and its pod is not running yet: say why, if the kubelet does."""
-    patience = wait(view.world.limits.recheck.total_seconds())
+    patience = wait(soon(view))
     stuck = next((pod for pod in view.world.pods if pod.live and pod.waiting_message), None)
     if stuck is None:
         return patience

@@ -6,21 +6,23 @@ Source: blueprint sections 4 and 9; `crds.exits`; seed 000 "Auto-Requeue on Inli
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+from controllers.pendingtask import drain, lost, request
 from controllers.pendingtask.decision import (
     Decision,
     Effect,
     ExpireJob,
-    SuspendJob,
+    Field,
     View,
-    act,
     condition,
     to,
     wait,
     whole,
 )
-from controllers.pendingtask.launch import ENDED, POLL_SECONDS, retried
+from controllers.pendingtask.drain import POLL_SECONDS
+from controllers.pendingtask.launch import ENDED, retried, soon
 from controllers.pendingtask.qualify import clip
 from controllers.pendingtask.world import JobState, Outcome
 from crds import exits, pendingtask
@@ -36,7 +38,7 @@ def ended(view: View) -> Decision | None:
     job = view.world.job
     if job is not None and job.state not in ENDED:
         return None
-    if any(pod.attempt == view.task.status.attempt for pod in view.world.live_pods()):
+    if any(pod.attempt == view.task.status.attempt for pod in view.live_pods()):
         return wait(POLL_SECONDS)
     outcome = _outcome(view)
     if outcome is None:
@@ -52,33 +54,20 @@ def ended(view: View) -> Decision | None:
     return _ask(view, outcome)
 
 
-def suspend(view: View) -> Decision | None:
-    """The user holds the task, or somebody suspended its Job: the slot goes back once the pod is gone."""
-    job = view.world.job
-    if job is None or job.state is JobState.DELETING:
-        return None
-    if view.task.spec.suspend and not job.suspended:
-        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
-    if not job.suspended:
-        return None
-    if view.world.live_pods():
-        return wait(POLL_SECONDS)
-    return to(view, Phase.READY_FOR_GPU, "Suspended", "The run is drained; it resumes from its checkpoint.")
-
-
 def running(view: View) -> Decision | None:
     """Look again now and then, should an event have been missed."""
-    return wait(view.world.limits.recheck.total_seconds())
+    return wait(soon(view))
 
 
 def _outcome(view: View) -> Outcome | None:
-    told = [pod.outcome for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.outcome]
-    if told:
-        return told[-1]
     job = view.world.job
-    if view.world.recorded is None and job is not None and job.reason == "DeadlineExceeded":
+    told = [pod.outcome for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.outcome]
+    found = told[-1] if told else view.world.recorded
+    late = job is not None and job.reason == "DeadlineExceeded"
+    # The Job controller ends a late run with SIGTERM, which the run takes for a wish to drain.
+    if late and (found is None or found.exit_reason is ExitReason.DRAINED):
         return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
-    return view.world.recorded
+    return found
 
 
 def _expire(view: View) -> tuple[Effect, ...]:
@@ -94,44 +83,56 @@ def _result(outcome: Outcome) -> pendingtask.Result:
 
 
 def _complete(view: View, outcome: Outcome) -> Decision:
+    said, fields = drain.over(view, "Completed")
     return to(
         view,
         Phase.COMPLETED,
         "Completed",
         "The run has answered.",
-        effects=_expire(view),
-        fields={"retry": None, "dispatch": None, "result": _result(outcome)},
+        *said,
+        fields={"retry": None, "dispatch": None, "result": _result(outcome), **fields},
     )
 
 
 def _again(view: View) -> Decision:
     """Messages came in while the run was under way: it runs again with the whole conversation."""
     count = len(view.task.spec.messages) - view.task.status.messages_seen
+    said, fields = drain.over(view, "Ended")
     return to(
         view,
         Phase.READY_FOR_GPU,
         "NewMessages",
         f"{count} message(s) arrived during the run; it runs again with all of them.",
+        *said,
         effects=_expire(view),
-        fields={"retry": None, "dispatch": None},
+        fields={"retry": None, "dispatch": None, **fields},
     )
 
 
 def _resume(view: View, outcome: Outcome) -> Decision:
+    """A claim on the slot stays as it is: the run has given it up, if not by way of its Job."""
+    reason, summary = outcome.exit_reason.value, clip(outcome.summary or "The run resumes from its checkpoint.")
     if outcome.exit_reason is ExitReason.DRAINED:
-        # A short pause: a program that drains at once for ever must not create Jobs at full speed.
-        retry = pendingtask.Retry(next_at=whole(view.now + DRAIN_PAUSE), reason="Drained: it resumes.")
-    else:
-        retry = retried(view, outcome.exit_reason.value, outcome.summary)
-    return to(
+        return _interrupted(view, reason, summary)
+    retry = retried(view, reason, outcome.summary)
+    decision = to(
         view,
         Phase.READY_FOR_GPU,
-        outcome.exit_reason.value,
-        clip(outcome.summary or "The run resumes from its checkpoint."),
+        reason,
+        summary,
         effects=_expire(view),
-        warning=outcome.exit_reason is not ExitReason.DRAINED,
+        warning=True,
         fields={"retry": retry, "dispatch": None},
     )
+    return replace(decision, note=decision.note if retry.count == 1 else None)
+
+
+def _interrupted(view: View, reason: str, summary: str) -> Decision:
+    """Not the run's fault. A short pause: a program that drains at once for ever must not create Jobs at full speed."""
+    retry = pendingtask.Retry(next_at=whole(view.now + DRAIN_PAUSE), reason=f"{reason}: it resumes.")
+    said = condition(view, "Dispatched", False, reason, summary)
+    fields: dict[str, Field] = {"retry": retry, "dispatch": None}
+    return to(view, Phase.READY_FOR_GPU, reason, summary, said, effects=_expire(view), fields=fields)
 
 
 def _ask(view: View, outcome: Outcome) -> Decision:
@@ -153,6 +154,10 @@ def _lost(view: View) -> Decision:
     ends = [pod for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
     how = f"its container ended with code {ends[-1].exit_code} ({ends[-1].ended_reason})" if ends else "its pod is gone"
     sentence = f"Run {view.task.status.attempt} left no result: {how}."
+    if view.task.status.preemption is not None:
+        return _interrupted(view, drain.PREEMPTED, f"{sentence} It had to stop; it resumes from its checkpoint.")
+    if view.world.backend_gone:
+        return _interrupted(view, lost.BACKEND_GONE, f"{sentence} Its backend is gone; it resumes from its checkpoint.")
     retry = retried(view, LOST, sentence)
     if retry.count > view.world.limits.max_lost_runs:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
@@ -175,13 +180,18 @@ def _to_user(
     view: View, asked: pendingtask.UserTask, reason: str, summary: str, result: pendingtask.Result
 ) -> Decision:
     waiting = condition(view, "WaitingForUser", True, asked.kind.value, clip(summary or reason))
+    said, fields = drain.over(view, "Ended")
+    asked = asked.model_copy(
+        update={"request_id": request.identity(view), "earlier_approval": request.digest(view.task.spec.approval)}
+    )
     return to(
         view,
         Phase.USER_TASK,
         reason,
         clip(summary or f"A person has to look: {asked.kind.value}."),
         waiting,
+        *said,
         effects=_expire(view),
         warning=asked.kind is pendingtask.UserTaskKind.FAILURE,
-        fields={"retry": None, "dispatch": None, "user_task": asked, "result": result},
+        fields={"retry": None, "dispatch": None, "user_task": asked, "result": result, **fields},
     )

@@ -40,6 +40,14 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.ERROR: frozenset(),
 }
 
+PASSING: Mapping[Phase, frozenset[Phase]] = {
+    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.NEW, Phase.SCHEDULED}),
+    Phase.QUALIFYING: frozenset({Phase.READY_FOR_QUALIFICATION}),
+    Phase.READY_FOR_GPU: frozenset({Phase.SCHEDULED, Phase.QUALIFYING}),
+    Phase.ORCHESTRATING: frozenset({Phase.DISPATCHED_GPU}),
+}
+"""Phases in which a task that comes from one of those need not stay: one write may take it there and further."""
+
 BEFORE_ROUTE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING})
 """Closed to a task that has a route."""
 
@@ -58,6 +66,23 @@ def check(source: Phase, target: Phase, *, qualified: bool) -> None:
     if not permitted(source, target, qualified=qualified):
         state = "qualified" if qualified else "not yet qualified"
         raise ForbiddenTransitionError(f"a {state} task cannot go from {source} to {target}")
+
+
+def passes(source: Phase, phase: Phase) -> bool:
+    """May the write that takes a task from `source` to `phase` take it further at once?"""
+    return source in PASSING.get(phase, frozenset())
+
+
+def reach(source: Phase) -> frozenset[Phase]:
+    """Every phase to which one write may take a task from `source`: the steps of the table, and what they pass."""
+    steps: set[tuple[Phase, Phase]] = set()
+    ahead = [(source, target) for target in TRANSITIONS[source]]
+    while ahead:
+        step = ahead.pop()
+        if step not in steps and passes(*step):
+            ahead += [(step[1], following) for following in TRANSITIONS[step[1]]]
+        steps.add(step)
+    return frozenset(target for _, target in steps)
 
 
 def terminal(phase: Phase) -> bool:

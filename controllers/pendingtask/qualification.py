@@ -9,10 +9,11 @@ from datetime import datetime
 import pydantic
 import structlog
 
+from controllers import clients, kube, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive, ingestion, order
 from controllers.pendingtask.world import Ingested, Observation, Trouble, trouble
-from crds import errors, pendingtask
+from crds import errors, pendingtask, trace
 from crds.priority import Priority
 from kb import client
 
@@ -29,12 +30,12 @@ class Qualifier:
         kb: client.Client,
         memory: mongo.Memory,
         *,
-        team: tuple[str, ...],
+        known: clients.Clients,
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
     ) -> None:
-        self._kb, self._memory, self._team = kb, memory, team
+        self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock = fetch, done, clock
         self._running: dict[str, asyncio.Task[None]] = {}
 
@@ -44,10 +45,10 @@ class Qualifier:
     def __contains__(self, uid: str) -> bool:
         return uid in self._running
 
-    def start(self, uid: str) -> None:
-        """Begin, unless it is under way."""
+    def start(self, uid: str, raw: kube.Object | None = None) -> None:
+        """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched."""
         if uid not in self._running:
-            self._running[uid] = asyncio.create_task(self._run(uid), name=f"qualify {uid}")
+            self._running[uid] = asyncio.create_task(self._run(uid, raw), name=f"qualify {uid}")
 
     def cancel(self, uid: str) -> None:
         """The task is gone; nobody wants the outcome."""
@@ -62,10 +63,10 @@ class Qualifier:
             one.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _run(self, uid: str) -> None:
+    async def _run(self, uid: str, raw: kube.Object | None) -> None:
         found: Observation | None = None
         try:
-            found = await self._ingest(uid)
+            found = await self._ingest(uid, raw)
         except errors.JervisError as error:
             found = trouble(error)
         except Exception as error:
@@ -77,13 +78,14 @@ class Qualifier:
                 del self._running[uid]
         self._done(uid, found)
 
-    async def _ingest(self, uid: str) -> Observation | None:
-        task = await self._fetch(uid)
+    async def _ingest(self, uid: str, raw: kube.Object | None) -> Observation | None:
+        task = await self._fetch(uid) if raw is None else pendingtask.PendingTask.model_validate(raw)
         if task is None:
             return None
+        tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
         urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
         try:
-            request = ingestion.request(task, self._team)
+            request = ingestion.request(task, self._clients.of(task.spec.client_id).team)
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

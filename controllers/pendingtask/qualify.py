@@ -30,10 +30,14 @@ from crds.phases import Phase
 
 
 def claim(view: View) -> Decision | None:
-    """Take one of the places at the qualifier; the ingestion starts once the claim is persisted."""
-    if view.world.qualifying >= view.world.limits.qualifying_at_once:
+    """Take one of the places at the qualifier; the ingestion starts once the claim is persisted.
+
+    A user's question needs none: nobody reads it first, and it must not wait for long documents of others.
+    """
+    chat = view.task.spec.type in directive.CHAT
+    if not chat and view.world.qualifying >= view.world.limits.qualifying_at_once:
         return wait(room=Room.QUALIFIER)
-    effects = () if view.task.spec.type in directive.CHAT else (Ingest(),)
+    effects = () if chat else (Ingest(),)
     return to(view, Phase.QUALIFYING, "Qualifying", "The knowledge base reads the content.", effects=effects)
 
 
@@ -91,9 +95,9 @@ def route(view: View) -> Decision | None:
     found = view.world.observed
     if not isinstance(found, Ingested):
         return None
-    chosen = directive.of_hints(
-        view.task.spec.type, found.hints, found.reason, lead=view.world.limits.schedule_lead, now=view.now
-    )
+    spec = view.task.spec
+    lead = view.world.limits.clients.of(spec.client_id).lead
+    chosen = directive.of_hints(spec.type, found.hints, found.reason, lead=lead, now=view.now)
     return _route(view, chosen, found.hints, found.summary)
 
 

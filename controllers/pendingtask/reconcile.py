@@ -1,6 +1,7 @@
 """The shell around `decide`: persist the intent, perform the effect, observe, persist.
 
-One look at one task is a few rounds of: snapshot -> decide -> persist with a resourceVersion precondition -> effects.
+One look at one task is a few rounds of: snapshot -> decide as far as can be foreseen (`coalesce`) -> persist with a
+resourceVersion precondition -> effects.
 A write that loses (409) is followed by a reading from the API, never from the index. A uid is looked at by one worker
 at a time. Nothing here decides.
 """
@@ -15,13 +16,23 @@ from enum import Enum, auto
 import pydantic
 import structlog
 
-from controllers import events, kube, lease, metrics, queue
-from controllers.pendingtask import decision, effects, index, order, qualification, rooms, surroundings, views
-from controllers.pendingtask.decide import decide
+from controllers import events, kube, lease, metrics, queue, tracing
+from controllers.pendingtask import (
+    coalesce,
+    decision,
+    effects,
+    index,
+    order,
+    qualification,
+    rooms,
+    surroundings,
+    views,
+)
+from controllers.pendingtask.coalesce import Course
 from controllers.pendingtask.decision import Decision, Room
-from controllers.pendingtask.world import Limits, Observation, Trouble, World, trouble
+from controllers.pendingtask.world import Limits, Observation, Slots, Trouble, World, trouble
 from crds import errors, pendingtask
-from crds.phases import Phase
+from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
 log = structlog.get_logger(__name__)
 
@@ -72,30 +83,36 @@ class Reconciler:
         self._timer: asyncio.TimerHandle | None = None
         self.qualifier: qualification.Qualifier | None = None
         """Set by the composition root: it and this object need each other."""
+        self.backend_gone_in: Callable[[str], float | None] = lambda name: None
+        """Seconds until the GpuBackend of that name is given up; set by the composition root."""
+        self.tracer: tracing.Tracer = tracing.Off()
+        """Replaced by the composition root where tracing is on."""
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
     # -- what the watch says ---------------------------------------------------------------------------------------
 
     def observe_task(self, raw: kube.Object, *, deleted: bool) -> None:
-        """An event of a PendingTask. Leaving the label selector looks like a deletion, which it is to us."""
+        """An event of a PendingTask. Leaving the selector by being finished looks like a deletion: to us it is."""
         uid = raw["metadata"]["uid"]
         if deleted:
             self._forget(uid, index.version(raw))
             return
         try:
-            fresh = self._tasks.observe(raw)
+            fresh = self._take(raw)
         except pydantic.ValidationError as error:
             log.error("task cannot be read", task=raw["metadata"]["name"], error=str(error))
             return
         if fresh:
             self.enqueue(uid)
+            self.call_rooms()
 
     def observe_job(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a Job of ours."""
         if deleted:
-            self._workloads.forget_job(raw["metadata"]["namespace"], raw["metadata"]["name"])
-            self.enqueue(views.task_uid(raw))
+            uid = views.task_uid(raw)
+            self._workloads.forget_job(uid, raw["metadata"]["namespace"], raw["metadata"]["name"])
+            self.enqueue(uid)
         elif self._workloads.observe_job(raw):
             self.enqueue(views.task_uid(raw))
 
@@ -105,15 +122,29 @@ class Reconciler:
         if deleted:
             self._workloads.observe_pod(raw)
             self._workloads.forget_pod(uid, raw["metadata"]["name"])
-            self.enqueue(uid)
+            self._pod_changed(uid)
         elif self._workloads.observe_pod(raw):
+            self._pod_changed(uid)
+
+    def _pod_changed(self, uid: str) -> None:
+        if self._tasks.entry(uid) is None:
+            self._workloads.forget_task(uid)
+        else:
             self.enqueue(uid)
+        self.call_rooms()  # it may have held a slot
 
     def observed(self, uid: str, found: Observation | None) -> None:
         """An effect that ran beside the workers has ended."""
         if found is not None:
             self._observed[uid] = found
         self.enqueue(uid)
+
+    def backends_changed(self) -> None:
+        """Slots may have come or gone, and runs may have lost theirs."""
+        for uid, run in self._tasks.bookings.runs.items():
+            if self.backend_gone_in(run.backend) is not None:
+                self.enqueue(uid)
+        self.call_rooms()
 
     def enqueue(self, uid: str) -> None:
         """Look at the task now, in its order."""
@@ -139,10 +170,13 @@ class Reconciler:
         await self.may_act.wait()
         while True:
             uid = await self._work.get()
-            started = self._monotonic()
+            structlog.contextvars.clear_contextvars()
+            started, unsure = self._monotonic(), False
             try:
                 await self._look(uid)
             except (errors.Operational, kube.NotFound) as error:
+                # The write may have been made and only its answer lost: a claim stays until the task is seen again.
+                unsure = True
                 log.info("looked in vain", uid=uid, reason=error.message)
                 self._later(uid, AWAY_SECONDS)
             except Exception:
@@ -151,7 +185,8 @@ class Reconciler:
                 log.exception("looking at a task failed", uid=uid)
                 self._later(uid, self._limits.recheck.total_seconds())
             finally:
-                self._rooms.settle(uid)
+                if not unsure:
+                    self._rooms.settle(uid)
                 self._work.done(uid)
                 self._metrics.reconcile.observe(self._monotonic() - started)
                 self._refill()
@@ -162,12 +197,12 @@ class Reconciler:
             task = self._tasks.get(uid)
             if entry is None or task is None:
                 return
+            self._bind(task)
             around = await self._surroundings.of(task)
             if self._tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
             world = self._world(task, around)
-            made = decide(task, world, self._wall())
-            carried = await self._carry_out(task, entry, made)
+            carried = await self._carry_out(task, entry, coalesce.course(task, world, self._wall()))
             if carried is Carried.LOST:
                 continue
             if world.observed is not None and self._observed.get(uid) is world.observed:
@@ -176,17 +211,30 @@ class Reconciler:
                 return
         self.enqueue(uid)
 
-    async def _carry_out(self, task: pendingtask.PendingTask, entry: index.Entry, made: Decision) -> Carried:
+    @staticmethod
+    def _bind(task: pendingtask.PendingTask) -> None:
+        """Every line that is logged from here on in this look, also by others, says which task it is about."""
+        meta, told = task.metadata, {"trace_id": task.status.trace_id} if task.status.trace_id else {}
+        structlog.contextvars.bind_contextvars(
+            uid=meta.uid, task=meta.name, namespace=meta.namespace, correlation_id=task.spec.correlation_id, **told
+        )
+
+    async def _carry_out(self, task: pendingtask.PendingTask, entry: index.Entry, course: Course) -> Carried:
         """Persist and perform."""
-        uid = task.metadata.uid
+        uid, made = task.metadata.uid, course.decision
         self._rooms.leave(uid)
         if made.phase in _ROOMS:
-            self._rooms.claim(uid, _ROOMS[made.phase])
-        if made.status_patch and not await self._persist(task, made):
-            return Carried.LOST
-        again = bool(made.status_patch)
+            self._rooms.claim(uid, _ROOMS[made.phase], _booked(task, made))
+        raw: kube.Object | None = None
+        if made.status_patch:
+            raw = await self._persist(task, course)
+            if raw is None:
+                return Carried.LOST
+        again = course.more
         for effect in made.effects:
-            again = await self._perform(task, effect) or again
+            again = await self._perform(task, effect, raw) or again
+        if made.phase in TERMINAL:
+            return Carried.SETTLED
         if made.room is not None:
             self._rooms.enter(uid, made.room, entry.order)
             self.call_rooms()
@@ -196,77 +244,85 @@ class Reconciler:
             return Carried.SETTLED
         return Carried.AGAIN if again else Carried.SETTLED
 
-    async def _persist(self, task: pendingtask.PendingTask, made: Decision) -> bool:
-        """Write the status; False when the write lost and the task was read again instead."""
+    async def _persist(self, task: pendingtask.PendingTask, course: Course) -> kube.Object | None:
+        """Write the status; the object as it is then. None when the write lost and the task was read again instead."""
         uid, meta = task.metadata.uid, task.metadata
-        status = {**made.status_patch, "leaderEpoch": self._lease.epoch}
+        status = {**course.decision.status_patch, "leaderEpoch": self._lease.epoch}
+        if not task.status.trace_id and (traced := self.tracer.trace_id(uid)):
+            status["traceId"] = traced
         patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
         try:
             raw = await self._api.merge(kube.TASKS, meta.namespace, meta.name, patch, "status")
         except kube.Conflict:
             self._metrics.conflicts.inc()
             await self._reread(task)
-            return False
+            return None
         except kube.NotFound:
             self._forget(uid, 0)
-            return False
-        self._tasks.observe(raw)
+            return None
+        self._take(raw)
         self._rooms.settle(uid)
-        self._tell(task, made, raw)
+        for number, step in enumerate(course.steps):
+            self._tell(task, step, raw, number)
         self.call_rooms()
-        return True
+        return raw
 
-    def _tell(self, task: pendingtask.PendingTask, made: Decision, raw: kube.Object) -> None:
-        source = task.status.phase or Phase.NEW
+    def _tell(self, task: pendingtask.PendingTask, step: coalesce.Step, raw: kube.Object, number: int) -> None:
+        """Count, log and post one step; `number` is its place in the write."""
+        source, made = step.source, step.made
         if made.phase is not None:
             self._metrics.transitions.labels(source.value, made.phase.value).inc()
             if made.phase is Phase.ORCHESTRATING:
                 self._rooms.breaker.succeeded()
             log.info(
                 "task moved",
-                task=task.metadata.name,
-                namespace=task.metadata.namespace,
-                uid=task.metadata.uid,
-                correlation_id=task.spec.correlation_id,
                 source=source.value,
                 target=made.phase.value,
                 reason=made.note.reason if made.note else "",
             )
+            self.tracer.moved(task, source, made.phase, made.note.reason if made.note else "", self._wall())
+        if "preemption" in made.status_patch:
+            self._metrics.preempted(made.status_patch["preemption"] is not None, made.phase)
         if made.status_patch.get("retry"):
             self._metrics.retries.labels(made.phase.value if made.phase else source.value).inc()
         if made.note is not None:
-            self._poster.post(raw, made.note.reason, made.note.message, warning=made.note.warning)
+            self._poster.post(raw, made.note.reason, made.note.message, warning=made.note.warning, step=number)
 
-    async def _perform(self, task: pendingtask.PendingTask, effect: decision.Effect) -> bool:
-        """Perform one effect; True when its outcome is to be decided about."""
+    async def _perform(self, task: pendingtask.PendingTask, effect: decision.Effect, raw: kube.Object | None) -> bool:
+        """Perform one effect; True when its outcome is to be decided about.
+
+        `raw` is the whole task, content included, when the intent has just been written: it need not be read again.
+        """
         uid = task.metadata.uid
         match effect:
             case decision.Ingest():
                 assert self.qualifier is not None
-                self.qualifier.start(uid)
+                self.qualifier.start(uid, raw)
                 return False
             case decision.Launch():
-                return await self._launch(task, effect)
+                return await self._launch(task, effect, raw)
             case decision.Copy():
                 self._observed[uid] = await self._effects.copy(task, effect)
                 return True
             case decision.SuspendJob():
                 await self._effects.suspend(task, effect)
+                waited = self._rooms.waited(uid)
+                if waited is not None:
+                    self._metrics.preemption_issued.observe(waited)
+            case decision.ResumeJob():
+                await self._effects.resume(task, effect)
             case decision.DeleteJob():
                 await self._effects.delete(task, effect)
             case decision.ExpireJob():
                 await self._effects.expire(task, effect)
-            case decision.LabelFinished():
-                await self._effects.label(task)
-                self._forget(uid, 0)
         return False
 
-    async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch) -> bool:
+    async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
         """Dispatching is what the circuit breaker counts."""
         now = self._monotonic()
         self._rooms.breaker.started(now)
         try:
-            found = await self._effects.launch(task, wanted)
+            found = await self._effects.launch(task, wanted, raw)
         except lease.Fenced:
             raise
         except kube.NotFound:
@@ -285,7 +341,8 @@ class Reconciler:
     # -- the world -------------------------------------------------------------------------------------------------
 
     def _world(self, task: pendingtask.PendingTask, around: surroundings.Found) -> World:
-        uid = task.metadata.uid
+        uid, dispatch = task.metadata.uid, task.status.dispatch
+        runs = task.status.phase in HOLDS_SLOT
         assert self.qualifier is not None
         return World(
             limits=self._limits,
@@ -295,9 +352,12 @@ class Reconciler:
             job=around.job,
             pods=self._workloads.pods(uid),
             recorded=around.recorded,
-            slots=self._rooms.slots(uid),
+            slots=Slots() if runs else self._rooms.slots(uid),
+            claimant=self._rooms.claimant(uid),
+            backend_gone_in=self.backend_gone_in(dispatch.backend) if runs and dispatch is not None else None,
             user_active=self._tasks.user_active,
-            last_user=self._tasks.last_user,
+            last_user=self._rooms.last_user,
+            in_doubt_since=self._rooms.in_doubt_since,
             dispatch_open=self._rooms.dispatch_open(),
         )
 
@@ -328,7 +388,14 @@ class Reconciler:
         if raw["metadata"]["uid"] != meta.uid:
             self._forget(meta.uid, 0)
             return
-        self._tasks.observe(raw)
+        self._take(raw)
+
+    def _take(self, raw: kube.Object) -> bool:
+        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError."""
+        if (raw.get("status") or {}).get("phase") in TERMINAL:
+            self._forget(raw["metadata"]["uid"], index.version(raw))
+            return False
+        return self._tasks.observe(raw)
 
     def _forget(self, uid: str, at: int) -> None:
         self._tasks.forget(uid, at)
@@ -375,3 +442,10 @@ class Reconciler:
         self._metrics.slots.labels("free").set(free)
         self._metrics.qualifying.set(self._rooms.qualifying(""))
         self._metrics.breaker.set(0 if self._rooms.dispatch_open() else 1)
+        self._metrics.preemption_immune.set(self._rooms.immune())
+
+
+def _booked(task: pendingtask.PendingTask, made: Decision) -> str:
+    """The backend whose slot is booked once `made` is written, which may say only what is new."""
+    before = task.status.dispatch.backend if task.status.dispatch else ""
+    return str((made.status_patch.get("dispatch") or {}).get("backend", before))

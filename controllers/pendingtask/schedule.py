@@ -2,43 +2,16 @@
 
 Source: seed 000 "Scheduler Loop": ten minutes ahead; one-shot tasks go to qualification; a cron template stays and a
 copy is made for each run under a deterministic name; an impossible cron falls back to one-shot with a condition.
+What a recurring task does while it is Scheduled is in `recur`.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime
 
-import cronsim
-
-from controllers.pendingtask.decision import Copy, Decision, View, act, condition, moment, to, until
-from controllers.pendingtask.world import CopyMade, Trouble
-from crds import schedule
+from controllers.pendingtask import cron, recur
+from controllers.pendingtask.decision import Decision, Field, View, condition, moment, to, until, whole
 from crds.phases import Phase
-
-
-class ImpossibleError(ValueError):
-    """The expression or zone names no moment at all."""
-
-
-def next_run(plan: schedule.Schedule, after: datetime) -> datetime:
-    """The first run strictly after `after` (UTC). Raises `ImpossibleError` with a sentence naming the field."""
-    assert plan.cron is not None
-    try:
-        zone = ZoneInfo(plan.time_zone or "UTC")
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ImpossibleError(f"spec.schedule.timeZone {plan.time_zone!r} is not a known IANA zone") from error
-    try:
-        run = next(cronsim.CronSim(plan.cron, after.astimezone(zone)))
-    except (cronsim.CronSimError, StopIteration) as error:
-        raise ImpossibleError(f"spec.schedule.cron {plan.cron!r} names no date that ever comes") from error
-    return run.astimezone(UTC)
-
-
-def is_template(view: View) -> bool:
-    """A recurring task makes copies of itself and is never run itself."""
-    plan = view.task.spec.schedule
-    return plan is not None and plan.cron is not None
 
 
 def admit(view: View) -> Decision | None:
@@ -48,8 +21,8 @@ def admit(view: View) -> Decision | None:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Accepted", "Waiting for qualification.")
     if plan.cron is not None:
         try:
-            due = next_run(plan, view.now)
-        except ImpossibleError as error:
+            due = cron.next_run(plan, view.now)
+        except cron.ImpossibleError as error:
             problem = condition(view, "Scheduled", False, "InvalidCron", f"{error}; it runs once, now. Mend the field.")
             return to(view, Phase.READY_FOR_QUALIFICATION, "InvalidCron", str(error), problem, warning=True)
     elif plan.at is not None:
@@ -58,40 +31,33 @@ def admit(view: View) -> Decision | None:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Accepted", "The schedule is empty; due now.")
     if plan.cron is None and due - view.world.limits.advance <= view.now:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Due", f"Due at {moment(due)}.")
-    return to(view, Phase.SCHEDULED, "Scheduled", f"Due at {moment(due)}.", fields={"scheduled_for": moment(due)})
+    fields: dict[str, Field] = {"scheduled_for": moment(due)}
+    if plan.cron is not None:
+        fields["recurrence"] = recur.memory(plan)
+    return to(view, Phase.SCHEDULED, "Scheduled", f"Due at {moment(due)}.", fields=fields)
 
 
 def fire(view: View) -> Decision | None:
     """Scheduled: wait until ten minutes ahead, then go on; a template makes its copy and plans the next run."""
+    task = view.task
+    if recur.is_template(task):
+        return recur.fire(view)
+    deferred = task.status.route is not None
     due = _due(view)
     if due - view.world.limits.advance > view.now:
+        if task.status.scheduled_for != whole(due):
+            return Decision({"scheduledFor": moment(due)})
         return until(view, due - view.world.limits.advance)
-    if is_template(view):
-        return _copy(view, due)
-    if view.task.status.route is not None:
-        return to(view, Phase.READY_FOR_GPU, "Due", "The deferred task is due.", fields={"scheduled_for": None})
-    return to(view, Phase.READY_FOR_QUALIFICATION, "Due", f"Due at {moment(due)}.", fields={"scheduled_for": None})
+    gone: dict[str, Field] = {"scheduled_for": None, "recurrence": None}
+    if deferred:
+        return to(view, Phase.READY_FOR_GPU, "Due", "The deferred task is due.", fields=gone)
+    return to(view, Phase.READY_FOR_QUALIFICATION, "Due", f"Due at {moment(due)}.", fields=gone)
 
 
 def _due(view: View) -> datetime:
-    """The persisted moment. A user may move a task that has not been qualified by editing `spec.schedule.at`."""
-    plan = view.task.spec.schedule
-    if view.task.status.route is None and plan is not None and plan.at is not None:
-        return plan.at
-    return view.task.status.scheduled_for or view.now
-
-
-def _copy(view: View, due: datetime) -> Decision:
-    plan = view.task.spec.schedule
-    assert plan is not None
-    observed = view.world.observed
-    if isinstance(observed, Trouble):
-        return until(view, view.now + view.world.limits.recheck)
-    if not (isinstance(observed, CopyMade) and observed.due == due):
-        return act(Copy(due))
-    try:
-        # Runs missed while nobody looked are not made up for one by one: the next is the first that is still to come.
-        following = next_run(plan, max(due, view.now))
-    except ImpossibleError:
-        return until(view, view.now + view.world.limits.recheck)
-    return Decision({"scheduledFor": moment(following)})
+    """The persisted moment of a deferred task; before qualification what the spec says, which its user may edit."""
+    task = view.task
+    plan = task.spec.schedule
+    if task.status.route is not None:
+        return task.status.scheduled_for or view.now
+    return plan.at if plan is not None and plan.at is not None else view.now

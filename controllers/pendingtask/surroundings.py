@@ -62,7 +62,7 @@ class Surroundings:
         try:
             raw = await self._api.get(kube.JOBS, namespace, name)
         except kube.NotFound:
-            self._workloads.forget_job(namespace, name)
+            self._workloads.forget_job(task.metadata.uid, namespace, name)
             return None
         if views.owner_uid(raw) != task.metadata.uid:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 from controllers.pendingtask import job
@@ -12,6 +13,9 @@ from crds.exits import ExitReason
 from crds.pendingtask import Question
 
 Raw = Mapping[str, Any]
+
+OVERDUE = timedelta(seconds=10)
+"""Beyond a pod's deletionTimestamp, which has its grace period in it: by then a kubelet that is there has ended it."""
 
 
 def owner_uid(raw: Raw) -> str:
@@ -71,8 +75,10 @@ def pod_view(raw: Raw) -> PodView:
     why, told = waiting.get("reason", ""), waiting.get("message", "")
     if not told and live:
         why, told = _unschedulable(status)
+    meta = raw["metadata"]
+    leaving = meta.get("deletionTimestamp")
     return PodView(
-        name=raw["metadata"]["name"],
+        name=meta["name"],
         attempt=attempt(raw),
         live=live,
         started=state.get("running") is not None or ended is not None,
@@ -81,6 +87,8 @@ def pod_view(raw: Raw) -> PodView:
         exit_code=exit_code,
         ended_reason=reason,
         outcome=outcome(str(ended.get("message") or "")) if ended else None,
+        backend=str((meta.get("annotations") or {}).get(job.BACKEND_ANNOTATION, "")),
+        given_up_at=datetime.fromisoformat(leaving) + OVERDUE if leaving else None,
     )
 
 

@@ -7,8 +7,8 @@ Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU
 
 from __future__ import annotations
 
+from controllers.pendingtask import request
 from controllers.pendingtask.decision import Decision, View, condition, to, wait
-from crds import conditions, pendingtask
 from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
 
@@ -26,16 +26,15 @@ def question(view: View) -> Decision | None:
     if asked is None or asked.kind is not UserTaskKind.QUESTION:
         return None
     given = {answer.id for answer in view.task.spec.answers}
-    if asked.questions:
-        complete = all(one.id in given for one in asked.questions)
-    else:
-        complete = len(view.task.spec.answers) > view.task.status.answers_seen
+    # What the run has read already is no answer to what it asked after that, even under the same id.
+    news = len(view.task.spec.answers) > view.task.status.answers_seen
+    complete = news and all(one.id in given for one in asked.questions)
     return _back(view, "Answered", "The questions are answered.") if complete else None
 
 
 def approval(view: View) -> Decision | None:
     """A decision, either way, brings it back: the run is told which."""
-    asked, given = view.task.status.user_task, _decided(view)
+    asked, given = view.task.status.user_task, request.decided(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
     return _back(view, given.verdict.value, f"{given.verdict.value} by {given.author or 'a user'}.")
@@ -43,7 +42,7 @@ def approval(view: View) -> Decision | None:
 
 def failure(view: View) -> Decision | None:
     """Try again or give up."""
-    asked, given = view.task.status.user_task, _decided(view)
+    asked, given = view.task.status.user_task, request.decided(view)
     if asked is not None and asked.kind is not UserTaskKind.FAILURE:
         return None
     if given is not None and given.verdict is Verdict.REJECTED:
@@ -56,17 +55,6 @@ def failure(view: View) -> Decision | None:
 def still(view: View) -> Decision | None:
     """Nobody has answered: only an event wakes it."""
     return wait()
-
-
-def _decided(view: View) -> pendingtask.Approval | None:
-    """The decision on the open request. Without a request id it must be newer than the request itself."""
-    given = view.task.spec.approval
-    if given is None:
-        return None
-    if given.request_id:
-        return given if given.request_id == view.task.status.request_id else None
-    opened = conditions.find(view.task.status.conditions, "WaitingForUser")
-    return given if opened is None or view.task.metadata.generation > opened.observed_generation else None
 
 
 def _back(view: View, reason: str, message: str) -> Decision:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
 from crds.pendingtask import Hints, Question
@@ -20,13 +21,15 @@ from crds.pendingtask import Hints, Question
 class Limits:
     """The settings that decisions depend on."""
 
-    schedule_lead: timedelta = timedelta(days=2)
+    clients: Clients = field(default_factory=Clients)
     advance: timedelta = timedelta(minutes=10)
+    catch_up: timedelta = timedelta(days=1)
     idle_threshold: timedelta = timedelta(seconds=30)
     stale_after: timedelta = timedelta(minutes=10)
     recheck: timedelta = timedelta(seconds=60)
     qualifying_at_once: int = 10
     max_lost_runs: int = 5
+    max_preemptions: int = 3
     job_ttl_seconds: int = 600
 
 
@@ -69,7 +72,9 @@ class PodView:
     """One pod of the task.
 
     `live` is true until all containers have ended. `started` is true once the container has run. `waiting` is the
-    kubelet's reason and message while it has not (ImagePullBackOff ...). `exit_code` is None while it runs.
+    kubelet's reason and message while it has not (ImagePullBackOff ...). `exit_code` is None while it runs. `backend`
+    is whose slot was booked for it. `given_up_at`: it should be gone by then; a pod that still is there belongs to a
+    node that does not answer.
     """
 
     name: str
@@ -81,6 +86,12 @@ class PodView:
     exit_code: int | None = None
     ended_reason: str = ""
     outcome: Outcome | None = None
+    backend: str = ""
+    given_up_at: datetime | None = None
+
+    def lives(self, now: datetime) -> bool:
+        """Runs or is about to, and is not given up."""
+        return self.live and (self.given_up_at is None or now < self.given_up_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +127,18 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class CopyMade:
-    """The execution copy of a recurring task for that moment exists."""
+    """The execution copy of a recurring task for that moment exists, under that name."""
 
     due: datetime
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyHeld:
+    """No copy was made: concurrencyPolicy forbids it while the copy called `by` has not ended."""
+
+    due: datetime
+    by: str
 
 
 def trouble(error: errors.JervisError) -> Trouble:
@@ -130,15 +150,28 @@ def trouble(error: errors.JervisError) -> Trouble:
     return Trouble(error.message, operational=False)
 
 
-Observation = Ingested | Trouble | CopyMade
+Observation = Ingested | Trouble | CopyMade | CopyHeld
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The book of GPU slots. `free` lists (backend name, free slots) of Ready GPU backends with room, best first."""
+    """The book of GPU slots as one task may use it.
+
+    `free` lists (backend name, free slots) of Ready GPU backends with room, best first; what is kept for others is not
+    in it.
+    """
 
     total: int = 0
     free: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A user's task that gets the slot of a run: its uid, the number of its run, and `namespace/name`."""
+
+    uid: str
+    run: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +184,11 @@ class World:
     job             the Job of the current attempt; None means that the API was asked and there is none
     pods            pods of this task, any attempt
     recorded        the stored result of the current attempt, looked up when the pod left no message
+    claimant        who is to get the slot of this task's run
+    backend_gone_in seconds until the backend whose slot this task has booked is given up, 0: now; None: it is there
     user_active     a Foreground task is waiting or running
     last_user       when a user request was last active; None: never since this process started
+    in_doubt_since  since when it is not known whether the router serves users; None: it is known, or not asked
     dispatch_open   the circuit breaker lets another dispatch through
     """
 
@@ -164,10 +200,18 @@ class World:
     pods: tuple[PodView, ...] = ()
     recorded: Outcome | None = None
     slots: Slots = field(default_factory=Slots)
+    claimant: Claimant | None = None
+    backend_gone_in: float | None = None
     user_active: bool = False
     last_user: datetime | None = None
+    in_doubt_since: datetime | None = None
     dispatch_open: bool = True
 
-    def live_pods(self) -> tuple[PodView, ...]:
+    @property
+    def backend_gone(self) -> bool:
+        """What runs there has to stop."""
+        return self.backend_gone_in == 0
+
+    def live_pods(self, now: datetime) -> tuple[PodView, ...]:
         """Pods that still run or are about to."""
-        return tuple(pod for pod in self.pods if pod.live)
+        return tuple(pod for pod in self.pods if pod.lives(now))

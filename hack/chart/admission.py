@@ -63,8 +63,8 @@ def _named(name: str, cel: str) -> str:
 
 
 def _transitions() -> str:
-    """A map from phase to the phases that may follow."""
-    lines = (f"  '{source}': {_list(sorted(phases.TRANSITIONS[source]))}" for source in Phase)
+    """A map from phase to the phases to which one write may take a task: a write may hold several steps."""
+    lines = (f"  '{source}': {_list(sorted(phases.reach(source)))}" for source in Phase)
     return "{\n" + ",\n".join(lines) + "\n}"
 
 

@@ -28,7 +28,11 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "monitoring.prometheusRule.enabled=true", "--set", "monitoring.dashboard.enabled=true",
         "--set", "admission.quota.enabled=true", "--set", "admission.allowedHosts.connections={*.example.com}",
         "--set", "admission.allowedHosts.gpuBackends={gpu-0.lab}",
-        "--set", "admission.namespaces.team-a.contentBytes=4096",
+        "--set", "admission.namespaces.team-a.contentBytes=4096", "--set", "router.replicas=2",
+        "--set", "router.auth.tokensSecret=router-tokens", "--set", "router.auth.tokenReview=true",
+        "--set", "router.backendSecrets={gpu-token}", "--set", "tika.enabled=true",
+        "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
+        "--set", "networkPolicy.kbEgress[0].ports[0].port=443",
     ),
 }  # fmt: skip
 

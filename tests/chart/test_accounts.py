@@ -25,7 +25,9 @@ MAY = [
     ("operator", "jervis", "update", "coordination.k8s.io", "leases", "jervis-operator"),
     ("operator", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
     ("operator", "jervis", "get", "", "secrets", "imap"),
+    ("operator", "", "create", "authentication.k8s.io", "tokenreviews", ""),
     ("router", "jervis", "watch", "jervis.dev", "gpubackends", ""),
+    ("job", "jervis", "get", "", "services/proxy", "http:jervis-operator:history"),
 ]
 MAY_NOT = [
     ("operator", "jervis", "get", "", "secrets", ""),
@@ -46,6 +48,10 @@ MAY_NOT = [
     ("router", "team-a", "list", "jervis.dev", "gpubackends", ""),
     ("router", "jervis", "list", "jervis.dev", "pendingtasks", ""),
     ("router", "jervis", "list", "", "pods", ""),
+    ("history", "jervis", "list", "jervis.dev", "pendingtasks", ""),
+    ("history", "jervis", "create", "", "serviceaccounts/token", "jervis-history"),
+    ("job", "jervis", "get", "", "services/proxy", "http:jervis-operator:metrics"),
+    ("job", "jervis", "create", "", "serviceaccounts/token", "jervis-history"),
     ("kb", "jervis", "list", "jervis.dev", "pendingtasks", ""),
     ("kb", "jervis", "get", "", "secrets", ""),
     ("job", "jervis", "get", "jervis.dev", "pendingtasks", ""),

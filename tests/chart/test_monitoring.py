@@ -29,7 +29,7 @@ def known() -> dict[str, set[str]]:
     registry = CollectorRegistry()
     operator_metrics.Metrics(registry)
     kb_metrics.Metrics(registry)
-    router_metrics.Metrics(registry)
+    router_metrics.Metrics(registry, now=lambda: 0.0)
     found: dict[str, set[str]] = {}
     # Names and labels of families without samples are not public: a plain meter has its labels itself, a collector of
     # the router's has them in the families that it describes.
@@ -44,7 +44,7 @@ def known() -> dict[str, set[str]]:
     )  # fmt: skip
     queue = status.Queue(waiting=1, by_priority={"P0": 1}, oldest_seconds=2.0)
     document = status.Status(backends=[backend], queue=queue)
-    for family in router_metrics.Gauges(lambda: document).collect():
+    for family in router_metrics.Gauges(lambda: document, {}).collect():
         found[family.name] = set().union(*(sample.labels for sample in family.samples))
     return found
 

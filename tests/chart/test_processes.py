@@ -10,13 +10,17 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic_settings import BaseSettings
 
+from controllers import settings as operator_settings
+from crds import history
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
 
 # component -> (module with Settings, prefix, where its settings stand in the schema, fields that are not for the chart)
 PROCESSES = {
-    "operator": ("controllers.settings", "JERVIS_OPERATOR_", ("operator",), {"kubeconfig", "metrics_host"}),
-    "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends"}),
+    "operator": (
+        "controllers.settings", "JERVIS_OPERATOR_", ("operator",), {"kubeconfig", "metrics_host", "history_host"},
+    ),
+    "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends", "secrets_dir"}),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
@@ -81,6 +85,7 @@ def test_the_bounds_of_the_schema_are_those_of_the_code(component: str) -> None:
     fields = settings_of(component).model_fields
     types: dict[str, type | tuple[type, ...]] = {
         "integer": int, "number": (int, float), "string": str, "boolean": bool, "array": (list, tuple),
+        "object": dict,
     }  # fmt: skip
     for name, schema in schema_of(component).items():
         default = fields[snake(name)].get_default(call_default_factory=True)
@@ -117,7 +122,7 @@ def test_every_address_of_ours_is_a_service_with_a_pod_behind(manifests: list[Ma
     seen = set()
     for pod in pods:
         values = [entry.get("value", "") for entry in rendering.environment(pod).values()]
-        for text in [*values, *pod["spec"]["containers"][0]["command"]]:
+        for text in [*values, *pod["spec"]["containers"][0].get("command", ())]:
             if not text.startswith("http://jervis-"):
                 continue
             address = urlsplit(text)
@@ -190,3 +195,46 @@ def test_runs_refer_to_the_secret_of_the_database_and_are_given_no_copy(chart: C
         names = [given.get(f"JERVIS_OPERATOR_MONGODB_{key}", {}).get("value") for key in ("SECRET", "SECRET_KEY")]
         assert names == list(expected or (None, None))
         assert ("valueFrom" in given["JERVIS_OPERATOR_MONGODB_URI"]) is (expected is not None)
+
+
+def test_a_standby_is_kept_off_the_leader_s_node_unless_told_otherwise(chart: Chart) -> None:
+    def spread(*more: str) -> list[dict[str, Any]] | None:
+        two = ("--set", "operator.replicas=2,operator.strategy=RollingUpdate")
+        rendered = rendering.of_kind(chart.render(*two, *more), "Deployment")["jervis/jervis-operator"]
+        spec: dict[str, Any] = rendered["spec"]["template"]["spec"]
+        return spec.get("topologySpreadConstraints")
+
+    (found,) = spread() or []
+    assert (found["topologyKey"], found["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    assert found["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    assert spread("--set-json", 'operator.affinity={"nodeAffinity": {}}') is None
+    single = rendering.of_kind(chart.render(), "Deployment")["jervis/jervis-operator"]
+    assert "topologySpreadConstraints" not in single["spec"]["template"]["spec"]
+
+
+def test_clients_reach_the_operator_as_they_are_written(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = 'operator.settings.clients={"acme": {"scheduleLeadDays": 5}, "beta": {"team": ["Ada"]}}'
+    rendered = chart.render("--set-json", given)
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    for name, one in rendering.environment(pod).items():
+        if "value" in one:
+            monkeypatch.setenv(name, one["value"])
+    known = operator_settings.read().client_terms()
+    assert (known.of("acme").lead.days, known.of("beta").team, known.of("gamma").lead.days) == (5, ("Ada",), 2)
+
+
+def test_the_way_to_the_history(chart: Chart) -> None:
+    """Where the command looks: the account, its address, the service's port, and the rights on the way."""
+    rendered = chart.render("--set", "watchNamespaces={team-a}")
+    accounts = rendering.of_kind(rendered, "ServiceAccount")
+    for namespace in ("jervis", "team-a"):
+        account = accounts[f"{namespace}/jervis-history"]
+        assert account["metadata"]["annotations"][history.ADDRESS_ANNOTATION] == "jervis/jervis-operator:history"
+        assert account["metadata"]["labels"]["app.kubernetes.io/component"] == history.COMPONENT
+        assert account["automountServiceAccountToken"] is False
+    service = rendering.of_kind(rendered, "Service")["jervis/jervis-operator"]
+    ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    environment = rendering.environment(pod)
+    assert str(ports["history"]) == environment["JERVIS_OPERATOR_HISTORY_PORT"]["value"]
+    assert environment["JERVIS_OPERATOR_HISTORY_ACCOUNT"]["value"] == "jervis-history"

@@ -103,7 +103,7 @@ def test_retry(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
     assert site.call(capsys, "retry", "failed", *flags).out.endswith("was asked to be tried again already\n")
     assert site.call(capsys, "reject", "failed", *flags).code == 1
 
-    place.task("broken", status={"phase": "Error"}, labels={"jervis.dev/finished": "true", "team": "a"})
+    place.task("broken", status={"phase": "Error"}, labels={"jervis.dev/archived": "true", "team": "a"})
     refused = site.call(capsys, "retry", "broken", *flags)
     assert refused.code == 1
     assert "remedy: Make a new task of it with: kubectl jervis retry broken --as broken-again" in refused.err

@@ -93,7 +93,7 @@ def test_retry_of_a_failure() -> None:
 
 @pytest.mark.parametrize("phase", ["Error", "Done", "Completed"])
 def test_nothing_brings_an_ended_task_back(phase: str) -> None:
-    raw = objects.task(status={"phase": phase}, labels={"jervis.dev/finished": "true"})
+    raw = objects.task(status={"phase": phase}, labels={"jervis.dev/archived": "true"})
     # The claim of the refusal, asked of the operator itself: not even an approval does.
     assert decided(objects.merged(raw, {"spec": {"approval": {"verdict": "Approved"}}})) is None
     with pytest.raises(errors.Misplaced, match=f"ended in {phase}") as refused:
@@ -105,7 +105,7 @@ def test_a_new_task_of_an_ended_one_is_seen_by_the_operator() -> None:
     raw = objects.task(
         spec={"answers": [{"id": "a", "text": "b"}], "approval": {"verdict": "Rejected"}, "messages": [{"id": "m"}]},
         status={"phase": "Error", "attempt": 4},
-        labels={"jervis.dev/finished": "true", "team": "storage"},
+        labels={"jervis.dev/archived": "true", "team": "storage"},
         annotations={"jervis.dev/title": "Disk", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
     )
     raw["spec"]["messages"] = [{"id": "m", "text": "hurry"}]

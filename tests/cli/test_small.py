@@ -11,7 +11,7 @@ import pytest
 
 from cli import __main__ as main
 from cli import age, codes, errors, pods, printable
-from controllers.pendingtask import job
+from crds import labels
 from kb import client as kb
 from router import client as router
 from tests.cli import site
@@ -55,9 +55,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def pod(name: str, attempt: str, created: str, state: Any = None) -> Any:
     statuses = [{"name": "sidecar", "state": {"running": {}}}]
-    statuses += [{"name": pods.CONTAINER, "state": state}] if state else []
+    statuses += [{"name": labels.CONTAINER, "state": state}] if state else []
     return {
-        "metadata": {"name": name, "labels": {pods.ATTEMPT_LABEL: attempt}, "creationTimestamp": created},
+        "metadata": {"name": name, "labels": {labels.ATTEMPT: attempt}, "creationTimestamp": created},
         "status": {"phase": "Pending", "containerStatuses": statuses},
     }
 
@@ -78,10 +78,6 @@ def test_a_log_needs_a_container_that_ran() -> None:
     assert pods.trouble(pod("a", "1", "")) == "Pending"
     assert pods.readable(pod("a", "1", "", {"running": {}}))
     assert pods.readable(pod("a", "1", "", {"terminated": {}}))
-
-
-def test_labels_are_the_operators() -> None:
-    assert (pods.UID_LABEL, pods.ATTEMPT_LABEL, pods.CONTAINER) == (job.UID_LABEL, job.ATTEMPT_LABEL, job.CONTAINER)
 
 
 @pytest.mark.parametrize(

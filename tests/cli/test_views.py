@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from rich import console
 
-from cli import output
-from cli.views import backends, queue, story
+from cli import errors, moment, output
+from cli.views import backends, history, queue, story
 from crds import gpubackend, pendingtask
+from crds import history as crds_history
 from tests.cli import objects
 
 
@@ -208,3 +209,66 @@ def test_backends() -> None:
     ]
     assert lines(backends.draw(some, backends.Load({}, {"P0": 0}, 0.0)))[-1] == "Router: nothing waits."
     assert lines(backends.draw([], None)) == ["No GpuBackends are in this namespace."]
+
+
+def test_a_recurring_task_tells_of_its_runs() -> None:
+    plan = {"cron": "0 12 * * *", "timeZone": "Europe/Prague"}
+    known = {**plan, "lastRun": objects.at(-3600), "lastTask": "mail-7-0f9a1c2e-202611181100"}
+    status = {"phase": "Scheduled", "scheduledFor": objects.at(7200), "recurrence": known}
+    told = lines(story.draw(read(objects.task(spec={"schedule": plan}, status=status)), objects.NOW))
+    assert told[told.index("Schedule") :][:4] == [
+        "Schedule",
+        "  Cron:    0 12 * * * (Europe/Prague)",
+        "  Next:    2026-11-18 14:00:00Z, in 120m",
+        "  Last:    2026-11-18 11:00:00Z as mail-7-0f9a1c2e-202611181100",
+    ]
+
+
+def entry(**more: Any) -> crds_history.Entry:
+    known = {
+        "uid": "u", "namespace": "team", "name": "disk", "clientId": "acme", "type": "EmailProcessing",
+        "phase": "Completed", "createdAt": objects.at(-600), "completedAt": objects.at(-300),
+        "archivedAt": objects.at(-290), "attempt": 2, "decision": "Execute", "exitReason": "Answered",
+        "summary": "Slot C4.\nAll well.", **more,
+    }  # fmt: skip
+    return crds_history.Entry.model_validate(known)
+
+
+def test_the_history() -> None:
+    assert lines(history.draw([], objects.NOW)) == ["No finished tasks."]
+    _, first, second = lines(history.draw([entry(), entry(name="w", exitReason="", summary="")], objects.NOW))
+    cells = [cell.strip() for cell in first.split("  ") if cell.strip()]
+    assert cells == [
+        "disk",
+        "EmailProcessing",
+        "acme",
+        "Completed",
+        "Answered",
+        "2",
+        "5m",
+        "5m ago",
+        "Slot C4. All well.",
+    ]
+    assert second.split()[4] == "Execute"
+    assert lines(history.result({"answer": "C4.\n"})) == ["", "Answer", "C4."]
+    assert lines(history.result(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ""),
+        ("90m", objects.at(-5400)),
+        ("7d", objects.at(-7 * 86400)),
+        ("2026-11-18T13:00:00+02:00", "2026-11-18T11:00:00Z"),
+    ],
+)
+def test_since_when(text: str, said: str) -> None:
+    assert moment.since(text, objects.NOW) == said
+
+
+@pytest.mark.parametrize("text", ["yesterday", "7", "-1d", "2026-11-18", "2026-11-18T13:00:00"])
+def test_since_no_time(text: str) -> None:
+    with pytest.raises(errors.Unusable) as caught:
+        moment.since(text, objects.NOW)
+    assert caught.value.field == "--since"

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controllers.connection import credentials
 from controllers.connection import decide as connection_decide
 from controllers.gpubackend import decide, probe
 from crds import connection, gpubackend
@@ -108,19 +109,53 @@ def conn(status: dict[str, Any] | None = None, **spec: Any) -> connection.Connec
     )
 
 
+SECRET = {"secretRef": {"name": "s"}}
+HAS_TOKEN = credentials.of_keys(conn(**SECRET).spec, ["token"])
+
+
 @pytest.mark.parametrize(
-    ("spec", "reason"),
+    ("spec", "found", "reason"),
     [
-        ({}, "SecretRefMissing"),
-        ({"secretRef": {"name": "s"}}, "PollingNotEnabled"),
-        ({"secretRef": {"name": "s"}, "suspend": True}, "Suspended"),
-        ({"secretRef": {"name": "s"}, "url": "imaps://mail"}, "InvalidURL"),
-        ({"secretRef": {"name": "s"}, "url": "https://"}, "InvalidURL"),
-        ({"type": "Git", "url": "file:///srv/x.git"}, "PollingNotEnabled"),
+        ({}, credentials.unneeded(conn().spec), "SecretRefMissing"),
+        (SECRET, HAS_TOKEN, "PollingNotEnabled"),
+        (SECRET, credentials.absent("s", "team"), "SecretNotFound"),
+        (SECRET, credentials.of_keys(conn(**SECRET).spec, ["username"]), "SecretKeyMissing"),
+        (SECRET, credentials.unreadable("s"), "PollingNotEnabled"),
+        ({**SECRET, "suspend": True}, HAS_TOKEN, "Suspended"),
+        ({**SECRET, "url": "imaps://mail"}, HAS_TOKEN, "InvalidURL"),
+        ({**SECRET, "url": "https://"}, HAS_TOKEN, "InvalidURL"),
+        (
+            {"type": "Git", "url": "file:///srv/x.git"},
+            credentials.unneeded(conn(type="Git").spec),
+            "PollingNotEnabled",
+        ),
     ],
 )
-def test_a_connection_is_honest(spec: dict[str, Any], reason: str) -> None:
-    patch = connection_decide.patch(conn(**spec), NOW)
+def test_a_connection_is_honest(spec: dict[str, Any], found: credentials.Finding, reason: str) -> None:
+    patch = connection_decide.patch(conn(**spec), found, NOW)
     assert said(patch)["Ready"] == ("False", reason)
     assert patch["observedGeneration"] == 2
-    assert connection_decide.patch(conn(patch, **spec), NOW + timedelta(days=1)) == {}
+    assert connection_decide.patch(conn(patch, **spec), found, NOW + timedelta(days=1)) == {}
+
+
+@pytest.mark.parametrize(
+    ("type_", "key", "keys", "reason"),
+    [
+        ("Email", "", ["username", "password"], "NotTried"),
+        ("Email", "", ["token"], "SecretKeyMissing"),
+        ("Jira", "", ["token"], "NotTried"),
+        ("GitHub", "", ["password", "username"], "NotTried"),
+        ("GitHub", "", ["password"], "SecretKeyMissing"),
+        ("Git", "", ["ssh-privatekey"], "NotTried"),
+        ("Git", "pat", ["pat"], "NotTried"),
+        ("Git", "pat", ["token"], "SecretKeyMissing"),
+        ("Jira", "", [], "SecretKeyMissing"),
+    ],
+)
+def test_which_keys_a_type_needs(type_: str, key: str, keys: list[str], reason: str) -> None:
+    known = conn(type=type_, secretRef={"name": "s", "key": key}).spec
+    found = credentials.of_keys(known, keys)
+    assert found.reason == reason
+    assert found.ok is (None if reason == "NotTried" else False)
+    if found.ok is False:
+        assert "spec.secretRef" in found.message

@@ -44,7 +44,8 @@ def test_scheduled_tasks_start_ten_minutes_ahead(minutes: int, phase: Phase) -> 
 
 
 def test_a_scheduled_task_sleeps_until_ten_minutes_ahead_and_follows_an_edit_of_at() -> None:
-    waiting = task(Phase.SCHEDULED, spec={"schedule": {"at": "2027-03-01T14:00:00Z"}})
+    planned = {"scheduledFor": "2027-03-01T14:00:00Z"}
+    waiting = task(Phase.SCHEDULED, spec={"schedule": {"at": "2027-03-01T14:00:00Z"}}, status=planned)
     assert decide(waiting, World(), NOW).requeue_after == timedelta(minutes=110).total_seconds()
     moved = task(Phase.SCHEDULED, spec={"schedule": {"at": "2027-03-01T12:00:00Z"}})
     assert decide(moved, World(), NOW).phase is Phase.READY_FOR_QUALIFICATION
@@ -55,25 +56,6 @@ def test_a_deferred_task_goes_to_the_gpu_when_due_never_to_qualification_again()
     made = decide(due, OPEN, NOW)
     assert made.phase is Phase.READY_FOR_GPU
     assert after(due, made).scheduled_for is None
-
-
-def test_a_cron_template_makes_one_copy_per_run_and_plans_the_next() -> None:
-    spec = {"type": "ScheduledTask", "schedule": {"cron": "0 12 * * *", "timeZone": "Europe/Prague"}}
-    made = decide(task(spec=spec), World(), NOW)
-    assert (made.phase, made.status_patch["scheduledFor"]) == (Phase.SCHEDULED, "2027-03-02T11:00:00Z")
-    due = task(Phase.SCHEDULED, spec=spec, status={"scheduledFor": "2027-03-01T11:00:00Z"})
-    made = decide(due, World(), NOW)
-    moment = NOW.replace(hour=11)
-    assert (made.effects, made.status_patch) == ((decision.Copy(moment),), {})
-    made = decide(due, World(observed=world.CopyMade(moment)), NOW)
-    assert made.status_patch == {"scheduledFor": "2027-03-02T11:00:00Z"}
-
-
-def test_missed_runs_are_not_made_up_for_one_by_one() -> None:
-    spec = {"schedule": {"cron": "*/5 * * * *"}}
-    late = task(Phase.SCHEDULED, spec=spec, status={"scheduledFor": "2027-02-01T00:00:00Z"})
-    made = decide(late, World(observed=world.CopyMade(NOW.replace(month=2, hour=0))), NOW)
-    assert made.status_patch == {"scheduledFor": "2027-03-01T12:05:00Z"}
 
 
 @pytest.mark.parametrize("plan", [{"cron": "0 0 31 2 *"}, {"cron": "0 0 * * *", "timeZone": "Middle/Earth"}])
@@ -121,6 +103,11 @@ def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification()
     assert notes == 1, "one Event per row of failures"
 
 
+def test_a_wait_that_was_written_under_another_clock_is_over() -> None:
+    retry = {"count": 1, "nextAt": (NOW + timedelta(hours=1)).isoformat(), "reason": "away"}
+    assert decide(task(Phase.READY_FOR_QUALIFICATION, status={"retry": retry}), OPEN, NOW).phase is Phase.QUALIFYING
+
+
 def test_retry_after_is_obeyed_when_it_is_longer() -> None:
     made = decide(task(Phase.QUALIFYING), World(observed=replace(AWAY, retry_after=42.0)), NOW)
     assert made.requeue_after == 42
@@ -152,8 +139,24 @@ def test_after_a_restart_ingestion_is_repeated_once_nobody_works_on_it() -> None
 
 def test_foreground_is_dispatched_at_once() -> None:
     waiting = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    for around in (World(), World(user_active=True, last_user=NOW), World(slots=world.Slots(total=1))):
+    for around in (OPEN, World(slots=GPU, user_active=True, last_user=NOW)):
         assert decide(waiting, around, NOW).phase is Phase.DISPATCHED_GPU
+
+
+def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    status = after(current, decide(current, World(), NOW))
+    assert status.dispatch is not None
+    assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
+
+
+def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
+    current, taken = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}), World(slots=world.Slots(total=1))
+    made = decide(current, taken, NOW)
+    assert (made.phase, made.room) == (None, decision.Room.GPU)
+    assert made.note is not None
+    assert (made.note.reason, made.note.warning) == ("NoFreeSlot", False)
+    assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(room=decision.Room.GPU)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +164,7 @@ def test_foreground_is_dispatched_at_once() -> None:
     [
         World(slots=GPU, user_active=True),
         World(slots=GPU, last_user=NOW - timedelta(seconds=29)),
+        World(slots=GPU, in_doubt_since=NOW - timedelta(seconds=29)),
         World(slots=world.Slots(total=2)),
         World(slots=GPU, dispatch_open=False),
     ],
@@ -169,8 +173,9 @@ def test_background_waits_for_quiet_a_slot_and_the_breaker(around: World) -> Non
     assert decide(routed(Phase.READY_FOR_GPU), around, NOW) == decision.Decision(room=decision.Room.GPU)
 
 
-def test_background_goes_after_thirty_seconds_of_quiet() -> None:
-    around = World(slots=GPU, last_user=NOW - timedelta(seconds=30))
+def test_background_goes_after_thirty_seconds_of_quiet_or_of_doubt() -> None:
+    long_ago = NOW - timedelta(seconds=30)
+    around = World(slots=GPU, last_user=long_ago, in_doubt_since=long_ago)
     assert decide(routed(Phase.READY_FOR_GPU), around, NOW).phase is Phase.DISPATCHED_GPU
 
 
@@ -229,9 +234,10 @@ def test_orchestrating_once_the_pod_runs_or_the_job_is_over(around: World) -> No
 
 
 def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
-    current, waits = routed(Phase.DISPATCHED_GPU), []
-    for _ in range(6):
-        made = decide(current, World(observed=AWAY), NOW)
+    current, waits, told = routed(Phase.DISPATCHED_GPU), [], list[str]()
+    for count in range(6):
+        made = decide(current, World(observed=AWAY, dispatch_open=count < 4), NOW)
+        told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
         assert current.status.phase is Phase.READY_FOR_GPU
         assert current.status.retry is not None
@@ -239,9 +245,13 @@ def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
         waits.append((current.status.retry.next_at - NOW).total_seconds())
         later = current.status.retry.next_at
         assert decide(current, OPEN, NOW).requeue_after == waits[-1]
-        current = apply(current, decide(current, OPEN, later).status_patch)
+        assert current.status.conditions[0].reason == ("DispatchFailed" if count < 4 else "CircuitOpen")
+        made = decide(current, OPEN, later)
+        told += [made.note.reason] if made.note else []
+        current = apply(current, made.status_patch)
         assert current.status.attempt == 1
     assert waits == [5, 15, 30, 60, 300, 300]
+    assert told == ["DispatchFailed"], "one Event for a row of failures, none for a retry"
     made = decide(current, World(job=job(), pods=(pod(),)), NOW)
     assert after(current, made).retry is None, "a successful dispatch forgets the failed ones (seed 000)"
 
@@ -289,7 +299,7 @@ def test_answered_is_completed_with_its_result() -> None:
     assert status.result is not None
     assert status.result.ref is not None
     assert (status.result.summary, status.result.ref.key) == ("summary", "uid")
-    assert made.effects == (decision.ExpireJob("mail-1-0f9a1c2e-1", 600),)
+    assert made.effects == (), "its Job goes with the sweep over finished tasks"
 
 
 @pytest.mark.parametrize("reason", [ExitReason.ANSWERED, ExitReason.NEEDS_INPUT])
@@ -375,12 +385,20 @@ def test_a_job_deleted_by_hand_waits_for_its_pod_to_go() -> None:
     assert decide(routed(Phase.ORCHESTRATING), World(pods=(pod(),)), NOW).requeue_after == 5
 
 
-def test_a_deadline_of_the_job_is_a_failure() -> None:
-    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"))
+@pytest.mark.parametrize("said", [None, Outcome(ExitReason.DRAINED)])
+def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to_drain(said: Outcome | None) -> None:
+    pods = (pod(live=False, exit_code=42, outcome=said),)
+    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
     current = routed(Phase.ORCHESTRATING)
     status = after(current, decide(current, around, NOW))
     assert status.result is not None
     assert status.result.exit_reason is ExitReason.DEADLINE_EXCEEDED
+
+
+def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
+    pods = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "done")),)
+    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
+    assert decide(routed(Phase.ORCHESTRATING), around, NOW).phase is Phase.COMPLETED
 
 
 def test_a_running_task_is_looked_at_now_and_then() -> None:
@@ -486,15 +504,17 @@ def test_suspend_drains_a_run_and_the_same_job_is_resumed_later(phase: Phase) ->
     assert decide(again, World(job=job(JobState.SUSPENDED)), NOW).effects == made.effects
 
 
-def test_a_job_suspended_by_somebody_else_gives_its_slot_back() -> None:
+def test_a_job_that_is_suspended_without_a_reason_goes_on() -> None:
     around = World(job=job(JobState.SUSPENDED))
-    assert decide(routed(Phase.ORCHESTRATING), around, NOW).phase is Phase.READY_FOR_GPU
+    assert decide(routed(Phase.ORCHESTRATING), around, NOW).effects == (decision.ResumeJob("mail-1-0f9a1c2e-1"),)
+    launch = decision.Launch(1, "mail-1-0f9a1c2e-1")
+    assert decide(routed(Phase.DISPATCHED_GPU), around, NOW).effects == (launch,)
 
 
 @pytest.mark.parametrize("phase", [Phase.DONE, Phase.COMPLETED, Phase.ERROR])
-def test_finished_tasks_are_labelled_once(phase: Phase) -> None:
-    assert decide(task(phase), OPEN, NOW).effects == (decision.LabelFinished(),)
-    assert decide(task(phase, labels={"jervis.dev/finished": "true"}), OPEN, NOW) == decision.Decision()
+def test_finished_tasks_are_left_alone(phase: Phase) -> None:
+    assert decide(task(phase), OPEN, NOW) == decision.Decision()
+    assert decide(task(phase), World(job=job(JobState.COMPLETE)), NOW) == decision.Decision()
 
 
 def test_limits_are_settings() -> None:

@@ -15,7 +15,7 @@ from controllers.pendingtask.world import JobState, JobView, Outcome, PodView, T
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
-from crds.phases import TERMINAL, Phase
+from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests.controllers.build import GPU, NOW, apply, routed, task
 
 moments = st.integers(-(10**6), 10**6).map(lambda seconds: NOW + timedelta(seconds=seconds))
@@ -46,6 +46,7 @@ pods = st.builds(
     st.none() | st.integers(0, 255),
     st.just(""),
     st.none() | outcomes,
+    given_up_at=st.none() | moments,
 )
 worlds = st.builds(
     World,
@@ -59,6 +60,9 @@ worlds = st.builds(
     user_active=st.booleans(),
     last_user=st.none() | moments,
     dispatch_open=st.booleans(),
+    claimant=st.none() | st.builds(world.Claimant, st.sampled_from(["u", "v"]), st.integers(1, 2), st.just("n/user")),
+    backend_gone_in=st.none() | st.sampled_from([0.0, 5.0]),
+    in_doubt_since=st.none() | moments,
 )
 entries = st.lists(
     st.sampled_from([{"id": one, "text": "t"} for one in "abc"]), max_size=3, unique_by=lambda entry: entry["id"]
@@ -96,10 +100,13 @@ def tasks(draw: st.DrawFn) -> pendingtask.PendingTask:
     if draw(st.booleans()):
         status["retry"] = {"count": draw(st.integers(0, 9)), "nextAt": draw(texts), "reason": "WorkerLost: x"}
     if draw(st.booleans()):
+        status["preemption"] = {"by": "u", "run": draw(st.integers(1, 2)), "at": draw(texts)}
+    if draw(st.booleans()):
         status["scheduledFor"] = draw(texts)
     if draw(st.booleans()):
         status["userTask"] = {"kind": draw(st.sampled_from(pendingtask.UserTaskKind)).value, "questions": draw(entries)}
-    return task(phase, spec=spec, status=status)
+    leaving = {"deletionTimestamp": draw(texts)} if draw(st.integers(0, 9)) == 0 else {}
+    return task(phase, spec=spec, status=status, **leaving)
 
 
 @given(tasks(), worlds, moments)
@@ -122,6 +129,14 @@ def test_every_situation_is_decided_and_the_patch_is_a_valid_status(
         assert made.status_patch == {}
     if any(isinstance(effect, decision.Launch) for effect in made.effects):
         assert (made.phase or before) is Phase.DISPATCHED_GPU
+    if any(isinstance(effect, decision.SuspendJob | decision.ResumeJob) for effect in made.effects):
+        assert before in HOLDS_SLOT
+        assert (status.preemption is not None or current.spec.suspend) == isinstance(
+            made.effects[0], decision.SuspendJob
+        )
+    assert status.preemptions - current.status.preemptions in (0, 1)
+    if status.preemptions > current.status.preemptions:
+        assert (status.phase, status.preemption is not None) == (before, True)
     if made.status_patch:
         assert decide(current, around, now) == made, "pure"
 

@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.pendingtask import directive
+from controllers import clients
+from controllers.pendingtask import directive, world
+from controllers.pendingtask.decide import decide
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
+from tests.controllers import build
 from tests.controllers.build import NOW
 
 LEAD = timedelta(days=2)
@@ -32,7 +35,8 @@ def hints(actionable: bool = True, ours: bool = False, deadline: float | None = 
         (hints(ours=True, deadline=30), Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
         (hints(deadline=30), Decision.DEFER, Phase.SCHEDULED),
         (hints(deadline=2.01), Decision.DEFER, Phase.SCHEDULED),
-        (hints(deadline=2), Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (hints(deadline=2), Decision.DEFER, Phase.SCHEDULED),
+        (hints(deadline=1.999), Decision.EXECUTE, Phase.READY_FOR_GPU),
         (hints(deadline=1), Decision.EXECUTE, Phase.READY_FOR_GPU),
         (hints(deadline=-3), Decision.EXECUTE, Phase.READY_FOR_GPU),
         (hints(deadline=30, future=False), Decision.EXECUTE, Phase.READY_FOR_GPU),
@@ -59,3 +63,11 @@ def test_what_somebody_ordered_is_executed_whatever_the_hints_say(type_: Type) -
 
 def test_a_chat_message_is_executed_as_user_input() -> None:
     assert directive.of_chat() == directive.Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, "user input")
+
+
+@pytest.mark.parametrize(("client", "phase"), [("acme", Phase.SCHEDULED), ("hasty", Phase.READY_FOR_GPU)])
+def test_the_lead_is_the_client_s_own(client: str, phase: Phase) -> None:
+    own = clients.Clients(clients.Terms(LEAD), {"hasty": clients.Terms(timedelta(days=30))})
+    seen = world.World(limits=world.Limits(clients=own), observed=world.Ingested(hints(deadline=10)))
+    made = decide(build.task(Phase.QUALIFYING, spec={"clientId": client}), seen, NOW)
+    assert made.phase is phase

@@ -7,10 +7,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.pendingtask import job
+from crds import exits
 from tests.controllers.build import UID, task
 
 TEMPLATE = job.Template(
@@ -60,7 +62,35 @@ def test_one_owner_of_retries_and_no_time_to_live_yet() -> None:
     spec = made()["spec"]
     assert (spec["backoffLimit"], spec["completions"], spec["parallelism"]) == (0, 1, 1)
     assert "ttlSecondsAfterFinished" not in spec
-    assert spec["podFailurePolicy"]["rules"][0]["action"] == "Ignore"
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "Ignore", "FailJob"]
+
+
+def test_a_drained_pod_does_not_fail_the_job_that_was_suspended() -> None:
+    rules = made()["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["action"] for rule in rules if exits.DRAINED in rule.get("onExitCodes", {}).get("values", ())] == [
+        "Ignore"
+    ]
+
+
+def test_a_node_that_does_not_answer_is_not_waited_for_five_minutes() -> None:
+    found = {one["key"]: one["tolerationSeconds"] for one in made()["spec"]["template"]["spec"]["tolerations"]}
+    assert found == {"node.kubernetes.io/not-ready": 15, "node.kubernetes.io/unreachable": 15}
+
+
+def test_job_and_pods_tell_whose_slot_they_take() -> None:
+    current = task(status={"dispatch": {"jobName": "j", "backend": "gpu-0"}})
+    body = job.manifest(current, 1, "j", TEMPLATE)
+    for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
+        assert metadata["annotations"] == {"jervis.dev/backend": "gpu-0"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "mode"),
+    [({"mode": "Foreground"}, "Foreground"), ({"type": "UserInputProcessing"}, "Foreground"), ({}, "Background")],
+)
+def test_the_run_is_told_whether_a_person_waits(spec: dict[str, str], mode: str) -> None:
+    env = {e["name"]: e["value"] for e in made(**spec)["spec"]["template"]["spec"]["containers"][0]["env"]}
+    assert env["JERVIS_MODE"] == mode
 
 
 def test_the_pod_is_restricted_and_has_no_token() -> None:
@@ -85,6 +115,7 @@ def test_the_environment_is_the_contract() -> None:
         "JERVIS_TASK_NAME": "mail-1",
         "JERVIS_TASK_NAMESPACE": "default",
         "JERVIS_ATTEMPT": "3",
+        "JERVIS_MODE": "Background",
         "JERVIS_KB_URL": "http://kb",
         "JERVIS_ROUTER_URL": "http://router",
         "JERVIS_MONGODB_URI": "mongodb://m",
@@ -109,6 +140,14 @@ def test_an_address_from_a_secret_is_copied_into_no_job() -> None:
     ]
     assert "pass" not in json.dumps(body)
     assert len(variables) == len({one["name"] for one in variables})
+
+
+def test_a_token_of_the_knowledge_base_is_copied_into_no_job() -> None:
+    template = replace(TEMPLATE, kb_token_secret="kb", kb_token_secret_key="token")
+    variables = job.manifest(task(), 3, "n", template)["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert [one for one in variables if one["name"] == "JERVIS_KB_TOKEN"] == [
+        {"name": "JERVIS_KB_TOKEN", "valueFrom": {"secretKeyRef": {"name": "kb", "key": "token"}}}
+    ]
 
 
 def test_the_deadline_is_the_tasks_or_the_settings() -> None:

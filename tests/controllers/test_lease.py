@@ -213,6 +213,126 @@ def test_two_that_reach_for_it_at_once_do_not_both_get_it() -> None:
     assert [one.lease.leading, two.lease.leading] == [False, True]
 
 
+def test_a_deleted_lease_is_written_again_by_its_holder_and_taken_by_nobody() -> None:
+    store = Store()
+    one, two = Process(store, "one"), Process(store, "two")
+    one.at(0)
+    two.at(0)
+    store.record = None
+    two.at(0.5)
+    assert not two.lease.leading, "the holder may not have noticed yet"
+    one.at(1)
+    one.lease.check()
+    assert (one.lease.epoch, one.acquired) == (1, 1)
+    two.at(9)
+    one.at(9 - 2.5)
+    two.at(10)
+    assert not two.lease.leading
+
+
+def test_a_deleted_lease_of_a_dead_holder_is_taken_after_its_duration() -> None:
+    store = Store()
+    one, two = Process(store, "one"), Process(store, "two")
+    one.at(0)
+    two.at(0)
+    store.record = None
+    two.at(1)
+    two.at(8.9)
+    assert not two.lease.leading
+    two.lease.heed(1)
+    two.at(9)
+    assert two.lease.leading
+    assert two.lease.epoch == 2, "one more than what was seen"
+
+
+def test_a_holder_does_not_write_a_lease_again_that_it_may_not_renew_any_more() -> None:
+    store = Store()
+    one = Process(store, "one")
+    one.at(0)
+    store.record = None
+    with pytest.raises(Ended, match="in time"):
+        one.at(7)
+    assert store.record is None
+
+
+def test_nothing_is_written_under_a_lower_epoch_than_the_highest_seen() -> None:
+    store = Store()
+    one = Process(store, "one")
+    one.at(0)
+    one.lease.heed(7)
+    with pytest.raises(lease.Fenced, match="epoch 7"):
+        one.lease.check()
+    one.at(0.1)
+    one.lease.check()
+    assert one.lease.epoch == 8
+    assert store.record is not None
+    assert store.record.transitions == 8
+    one.lease.heed(8)
+    one.lease.heed(3)
+    one.lease.check()
+    one.lease.heed(2**40)
+    one.lease.check()
+
+
+def test_a_forged_epoch_does_not_stop_the_counting() -> None:
+    store = Store()
+    one = Process(store, "one")
+    one.at(0)
+    one.lease.heed(lease.MOST_TRANSITIONS - 1)
+    one.at(0.1)
+    assert one.lease.epoch == lease.MOST_TRANSITIONS
+    store.record = None
+    two = Process(store, "two")
+    two.lease.heed(lease.MOST_TRANSITIONS - 1)
+    two.at(20)
+    assert two.lease.leading
+    assert two.lease.epoch == lease.MOST_TRANSITIONS, "what the Lease can hold"
+
+
+def test_an_old_holder_that_thaws_cannot_raise_its_epoch_to_the_new_ones() -> None:
+    store = Store()
+    one, two = Process(store, "one"), Process(store, "two")
+    one.at(0)
+    two.at(0)
+    two.at(8)
+    assert two.lease.epoch == 2
+    one.now = 5
+    one.lease.heed(2)
+    with pytest.raises(lease.Fenced):
+        one.lease.check()
+    with pytest.raises(Ended, match="two"):
+        one.at(5)
+
+
+def test_a_conflict_while_the_api_is_away_is_settled_later() -> None:
+    store = Store()
+    one = Process(store, "one")
+    one.at(0)
+    assert store.record is not None
+    store.write(store.record)
+    real, one.lease._store = one.lease._store, _Flaky(store)
+    one.at(1)
+    one.lease._store = real
+    one.at(2)
+    one.at(3)
+    one.now = 8.9
+    one.lease.check()
+
+
+class _Flaky(Store):
+    """Says that the record changed, then nothing."""
+
+    def __init__(self, real: Store) -> None:
+        super().__init__()
+        self._real = real
+
+    def read(self) -> lease.Record | None:
+        raise errors.Operational("away")
+
+    def write(self, record: lease.Record) -> lease.Record:
+        return self._real.write(record)
+
+
 class _Late(Store):
     """A reader that saw the past."""
 
@@ -225,3 +345,26 @@ class _Late(Store):
 
     def write(self, record: lease.Record) -> lease.Record:
         return self._real.write(record)
+
+
+def test_a_holder_that_was_frozen_beyond_its_lease_ends_without_another_word() -> None:
+    store = Store()
+    one = Process(store, "one")
+    one.at(0)
+    version = store.version
+    with pytest.raises(Ended, match="not be renewed in time"):
+        one.at(TERMS.duration - TERMS.margin)
+    assert store.version == version, "not even a renewal was sent"
+
+
+def test_an_observer_looks_again_the_moment_the_lease_runs_out() -> None:
+    """With a fixed pause it would look up to `renew_every` too late, and the takeover take longer than it may."""
+    store = Store()
+    one, two = Process(store, "one"), Process(store, "two", now=1.4)
+    one.at(0)
+    taken = 0.0
+    while not two.lease.leading:
+        pause = two.lease.step()
+        assert 0 < pause <= TERMS.renew_every
+        taken, two.now = two.now, two.now + pause
+    assert taken == pytest.approx(1.4 + TERMS.duration)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from controllers.gpubackend import slots
-from controllers.pendingtask import index, order, rooms, world
+from controllers.pendingtask import activity, index, order, rooms, world
 from controllers.pendingtask.decision import Room
 from crds.phases import Phase
 from tests.controllers import build
@@ -17,11 +17,21 @@ class Desk:
 
     def __init__(self) -> None:
         self.now, self.offer = build.NOW, 2
-        self.tasks = index.Tasks(lambda: self.now)
+        self.tasks, self.workloads = index.Tasks(lambda: self.now), index.Workloads()
+        self.users = activity.Users(
+            None,
+            needed=lambda: False,
+            changed=lambda: None,
+            heard=lambda _: None,
+            wall=lambda: self.now,
+            monotonic=lambda: self.now.timestamp(),
+        )
         self.rooms = rooms.Rooms(
             self.tasks,
             world.Limits(qualifying_at_once=3),
             lambda: [slots.Offer("gpu-0", self.offer)],
+            workloads=self.workloads,
+            users=self.users,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
@@ -39,14 +49,30 @@ class Desk:
     def called(self) -> list[str]:
         return [one.uid for one in self.rooms.call()[0]]
 
+    def run(self, uid: str, spec: dict[str, Any] | None = None, **status: Any) -> None:
+        self.have(uid, Phase.ORCHESTRATING, spec, **{"dispatch": {"jobName": uid, "backend": "gpu-0"}, **status})
+
+    def claims(self) -> dict[str, str]:
+        """Who is to get whose slot."""
+        found = {uid: self.rooms.claimant(uid) for uid in self.tasks.bookings.runs}
+        return {uid: one.uid for uid, one in found.items() if one is not None}
+
+
+USER = {"mode": "Foreground"}
+
+
+def claim(uid: str) -> dict[str, Any]:
+    """On that task's first run."""
+    return {"by": uid, "name": f"default/{uid}", "run": 1, "at": "2027-03-01T12:00:00Z"}
+
 
 def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
     offers = [slots.Offer("a", 2), slots.Offer("b", 3), slots.Offer("off", 0)]
-    assert slots.count(offers, []).free == (("b", 3), ("a", 2))
-    assert slots.count(offers, ["b", "b", "a"]).free == (("a", 1), ("b", 1))
-    assert slots.count(offers, ["a", "a", "b", "b", "b"]) == world.Slots(total=5, free=())
-    assert slots.count(offers, ["gone"] * 5) == world.Slots(total=5, free=())
-    assert slots.count([], ["a"]) == world.Slots()
+    assert slots.count(offers, {}).free == (("b", 3), ("a", 2))
+    assert slots.count(offers, {"b": 2, "a": 1}).free == (("a", 1), ("b", 1))
+    assert slots.count(offers, {"a": 2, "b": 3}) == world.Slots(total=5, free=())
+    assert slots.count(offers, {"gone": 5}) == world.Slots(total=5, free=())
+    assert slots.count([], {"a": 1}) == world.Slots()
 
 
 def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
@@ -81,6 +107,20 @@ def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> No
     assert desk.called() == ["x"]
 
 
+def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
+    desk = Desk()
+    desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
+    desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
+    desk.now -= timedelta(hours=1)
+    desk.wait("x", Room.GPU)
+    assert desk.called() == ["x"]
+    given = {"phaseTimes": {"ReadyForGpu": "2027-03-01T12:00:00Z"}, "preemption": claim("user")}
+    desk.have("low", Phase.READY_FOR_GPU, **given)
+    desk.have("user", Phase.READY_FOR_GPU, USER)
+    desk.run("one", USER)
+    assert len(desk.rooms.slots("x").free) == 1, "nothing is kept for an hour"
+
+
 def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
     desk = Desk()
     user = {"mode": "Foreground"}
@@ -100,6 +140,143 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     assert desk.rooms.call() == ([], 30.0)
     desk.now += timedelta(seconds=30)
     assert desk.called() == ["user"]
+
+
+def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
+    desk = Desk()
+    desk.run("one", USER)
+    desk.run("two", USER)
+    desk.wait("user", Room.GPU, mode="Foreground")
+    assert desk.called() == []
+    desk.have("two", Phase.COMPLETED, USER)
+    assert desk.called() == ["user"]
+    assert desk.called() == [], "it is being looked at"
+    assert desk.rooms.slots("user").free == (("gpu-0", 1),)
+
+
+def test_without_any_gpu_users_tasks_are_called_and_nobody_is_disturbed() -> None:
+    desk = Desk()
+    desk.run("low")
+    desk.wait("user", Room.GPU, mode="Foreground")
+    desk.offer = 0
+    assert desk.called() == ["user"]
+    assert desk.claims() == {}
+
+
+def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
+    desk = Desk()
+    desk.run("one")
+    desk.wait("first", Room.GPU, mode="Foreground")
+    assert desk.called() == ["first"]
+    desk.have("second", Phase.READY_FOR_GPU, USER)
+    assert desk.rooms.slots("second").free == ()
+    desk.rooms.leave("first")
+    assert desk.rooms.slots("second").free == (("gpu-0", 1),)
+
+
+def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_any_more() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.run("low")
+    desk.wait("user", Room.GPU, mode="Foreground")
+    assert desk.called() == ["low"]
+    assert desk.claims() == {"low": "user"}
+    desk.now += timedelta(seconds=1)
+    assert desk.rooms.waited("low") == 1.0
+    desk.run("low", preemption=claim("user"))
+    assert desk.called() == [], "it is written"
+    desk.have("user", Phase.READY_FOR_GPU, {**USER, "suspend": True})
+    desk.rooms.leave("user")
+    assert desk.called() == ["low"]
+    assert desk.claims() == {}
+
+
+def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.run("low", preemption=claim("user"))
+    desk.have("user", Phase.READY_FOR_GPU, USER)
+    assert desk.called() == []
+    assert desk.claims() == {"low": "user"}
+
+
+def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> None:
+    desk = Desk()
+    desk.offer = 1
+    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
+    desk.have("low", Phase.READY_FOR_GPU, dispatch={"jobName": "low", "backend": "gpu-0"}, **given)
+    desk.have("user", Phase.READY_FOR_GPU, USER)
+    desk.wait("earlier", Room.GPU, mode="Foreground", queuePosition=1)
+    assert desk.called() == []
+    assert desk.rooms.slots("earlier").free == ()
+    assert desk.rooms.slots("user").free == (("gpu-0", 1),)
+    desk.now += timedelta(seconds=61)
+    assert desk.called() == ["earlier"]
+
+
+def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.have("other", Phase.READY_FOR_GPU, USER)
+    given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
+    desk.have("low", Phase.READY_FOR_GPU, **given)
+    assert len(desk.rooms.slots("other").free) == 1, "never heard of"
+    desk.have("user", Phase.READY_FOR_GPU, USER)
+    assert desk.rooms.slots("other").free == ()
+    desk.have("user", Phase.READY_FOR_GPU, USER, retry={"count": 1, "nextAt": "2027-03-01T12:05:00Z"})
+    assert len(desk.rooms.slots("other").free) == 1, "postponed"
+    desk.have("user", Phase.READY_FOR_GPU, USER, attempt=1)
+    assert len(desk.rooms.slots("other").free) == 1, "its run was another one"
+
+
+def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_given_up() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.have("next", Phase.READY_FOR_GPU, USER)
+    labels = {"jervis.dev/task-uid": "gone", "jervis.dev/attempt": "1"}
+    meta = {"name": "p", "namespace": "n", "uid": "p", "labels": labels, "annotations": {"jervis.dev/backend": "gpu-0"}}
+    desk.workloads.observe_pod({"metadata": {**meta, "resourceVersion": "5"}, "status": {"phase": "Running"}})
+    assert desk.rooms.slots("next").free == ()
+    ending = {**meta, "resourceVersion": "6", "deletionTimestamp": "2027-03-01T12:00:30Z"}
+    desk.workloads.observe_pod({"metadata": ending, "status": {"phase": "Running"}})
+    desk.now += timedelta(seconds=39)
+    assert desk.rooms.slots("next").free == ()
+    desk.now += timedelta(seconds=1)
+    assert desk.rooms.slots("next").free == (("gpu-0", 1),), "its node does not answer"
+
+
+def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.run("leaving")
+    entry = build.task(
+        Phase.ORCHESTRATING,
+        status={"dispatch": {"jobName": "j", "backend": "gpu-0"}},
+        uid="leaving",
+        resourceVersion="99",
+        deletionTimestamp="2027-03-01T11:59:00Z",
+    )
+    desk.tasks.observe(entry.wire())
+    desk.have("next", Phase.READY_FOR_GPU, USER)
+    assert desk.rooms.slots("next").free == (("gpu-0", 1),)
+
+
+def test_two_claims_at_the_same_time_go_to_different_backends() -> None:
+    desk = Desk()
+    desk.have("x", Phase.READY_FOR_GPU)
+    desk.rooms.claim("y", Room.GPU, "gpu-0")
+    assert desk.rooms.slots("x").free == (("gpu-0", 1),)
+
+
+def test_the_breaker_starts_no_preemption() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.run("low")
+    for _ in range(5):
+        desk.rooms.breaker.failed(desk.now.timestamp())
+    desk.wait("user", Room.GPU, mode="Foreground")
+    assert desk.called() == []
+    assert desk.claims() == {}
 
 
 def test_qualifier_places_count_the_claimed_and_the_running() -> None:
@@ -154,4 +331,6 @@ def test_pods_that_are_not_listed_do_not_live_and_the_ended_keep_their_word() ->
     loads.replace_pods("t", [raw("fresh", "Running")])
     assert sorted((pod.name, pod.live) for pod in loads.pods("t")) == [("ended", False), ("fresh", True)]
     loads.forget_task("t")
+    assert [pod.name for pod in loads.pods("t")] == ["fresh"], "it still takes a slot"
+    loads.forget_pod("t", "fresh")
     assert loads.pods("t") == ()

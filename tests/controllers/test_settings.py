@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from controllers import settings
+from controllers import clients, settings
 
 
 def test_defaults_are_the_seeds_numbers() -> None:
     limits = settings.Settings(_env_file=None).limits()
-    assert limits.schedule_lead == timedelta(days=2)
+    assert limits.clients.of("anybody") == clients.Terms(timedelta(days=2), ())
     assert limits.idle_threshold == timedelta(seconds=30)
     assert limits.stale_after == timedelta(minutes=10)
     assert limits.qualifying_at_once == 10
@@ -35,8 +35,44 @@ def test_the_chart_s_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"JERVIS_OPERATOR_{key}", value)
     known = settings.Settings()
     assert known.namespaces == ("jervis", "team-a")
-    assert known.limits().schedule_lead == timedelta(days=5)
+    assert known.limits().clients.default.lead == timedelta(days=5)
     assert known.template().kb_url == "http://read"
     assert known.template().resources == {"limits": {"memory": "2Gi"}}
     monkeypatch.setenv("JERVIS_OPERATOR_WATCH_NAMESPACES", "[]")
     assert settings.Settings().namespaces == ("jervis",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"acme": {"scheduleLeadDays": 5}, "beta": {"team": ["Ada", "ada@beta.example"]}, "gamma": {"team": []}}',
+        "acme: {scheduleLeadDays: 5}\nbeta:\n  team: [Ada, ada@beta.example]\ngamma: {team: []}\n",
+    ],
+    ids=["json", "yaml"],
+)
+def test_clients_have_terms_of_their_own(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("JERVIS_OPERATOR_CLIENTS", text)
+    monkeypatch.setenv("JERVIS_OPERATOR_TEAM", "ops")
+    known = settings.read().client_terms()
+    assert known.of("acme") == clients.Terms(timedelta(days=5), ("ops",))
+    assert known.of("beta") == clients.Terms(timedelta(days=2), ("Ada", "ada@beta.example"))
+    assert known.of("gamma").team == (), "an empty list is not a missing one"
+    assert known.of("somebody-else") == clients.Terms(timedelta(days=2), ("ops",))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("acme: {scheduleLeadDays: -1}", "JERVIS_OPERATOR_CLIENTS.acme.scheduleLeadDays: "),
+        ("acme: {scheduleLead: 1}", "JERVIS_OPERATOR_CLIENTS.acme.scheduleLead: Extra inputs"),
+        ("acme: {team: ops}", "JERVIS_OPERATOR_CLIENTS.acme.team: "),
+        ("a b: {}", "JERVIS_OPERATOR_CLIENTS.a b: "),
+        ("[acme]", "JERVIS_OPERATOR_CLIENTS: "),
+        ("acme: {", "JERVIS_OPERATOR_CLIENTS: Value error, is neither JSON nor YAML"),
+    ],
+)
+def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
+    monkeypatch.setenv("JERVIS_OPERATOR_CLIENTS", text)
+    with pytest.raises(settings.Invalid) as caught:
+        settings.read()
+    assert f"\n  {told}" in caught.value.message

@@ -7,7 +7,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pymongo
@@ -54,6 +56,18 @@ class Space:
             "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
         )
 
+    def delete(self, name: str, plural: str = "pendingtasks") -> None:
+        """Delete an object, its dependents in the background."""
+        self._objects.delete_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name)
+
+    def conditions(self, name: str) -> dict[str, str]:
+        """Reason of each condition of a task."""
+        return {one["type"]: one["reason"] for one in self.status(name).get("conditions", ())}
+
+    def mend(self, name: str, spec: dict[str, Any], plural: str) -> None:
+        """Merge into the spec of an object of another kind."""
+        self._objects.patch_namespaced_custom_object("jervis.dev", "v1alpha1", self.name, plural, name, {"spec": spec})
+
     def mark(self, name: str, metadata: dict[str, Any]) -> None:
         """Merge into a task's metadata."""
         self._objects.patch_namespaced_custom_object(
@@ -95,6 +109,15 @@ class Space:
         found = self._core.list_namespaced_event(self.name, field_selector=f"involvedObject.name={name}").items
         return [one.reason for one in sorted(found, key=lambda one: int(one.involved_object.resource_version))]
 
+    def ticket(self, account: str = "jervis-history", audience: str = "history.jervis.dev") -> str:
+        """A token of a ServiceAccount of this namespace, as `kubectl create token` makes one."""
+        if account not in {one.metadata.name for one in self._core.list_namespaced_service_account(self.name).items}:
+            made = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name=account))
+            self._core.create_namespaced_service_account(self.name, made)
+        wanted = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[audience]))
+        made = self._core.create_namespaced_service_account_token(account, self.name, wanted)
+        return str(made.status.token)
+
     def backend(self, url: str, slots: int) -> None:
         """A GPU backend, and wait until it is Ready."""
         self.create("gpubackends", "GpuBackend", "gpu-0", {"url": url, "numParallel": slots})
@@ -113,6 +136,27 @@ def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) 
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain: {what}")
         time.sleep(0.05)
+
+
+class _Ollama(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # the name that http.server calls
+        body = b'{"version": "0.0.1", "models": []}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def gpu() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Ollama)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
 
 
 def database_name(space: Space) -> str:

@@ -27,6 +27,7 @@ class Knowledge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[wire.IngestRequest] = []
+        self.parents: list[str | None] = []
         self.busy = False
         self.most_at_once = 0
         self.gate = threading.Event()
@@ -98,6 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not body:
             self.close_connection = True
             return
+        self.server.parents.append(self.headers.get("traceparent"))
         status, document = self.server.ingest(body)
         payload = json.dumps(document).encode()
         self.send_response(status)

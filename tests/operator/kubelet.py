@@ -1,7 +1,8 @@
 """A fake kubelet and Job controller: plays the nodes' part through the API, which is the outside of the operator.
 
 For every Job it creates a pod, lets it run, ends it with a termination message, and sets the Job's conditions as the
-real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`.
+real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`. It
+collects garbage as well: the Jobs of tasks that are gone, and pods whose Job is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ class Kubelet:
         self.seen: dict[str, tuple[str, str]] = {}
         self.order: list[str] = []
         self._stop = threading.Event()
+        self.lingering: set[str] = set()
+        """Names of tasks whose pods ignore that they are to end."""
+        self.late: set[str] = set()
+        """Names of Jobs whose deadline is over."""
+        self.absent = False
+        """No node takes a pod: they stay Pending."""
+        self.drained: list[str] = []
+        """Names of tasks whose pods ended because their Job was suspended or deleted, in order."""
         self.errors: list[str] = []
+        self._objects: Any = client.CustomObjectsApi(api)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Kubelet:
@@ -51,11 +61,26 @@ class Kubelet:
         pairs = list(self.seen.values())
         return sorted({pair for pair in pairs if pairs.count(pair) > 1})
 
+    def pods(self) -> list[Any]:
+        """Pods that are there and have not ended, or have and stay for their Job."""
+        return list(self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items)
+
+    def _expire(self, one: Any) -> None:
+        """What the Job controller does at the deadline: the pod is asked to end, the Job has failed."""
+        for each in self.pods():
+            if each.metadata.labels[job.UID_LABEL] == one.metadata.owner_references[0].uid:
+                self._end_early(each)
+        over = {"active": 0, "ready": 0, "failed": 1}
+        self._status(one, {**over, **_over("FailureTarget", reason="DeadlineExceeded")})
+        self._status(one, _over("FailureTarget", "Failed", reason="DeadlineExceeded"))
+
     def _run(self) -> None:
         while not self._stop.wait(0.05):
             try:
-                for one in self._batch.list_namespaced_job(self._namespace).items:
+                jobs = self._batch.list_namespaced_job(self._namespace).items
+                for one in jobs:
                     self._tend(one)
+                self._collect(jobs)
             except client.ApiException as error:
                 if error.status not in (404, 409):
                     self.errors.append(f"{error.status}: {error.body}")
@@ -69,23 +94,62 @@ class Kubelet:
             self.order.append(one.metadata.labels[job.TASK_LABEL])
         if any(c.type in ("Complete", "Failed") for c in one.status.conditions or ()):
             return
+        if one.metadata.name in self.late:
+            self._expire(one)
+            return
         name = f"{one.metadata.name}-pod00"
         pods = self._core.list_namespaced_pod(self._namespace, field_selector=f"metadata.name={name}").items
         if one.spec.suspend:
-            if pods:
-                self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0)
+            for each in pods:
+                self._end_early(each)
             return
         if not pods:
             self._start(one, name)
+            return
+        if pods[0].status.phase == "Pending":
+            if not self.absent:
+                self._pod(name, "Running", {"running": {"startedAt": _now()}})
             return
         said = self.says(one.metadata.labels[job.TASK_LABEL], int(attempt))
         if said is not None:
             self._end(one, name, said)
 
+    def _collect(self, jobs: list[Any]) -> None:
+        """What the garbage collector does in the background."""
+        owners = {one.metadata.owner_references[0].uid for one in jobs}
+        if owners:
+            found = self._objects.list_namespaced_custom_object(
+                "jervis.dev", "v1alpha1", self._namespace, "pendingtasks"
+            )
+            owners -= {task["metadata"]["uid"] for task in found["items"]}
+        for one in jobs:
+            if one.metadata.owner_references[0].uid in owners:
+                self._batch.delete_namespaced_job(one.metadata.name, self._namespace, propagation_policy="Background")
+        names = {f"{one.metadata.name}-pod00" for one in jobs}
+        for each in self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items:
+            if each.metadata.name not in names:
+                self._end_early(each)
+
+    def _end_early(self, pod: Any) -> None:
+        """SIGTERM: it drains at once, and is gone; unless it lingers."""
+        task = pod.metadata.labels[job.TASK_LABEL]
+        if task in self.lingering:
+            return
+        if pod.status.phase == "Running":
+            said = json.dumps({"exitReason": "Drained", "summary": "SIGTERM"})
+            ended = {"exitCode": 42, "message": said, "reason": "Error", "startedAt": _now(), "finishedAt": _now()}
+            self._pod(pod.metadata.name, "Failed", {"terminated": ended})
+        self.drained.append(task)
+        self._core.delete_namespaced_pod(pod.metadata.name, self._namespace, grace_period_seconds=0)
+
     def _start(self, one: Any, name: str) -> None:
         template = one.spec.template
         body = {
-            "metadata": {"name": name, "labels": template.metadata.labels},
+            "metadata": {
+                "name": name,
+                "labels": template.metadata.labels,
+                "annotations": template.metadata.annotations,
+            },
             "spec": {
                 "containers": [{"name": job.CONTAINER, "image": "fake"}],
                 "restartPolicy": "Never",
@@ -94,6 +158,8 @@ class Kubelet:
             },
         }
         self._core.create_namespaced_pod(self._namespace, body)
+        if self.absent:
+            return
         self._pod(name, "Running", {"running": {"startedAt": _now()}})
         started = {} if one.status.start_time else {"startTime": _now()}
         self._status(one, {"active": 1, "ready": 1, **started})
@@ -129,8 +195,8 @@ class Kubelet:
         self._batch.patch_namespaced_job_status(one.metadata.name, self._namespace, {"status": status})
 
 
-def _over(*types: str) -> dict[str, Any]:
-    reasons = {"Failed": "BackoffLimitExceeded", "FailureTarget": "BackoffLimitExceeded"}
+def _over(*types: str, reason: str = "BackoffLimitExceeded") -> dict[str, Any]:
+    reasons = {"Failed": reason, "FailureTarget": reason}
     return {
         "conditions": [
             {

@@ -32,6 +32,8 @@ class Operator:
         self.port = free_port()
         self.log = log
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, **settings}
+        self.history_port = int(str(own.setdefault("HISTORY_PORT", free_port())))
+        own.setdefault("HISTORY_HOST", "127.0.0.1")
         env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
         env["PYTHONPATH"] = str(ROOT)
@@ -57,6 +59,11 @@ class Operator:
     def get(self, path: str) -> httpx.Response:
         """One of its endpoints."""
         return httpx.get(f"http://127.0.0.1:{self.port}{path}", timeout=5)
+
+    def history(self, path: str, ticket: str) -> httpx.Response:
+        """Its history, with a ticket."""
+        headers = {"X-Jervis-Ticket": ticket} if ticket else {}
+        return httpx.get(f"http://127.0.0.1:{self.history_port}{path}", headers=headers, timeout=5)
 
     def ready(self) -> None:
         """Return once /readyz is green."""

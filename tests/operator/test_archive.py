@@ -14,8 +14,10 @@ import pytest
 
 from controllers import kube
 from controllers.archive import mongo
+from crds.phases import TERMINAL
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
+from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
 from tests.operator.proxy import Proxy
 
@@ -40,12 +42,16 @@ def labelled(space: Space, label: str) -> set[str]:
     return {t["metadata"]["name"] for t in space.every() if t["metadata"].get("labels", {}).get(label) == "true"}
 
 
+def ended(space: Space) -> set[str]:
+    return {name for name, phase in space.phases().items() if phase in TERMINAL}
+
+
 def finish(space: Space, start: Start, *tasks: str, **spec: Any) -> None:
     """Let an operator that never sweeps finish these and leave."""
     for name in tasks:
         space.submit(name, "INFO", **spec)
     with start(IDENTITY="operator-0"):
-        until(lambda: labelled(space, "jervis.dev/finished") >= set(tasks), "all are finished")
+        until(lambda: ended(space) >= set(tasks), "all are finished")
 
 
 def test_a_finished_task_is_archived_then_deleted_and_its_history_stays(
@@ -75,24 +81,30 @@ def test_a_finished_task_is_archived_then_deleted_and_its_history_stays(
         assert "managedFields" not in found["object"]["metadata"]
         assert found["object"]["status"]["phase"] == "Done"
 
-        listed = operator.get("/api/v1/history").json()
+        ticket = space.ticket()
+        listed = operator.history("/api/v1/history", ticket).json()
         assert {(one["name"], one["phase"]) for one in listed["items"]} == {
             ("brief", "Done"),
             ("wrong", "Error"),
             ("stays", "Done"),
         }
-        assert [one["name"] for one in operator.get("/api/v1/history?client=beta").json()["items"]] == ["wrong"]
-        assert operator.get("/api/v1/history?namespace=elsewhere").json() == {"items": [], "next": None}
+        assert [one["name"] for one in operator.history("/api/v1/history?client=beta", ticket).json()["items"]] == [
+            "wrong"
+        ]
+        named = operator.history("/api/v1/history?name=brief", ticket).json()
+        assert [one["uid"] for one in named["items"]] == [made["brief"]]
+        assert operator.history("/api/v1/history?since=2999-01-01T00:00:00Z", ticket).json()["items"] == []
         pages: list[str] = []
         path = f"/api/v1/history?namespace={space.name}&limit=1"
-        answer = operator.get(path).json()
+        answer = operator.history(path, ticket).json()
         while answer["items"]:
             pages += [one["uid"] for one in answer["items"]]
-            answer = operator.get(f"{path}&before={answer['next']}").json()
+            answer = operator.history(f"{path}&before={answer['next']}", ticket).json()
         assert pages == [one["uid"] for one in listed["items"]]
-        whole = operator.get(f"/api/v1/history/{made['brief']}").json()
+        whole = operator.history(f"/api/v1/history/{made['brief']}", ticket).json()
         assert (whole["object"]["spec"]["content"], whole["result"]["answer"]) == ("INFO", "42")
-        assert operator.get("/api/v1/history/00000000-0000-0000-0000-000000000000").status_code == 404
+        unknown = "/api/v1/history/00000000-0000-0000-0000-000000000000"
+        assert operator.history(unknown, ticket).status_code == 404
         assert operator.metric("jervis_operator_archived_total") == 3
         assert operator.metric('jervis_operator_deleted_total{why="Expired"}') == 2
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
@@ -115,13 +127,13 @@ def test_while_mongodb_is_away_nothing_is_deleted_and_work_goes_on(
         until(lambda: failures(operator) >= 2, "two sweeps find no archive")
         assert names(space) == {"a", "b"}
         space.submit("later", "INFO", ttlSecondsAfterFinished=0)
-        until(lambda: "later" in labelled(space, "jervis.dev/finished"), "work goes on")
+        until(lambda: "later" in ended(space), "work goes on")
         seen = failures(operator)
         until(lambda: failures(operator) >= seen + 2, "two more find none for it either")
         assert operator.metric("jervis_operator_archive_up") == 0
         assert names(space) == {"a", "b", "later"}
         assert labelled(space, "jervis.dev/archived") == {"a", "b"}
-        answer = operator.get("/api/v1/history")
+        answer = operator.history("/api/v1/history", space.ticket())
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert operator.get("/healthz").status_code == 200
         proxy.mend()
@@ -233,3 +245,58 @@ def test_what_runs_left_behind_goes_only_when_the_task_is_long_gone(space: Space
         assert [row[field] for row in database[collection].find()] == [uids["there"]], collection
     kept = {one["_id"]: "sweptAt" in one for one in database["task_archive"].find()}
     assert kept == {uids["gone"]: True, uids["there"]: False}
+
+
+def test_a_ticket_opens_one_namespace_and_nothing_else_opens_any(
+    space: Space, start: Start, database: Any, kubeconfig: Path
+) -> None:
+    other = Space(space.api, f"{space.name}-other")
+    with start(WATCH_NAMESPACES=f"{space.name},{other.name}", **OFTEN) as operator:
+        uids = {one.name: one.submit("info", "INFO")["metadata"]["uid"] for one in (space, other)}
+        until(lambda: database["task_archive"].count_documents({}) == 2, "both are archived")
+        for one in (space, other):
+            ticket = one.ticket()
+            listed = operator.history("/api/v1/history", ticket).json()["items"]
+            assert [entry["namespace"] for entry in listed] == [one.name]
+        ticket = space.ticket()
+        assert operator.history(f"/api/v1/history/{uids[space.name]}", ticket).status_code == 200
+        assert operator.history(f"/api/v1/history/{uids[other.name]}", ticket).status_code == 404
+        refused = operator.history(f"/api/v1/history?namespace={other.name}", ticket)
+        assert (refused.status_code, refused.json()["error"]["field"]) == (403, "namespace")
+        for bad in (
+            "",
+            "not-a-token",
+            space.ticket(account="default"),
+            space.ticket(audience="https://kubernetes.default.svc.cluster.local"),
+            ticket[:-3] + "abc",
+        ):
+            refused = operator.history("/api/v1/history", bad)
+            assert refused.status_code == 401
+            assert "kubectl create token jervis-history" in refused.json()["error"]["remedy"]
+        assert operator.get("/api/v1/history").status_code == 404, "not on the port for metrics"
+        assert operator.metric('jervis_operator_api_requests_total{code="201",verb="POST"}') > 0
+
+
+def test_the_history_is_bounded(space: Space, start: Start, database: Any) -> None:
+    finish(space, start, "old", "kept")
+    uids = {name: space.get(name)["metadata"]["uid"] for name in ("old", "kept")}
+    space.edit("old", {"ttlSecondsAfterFinished": 0})
+    with start(IDENTITY="operator-0", RETENTION_DAYS=0.00001, ARCHIVE_DAYS=0.00001, **OFTEN) as operator:
+        expired = 'jervis_operator_swept_documents_total{collection="task_archive"}'
+        until(lambda: operator.metric(expired) == 1, "the old one is forgotten")
+        assert {one["_id"] for one in database["task_archive"].find()} == {uids["kept"]}, "an object is still there"
+
+
+def test_the_jobs_of_finished_tasks_go_many_at_a_time_and_do_not_wait_for_mongodb(space: Space, start: Start) -> None:
+    with Kubelet(space.api, space.name), start(IDENTITY="operator-0"):
+        for number in range(6):
+            space.submit(f"t{number}", type="UserInputProcessing")
+        until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+        space.submit("runs", type="UserInputProcessing", suspend=True)
+    assert len(space.jobs()) == 6
+    assert {one.spec.ttl_seconds_after_finished for one in space.jobs()} == {None}
+    away = {"MONGODB_URI": "mongodb://127.0.0.1:1", "JOB_TTL_SECONDS": 0}
+    with start(IDENTITY="operator-0", **away, **OFTEN) as operator:
+        until(lambda: not space.jobs(), "their Jobs are removed")
+        assert operator.metric('jervis_operator_api_requests_total{code="200",verb="DELETE"}') == 1
+    assert names(space) == {*(f"t{number}" for number in range(6)), "runs"}

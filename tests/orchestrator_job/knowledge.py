@@ -35,6 +35,7 @@ class Knowledge:
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
         self.priorities: list[str | None] = []
+        self.parents: list[str | None] = []
 
     async def retrieve(self, request: web.Request) -> web.Response:
         """POST /api/v1/retrieve"""
@@ -44,6 +45,7 @@ class Knowledge:
         question = wire.RetrieveRequest.model_validate_json(await request.read())
         self.asked.append(question.model_dump(by_alias=True))
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
+        self.parents.append(request.headers.get("traceparent"))
         reply = wire.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 

@@ -33,12 +33,20 @@ async def test_a_question_is_answered_from_the_evidence(
     assert request["tag"] == job.TAG
     assert known.asked[0]["query"] == "When is the release of the router?"
     assert known.asked[0]["scope"] == {"clientId": "acme", "projectId": "jervis", "groupId": ""}
-    assert known.priorities == ["0"]
+    assert (known.priorities, known.parents) == (["0"], [None])
     [memory] = store.all("session_memory")
     assert (memory["clientId"], memory["source"], memory["taskId"]) == ("acme", "chat", task.uid)
     assert [entry["state"] for entry in store.all("orchestrator_ledger")] == ["done", "done"]
     assert all(line.get("task_uid") == task.uid for line in ended.lines), ended.lines
     assert ended.lines[-1]["correlation_id"] == "talk-7"
+
+
+async def test_a_traced_run_passes_its_trace_on(task: job.Job, fake: process.Fake, known: knowledge.Knowledge) -> None:
+    fake.set_script({job.TAG: [job.reply()]})
+    parent = "00-0f9a1c2e5b7d4e219a553c2f6d8b1e00-00f067aa0ba902b7-01"
+    ended = await task.run(JERVIS_TRACEPARENT=parent)
+    assert (ended.status, known.parents) == (0, [parent])
+    assert ended.lines[-1]["trace_id"] == "0f9a1c2e5b7d4e219a553c2f6d8b1e00"
 
 
 async def test_a_mail_is_evidence_and_cannot_break_out_of_it(

@@ -24,7 +24,7 @@ DRIVERS = {
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
     "kubernetes": r"(^|/)kube\.py$",
-    "kopf": r"^operator/main\.py$",
+    "kopf": r"^operator/main\.py$|^controllers/kopf\.py$",
     "sqlite3": r"(^|/)sqlite\.py$",
 }
 

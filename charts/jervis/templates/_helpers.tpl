@@ -163,6 +163,9 @@ Values that no schema can judge alone.
 {{- if and (eq .Values.kb.profile "distributed") (not .Values.arangodb.url) -}}
 {{- fail "\n\narangodb.url: the distributed profile needs a graph store that several pods share.\nSet arangodb.url (and arangodb.existingSecret.name), or kb.profile=local for one pod with the embedded store." -}}
 {{- end -}}
+{{- if and .Values.kb.tokens.existingSecret.name (not .Values.kb.tokens.clientSecret.name) -}}
+{{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator and its runs as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}
+{{- end -}}
 {{- if and (gt (int .Values.operator.replicas) 1) (eq .Values.operator.strategy "Recreate") -}}
 {{- fail "\n\noperator.strategy: with more than one replica a Recreate update stops the standby as well.\nSet operator.strategy=RollingUpdate (the Lease lets one of them act), or operator.replicas=1." -}}
 {{- end -}}

@@ -95,7 +95,7 @@ WRITES = [
     Write("admin", Phase.DONE, spec(answers=[ANSWER]), "spec.answers: cannot change in a finished task"),
     Write("tenant", Phase.COMPLETED, spec(ttlSecondsAfterFinished=60)),
     Write("tenant", Phase.COMPLETED, {"metadata": {"annotations": {"note": "read"}}}),
-    Write("operator", Phase.COMPLETED, {"metadata": {"labels": {"jervis.dev/finished": "true"}, "finalizers": []}}),
+    Write("operator", Phase.COMPLETED, {"metadata": {"labels": {"jervis.dev/archived": "true"}, "finalizers": []}}),
 ]  # fmt: skip
 
 

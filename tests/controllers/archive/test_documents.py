@@ -42,8 +42,8 @@ def test_the_time_of_the_phase_stands_in_for_a_missing_completion() -> None:
 
 
 @pytest.mark.parametrize("phase", sorted(set(Phase) - {Phase.DONE, Phase.COMPLETED, Phase.ERROR}))
-def test_whatever_its_labels_say_an_unfinished_task_is_not_ours(phase: Phase) -> None:
-    assert finished.of(raw(phase.value, labels={"jervis.dev/finished": "true"})) is None
+def test_an_unfinished_task_is_not_ours(phase: Phase) -> None:
+    assert finished.of(raw(phase.value, labels={"jervis.dev/archived": "true"})) is None
 
 
 def test_the_document_is_the_whole_object_without_managed_fields() -> None:
@@ -97,7 +97,10 @@ def test_parameters_are_read() -> None:
         "limit": "500",
         "before": "2027-03-01T13:00:00+02:00",
     }
-    assert query.parse(given) == query.Query("team-a", "acme", "Done", 500, query.Place(ENDED))
+    wanted = query.Query("team-a", "acme", "Done", limit=500, before=query.Place(ENDED))
+    assert query.parse(given) == wanted
+    since = {"since": "2027-03-01T13:00:00+02:00", "name": "mail-1"}
+    assert query.parse(since) == query.Query(name="mail-1", since=ENDED)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,7 @@ def test_the_description_knows_every_parameter_and_every_field() -> None:
     page, one = (told["paths"][path]["get"] for path in ("/api/v1/history", "/api/v1/history/{uid}"))
     assert tuple(known["name"] for known in page["parameters"]) == query.PARAMETERS
     assert page["parameters"][2]["schema"]["enum"] == ["Completed", "Done", "Error"]
-    assert set(one["responses"]) == {"200", "400", "404", "503"}
+    assert set(one["responses"]) == {"200", "400", "401", "404", "503"}
     fields = told["components"]["schemas"]["Entry"]["properties"]
     assert set(fields) == set(wire.page([document()], query.Query()).items[0].model_dump(by_alias=True))
     assert all(field["description"] for field in fields.values() if "$ref" not in field)

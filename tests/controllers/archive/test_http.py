@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
 
 from controllers import lease
-from controllers.archive import http, mongo
+from controllers.archive import http, mongo, tickets
 from tests.controllers.archive.build import NOW, UID
+
+TICKET = "a-ticket"
+HEADERS = {"X-Jervis-Ticket": TICKET}
+
+
+async def review(token: str, audience: str) -> dict[str, Any]:
+    """The apiserver's answer: it knows one token."""
+    user = {"username": "system:serviceaccount:team:jervis-history"}
+    return {"authenticated": token == TICKET, "audiences": [audience], "user": user}
 
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
     """A server whose archive is at a port where nobody listens."""
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
-    application = web.Application()
-    http.History(archive).serve(application)
-    runner = web.AppRunner(application)
+    door = tickets.Door(review, "jervis-history", clock=lambda: 0.0)
+    runner = web.AppRunner(http.History(archive, door).application())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -29,7 +38,7 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("path", ["/api/v1/history", f"/api/v1/history/{UID}"])
 async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> None:
-    async with ClientSession() as http_session, http_session.get(address + path) as answer:
+    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + path) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
         told = (await answer.json())["error"]
         assert (told["code"], told["field"]) == ("unavailable", None)
@@ -42,11 +51,14 @@ async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> No
         ("/api/v1/history?limit=many", "limit"),
         ("/api/v1/history?phase=Done&phase=Error", "phase"),
         ("/api/v1/history?what=ever", "what"),
+        ("/api/v1/history?name=Not_a_Name", "name"),
+        ("/api/v1/history?since=yesterday", "since"),
+        ("/api/v1/history?since=2027-03-01T12:00:00", "since"),
         ("/api/v1/history/not-a-uid", "uid"),
     ],
 )
 async def test_a_wrong_parameter_is_400_before_mongodb_is_asked(address: str, path: str, field: str) -> None:
-    async with ClientSession() as http_session, http_session.get(address + path) as answer:
+    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + path) as answer:
         assert answer.status == 400
         told = (await answer.json())["error"]
         assert (told["code"], told["field"]) == ("bad_request", field)
@@ -54,7 +66,7 @@ async def test_a_wrong_parameter_is_400_before_mongodb_is_asked(address: str, pa
 
 
 async def test_the_description_needs_no_mongodb(address: str) -> None:
-    async with ClientSession() as http_session, http_session.get(address + "/openapi.json") as answer:
+    async with ClientSession(headers=HEADERS) as http_session, http_session.get(address + "/openapi.json") as answer:
         assert answer.status == 200
         assert (await answer.json())["openapi"] == "3.1.0"
 
@@ -71,3 +83,67 @@ async def test_a_replica_that_does_not_hold_the_lease_writes_nothing() -> None:
     with pytest.raises(lease.Fenced):
         await archive.sweep([UID], NOW)
     archive.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"X-Jervis-Ticket": "another"}, 401),
+        ({"Authorization": "Basic a-ticket"}, 401),
+        ({"X-Jervis-Ticket": "x" * 9000}, 400),
+        ({"Authorization": f"Bearer {TICKET}"}, 503),
+        ({"authorization": f"bearer {TICKET}"}, 503),
+    ],
+    ids=["none", "wrong", "basic", "endless", "bearer", "lower-case"],
+)
+async def test_only_a_ticket_gets_as_far_as_the_archive(address: str, headers: dict[str, str], status: int) -> None:
+    async with ClientSession(headers=headers) as session, session.get(f"{address}/api/v1/history") as answer:
+        assert answer.status == status
+        if status == 401:
+            assert (await answer.json())["error"]["field"] == "X-Jervis-Ticket"
+            assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def test_the_apiserver_is_asked_once_in_a_while_about_a_ticket() -> None:
+    asked, now = [], [0.0]
+
+    async def counted(token: str, audience: str) -> dict[str, Any]:
+        asked.append(token)
+        return await review(token, audience)
+
+    door = tickets.Door(counted, "jervis-history", clock=lambda: now[0])
+    for _ in range(3):
+        assert await door.namespace(TICKET) == "team"
+        with pytest.raises(tickets.Denied):
+            await door.namespace("other")
+    assert asked == [TICKET, "other"]
+    now[0] = tickets.KEPT_SECONDS
+    assert await door.namespace(TICKET) == "team"
+    assert asked[2:] == [TICKET]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {
+            "authenticated": True,
+            "audiences": ["else"],
+            "user": {"username": "system:serviceaccount:team:jervis-history"},
+        },
+        {"authenticated": True, "user": {"username": "system:serviceaccount:team:jervis-history"}},
+        {"authenticated": True, "audiences": ["history.jervis.dev"], "user": {"username": "jervis-history"}},
+        {
+            "authenticated": True,
+            "audiences": ["history.jervis.dev"],
+            "user": {"username": "system:serviceaccount:team:x"},
+        },
+        {},
+    ],
+)
+async def test_what_is_no_ticket(status: dict[str, Any]) -> None:
+    async def answer(token: str, audience: str) -> dict[str, Any]:
+        return status
+
+    with pytest.raises(tickets.Denied):
+        await tickets.Door(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET)

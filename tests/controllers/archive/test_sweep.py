@@ -145,3 +145,9 @@ def test_a_client_keeps_as_many_as_it_may_and_loses_no_more_than_it_must(
             assert len(rest) >= terms.per_client
         if any(task.archived and task.completed is not None for task in rest):
             assert len(rest) <= terms.per_client
+
+
+def test_jobs_stay_a_while_after_the_end_archived_or_not() -> None:
+    terms = sweep.Terms(jobs=timedelta(hours=1))
+    tasks = [ended("young", 0.9), ended("old", 1, archived=False), ended("unknown", None)]
+    assert [task.uid for task in sweep.jobs(tasks, terms, NOW)] == ["old", "unknown"]

@@ -64,9 +64,9 @@ The rule that a frozen old leader runs into, for every status with a leaderEpoch
   reason: Forbidden
   messageExpression: >-
     'status.leaderEpoch: may not go down from ' + string(oldObject.?status.?leaderEpoch.orValue(0)) + ' to '
-    + string(object.?status.?leaderEpoch.orValue(0)) + ': the writer does not lead any more. If the Lease was deleted,
-    set spec.leaseTransitions of Lease {{ .Release.Namespace }}/{{ .Values.operator.leaseName }} to at least '
-    + string(oldObject.?status.?leaderEpoch.orValue(0))
+    + string(object.?status.?leaderEpoch.orValue(0)) + ': the writer does not lead any more; a leader that
+    has seen the object raises its Lease {{ .Release.Namespace }}/{{ .Values.operator.leaseName }} beyond '
+    + string(oldObject.?status.?leaderEpoch.orValue(0)) + ' by itself'
 {{- end }}
 
 {{/*

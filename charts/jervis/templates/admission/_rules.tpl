@@ -4,12 +4,12 @@ hack/chart/admission.py; do not edit.
 */}}
 {{- define "jervis.admission.transitions" -}}
 {
-  'New': ['ReadyForQualification', 'Scheduled'],
-  'Scheduled': ['ReadyForGpu', 'ReadyForQualification'],
-  'ReadyForQualification': ['Qualifying'],
-  'Qualifying': ['Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
+  'New': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
+  'Scheduled': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
+  'ReadyForQualification': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
+  'Qualifying': ['DispatchedGpu', 'Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
   'ReadyForGpu': ['DispatchedGpu'],
-  'DispatchedGpu': ['Orchestrating', 'ReadyForGpu', 'UserTask'],
+  'DispatchedGpu': ['Completed', 'Orchestrating', 'ReadyForGpu', 'UserTask'],
   'Orchestrating': ['Completed', 'ReadyForGpu', 'UserTask'],
   'UserTask': ['Error', 'ReadyForGpu'],
   'Done': [],

@@ -16,6 +16,27 @@ annotations:
   {{- end }}
 {{- end }}
 
+{{/* The volumes that every pod of the knowledge base has beside its data. */}}
+{{- define "jervis.kbVolumes" -}}
+- name: tmp
+  emptyDir:
+    sizeLimit: 512Mi
+{{- if .Values.kb.tokens.existingSecret.name }}
+- name: tokens
+  secret:
+    secretName: {{ .Values.kb.tokens.existingSecret.name }}
+{{- end }}
+{{- end }}
+
+{{/* Where Tika is: ours, yours, or "" for none. */}}
+{{- define "jervis.tikaUrl" -}}
+{{- if .Values.tika.enabled -}}
+{{- printf "http://%s.%s.svc:9998" (include "jervis.component" (dict "root" . "component" "tika")) .Release.Namespace -}}
+{{- else -}}
+{{- .Values.tika.url -}}
+{{- end -}}
+{{- end }}
+
 {{- define "jervis.kbPodSpec" -}}
 {{- $values := .root.Values -}}
 serviceAccountName: {{ include "jervis.component" (dict "root" .root "component" "kb") }}
@@ -70,6 +91,16 @@ containers:
         value: {{ $values.models.qualifier | quote }}
       - name: JERVIS_KB_EMBED_MODEL
         value: {{ $values.models.embedding | quote }}
+      - name: JERVIS_KB_VISION_MODEL
+        value: {{ $values.models.vision | quote }}
+      {{- with include "jervis.tikaUrl" .root }}
+      - name: JERVIS_KB_TIKA_URL
+        value: {{ . | quote }}
+      {{- end }}
+      {{- if $values.kb.tokens.existingSecret.name }}
+      - name: JERVIS_KB_TOKENS_FILE
+        value: {{ printf "/etc/jervis/tokens/%s" $values.kb.tokens.existingSecret.key | quote }}
+      {{- end }}
       {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $values.kb.settings) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
@@ -102,4 +133,9 @@ containers:
         mountPath: /tmp
       - name: data
         mountPath: /var/lib/jervis
+      {{- if $values.kb.tokens.existingSecret.name }}
+      - name: tokens
+        mountPath: /etc/jervis/tokens
+        readOnly: true
+      {{- end }}
 {{- end }}

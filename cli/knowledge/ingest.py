@@ -1,0 +1,97 @@
+"""A folder into the knowledge base, several files at once, with patience for a service that is busy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from cli.knowledge import folder
+from crds import errors, scope
+from kb import client, wire
+
+_Reply = TypeVar("_Reply")
+_ATTEMPTS = 8
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+
+
+@dataclass
+class Result:
+    """Names of the files by what became of them; `failed` and `skipped` with the reason."""
+
+    new: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    away: bool = False
+
+
+async def run(
+    door: client.Client,
+    owner: scope.Scope,
+    files: list[folder.File],
+    *,
+    kind: str,
+    parallel: int,
+    done: Callable[[folder.File], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Result:
+    """Send every file; `done` hears of each. A file that cannot be taken does not keep the others."""
+    result = Result()
+    waiting = list(files)[::-1]
+
+    async def work() -> None:
+        while waiting:
+            file = waiting.pop()
+            await _one(door, owner, file, kind, result, sleep)
+            done(file)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(parallel, len(files))):
+            group.create_task(work())
+    return result
+
+
+async def _one(
+    door: client.Client,
+    owner: scope.Scope,
+    file: folder.File,
+    kind: str,
+    result: Result,
+    sleep: Callable[[float], Awaitable[None]],
+) -> None:
+    try:
+        replaced = await _patiently(lambda: _send(door, owner, file, kind), sleep)
+    except errors.JervisError as error:
+        result.away |= isinstance(error, errors.Operational)
+        result.failed[file.title] = error.message
+    except OSError as error:
+        result.failed[file.title] = f"it cannot be read: {error.strerror}"
+    else:
+        (result.replaced if replaced else result.new).append(file.title)
+
+
+async def _send(door: client.Client, owner: scope.Scope, file: folder.File, kind: str) -> bool:
+    text = await asyncio.to_thread(file.text)
+    if text is None:
+        raw = await asyncio.to_thread(file.path.read_bytes)
+        return (await door.learning.file(owner, raw, filename=file.path.name, source_urn=file.urn)).replaced
+    if not text.strip():
+        raise errors.Permanent("it has no visible character")
+    request = wire.IngestRequest(
+        scope=owner, source_urn=file.urn, kind=kind, title=file.title, content=text, observed_at=file.modified_at
+    )
+    return (await door.learning.index(request)).replaced
+
+
+async def _patiently(send: Callable[[], Awaitable[_Reply]], sleep: Callable[[float], Awaitable[None]]) -> _Reply:
+    """Try again while something is busy or away, for as long as it asks for."""
+    wait = _FIRST_WAIT
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return await send()
+        except errors.Operational as error:
+            await sleep(min(error.retry_after or wait, _LONGEST_WAIT))
+            wait = min(2 * wait, _LONGEST_WAIT)
+    return await send()

@@ -1,0 +1,61 @@
+"""Does the Secret of a Connection hold what its type needs? Names of keys only; values are never looked at. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from crds.connection import Spec, Type
+
+ANONYMOUS = frozenset({Type.GIT, Type.MEETING})
+"""Types that may do without credentials."""
+
+_LOGIN = frozenset({"username", "password"})
+_TOKEN = frozenset({"token"})
+_WAYS = {
+    Type.EMAIL: (_LOGIN,),
+    Type.GIT: (_LOGIN, _TOKEN, frozenset({"ssh-privatekey"})),
+}
+_USUAL = (_TOKEN, _LOGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy."""
+
+    ok: bool | None
+    reason: str
+    message: str
+
+
+def unneeded(spec: Spec) -> Finding:
+    """Without a secretRef."""
+    if spec.type in ANONYMOUS:
+        return Finding(True, "NotNeeded", "No secretRef: the source is read without credentials.")
+    text = "spec.secretRef is missing; create a Secret with the credentials and name it there."
+    return Finding(False, "SecretRefMissing", text)
+
+
+def absent(name: str, namespace: str) -> Finding:
+    """There is no such Secret."""
+    text = f"Secret {name!r} does not exist in namespace {namespace!r}; create it, or mend spec.secretRef.name."
+    return Finding(False, "SecretNotFound", text)
+
+
+def unreadable(name: str) -> Finding:
+    """The operator has no right to it."""
+    text = f"The operator may not read Secret {name!r}; add its name to rbac.connectionSecrets of the chart."
+    return Finding(None, "SecretNotReadable", text)
+
+
+def of_keys(spec: Spec, keys: Iterable[str]) -> Finding:
+    """`keys` are those of the Secret that spec.secretRef names."""
+    assert spec.secret_ref is not None
+    name, wanted, there = spec.secret_ref.name, spec.secret_ref.key, frozenset(keys)
+    ways = (frozenset({wanted}),) if wanted else _WAYS.get(spec.type, _USUAL)
+    if any(way <= there for way in ways):
+        return Finding(None, "NotTried", f"Secret {name!r} has the keys; no call has tried them yet.")
+    needed = " or ".join(" and ".join(repr(key) for key in sorted(way)) for way in ways)
+    field = "spec.secretRef.key" if wanted else "spec.secretRef"
+    text = f"Secret {name!r} lacks {needed}, which {spec.type.value} needs; add it there, or mend {field}."
+    return Finding(False, "SecretKeyMissing", text)

@@ -1,0 +1,100 @@
+"""A run that has to stop for a while: its user holds it, or a user's task gets its slot.
+
+    intent (spec.suspend, status.preemption) -> Job suspended -> its pods are gone -> ReadyForGpu, `dispatch` kept
+
+The intent is in the object before the Job is touched. The slot stays booked until the pods are gone. `status.dispatch`
+is kept, so the next claim takes up the same attempt: the same Job goes on from its checkpoint. When nothing asks for
+the stop any more, the run goes on where it is. Who gets whose slot is decided in `preemption`.
+
+Source: blueprint section 4 "Preemption"; seed 000 "Preemption" (user requests come before background work).
+"""
+
+from __future__ import annotations
+
+from controllers.pendingtask.decision import (
+    Decision,
+    Field,
+    Note,
+    ResumeJob,
+    SuspendJob,
+    View,
+    act,
+    condition,
+    put,
+    to,
+    wait,
+    whole,
+)
+from controllers.pendingtask.world import JobState
+from crds import conditions, pendingtask
+from crds.phases import Phase
+
+PREEMPTED = "Preempted"
+POLL_SECONDS = 5.0
+
+
+def claimed(view: View) -> Decision | None:
+    """Somebody is to get this slot now, or somebody else than before, or nobody any more: say so first."""
+    old, new = view.task.status.preemption, view.world.claimant
+    if new is None:
+        return None if old is None else _withdrawn(view)
+    if old is not None and (old.by, old.run) == (new.uid, new.run):
+        return None
+    claim = pendingtask.Preemption(by=new.uid, name=new.name, run=new.run, at=whole(view.now))
+    told = f"{new.name} gets the GPU slot; the run stops at its checkpoint and goes on later."
+    said = condition(view, PREEMPTED, True, "SlotClaimed", told)
+    patch: dict[str, object] = {"preemption": claim.wire()}
+    if old is None:
+        patch["preemptions"] = view.task.status.preemptions + 1
+    return Decision(
+        {**patch, "conditions": put(view, said) or _listed(view)},
+        note=Note(PREEMPTED, told) if old is None else None,
+    )
+
+
+def stop(view: View) -> Decision | None:
+    """Suspend the Job; once its pods are gone, give the slot back."""
+    held, claim = view.task.spec.suspend, view.task.status.preemption
+    if not held and claim is None:
+        return None
+    job = view.world.job
+    if job is not None and job.state is JobState.DELETING:
+        return wait(POLL_SECONDS)
+    if job is not None and not job.suspended:
+        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
+    if view.live_pods():
+        return wait(POLL_SECONDS)
+    if claim is None:
+        told = "The run is drained; it resumes from its checkpoint." if job else "Held before its Job was created."
+        return to(view, Phase.READY_FOR_GPU, "Suspended", told)
+    told = f"{claim.name} has the GPU slot; the run resumes from its checkpoint."
+    given = condition(view, "Dispatched", False, PREEMPTED, told)
+    return to(view, Phase.READY_FOR_GPU, PREEMPTED, told, given)
+
+
+def resume(view: View) -> Decision | None:
+    """Nothing asks for the stop, and the slot is still booked: go on."""
+    job = view.world.job
+    if job is None or not job.suspended:
+        return None
+    return act(ResumeJob(job.name), requeue_after=POLL_SECONDS)
+
+
+def over(view: View, reason: str) -> tuple[tuple[conditions.Condition, ...], dict[str, Field]]:
+    """Condition and field that say that the run is not preempted (any more), for a step that ends or resumes it."""
+    fields: dict[str, Field] = {} if view.task.status.preemption is None else {"preemption": None}
+    old = conditions.find(view.task.status.conditions, PREEMPTED)
+    if old is None or old.status is not conditions.Status.TRUE:
+        return (), fields
+    return (condition(view, PREEMPTED, False, reason, ""),), fields
+
+
+def _withdrawn(view: View) -> Decision:
+    told = "The slot is not needed any more; the run goes on."
+    said, _ = over(view, "Withdrawn")
+    listed = put(view, *said) or _listed(view)
+    return Decision({"preemption": None, "conditions": listed}, note=Note("PreemptionWithdrawn", told))
+
+
+def _listed(view: View) -> list[dict[str, object]]:
+    return [one.wire() for one in view.task.status.conditions]

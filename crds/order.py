@@ -1,0 +1,45 @@
+"""The order in which tasks are taken: Foreground, then `queuePosition` with nulls last, what is urgent, the older one.
+
+Source: seed 000 "Qualification Loop" (`queuePosition ASC NULLS LAST, createdAt ASC`) and "Three-Way Task Routing": what
+is assigned to us goes to the GPU with high priority, so it comes before the others that nobody gave a position.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from crds import pendingtask
+
+_LAST = 1 << 62
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+CHAT = frozenset({pendingtask.Type.USER_INPUT})
+"""A question is work by itself and no knowledge; somebody waits for its answer."""
+
+
+class Order(NamedTuple):
+    """Smaller is sooner. `lane` is 0 for Foreground and 1 for Background; `created` in seconds since the epoch."""
+
+    lane: int
+    position: int
+    urgency: int
+    created: int
+    name: str
+
+
+def foreground(spec: pendingtask.Spec) -> bool:
+    """Does a person wait? A chat message is always in the foreground, whatever its mode says."""
+    return spec.mode is pendingtask.Mode.FOREGROUND or spec.type in CHAT
+
+
+def of(task: pendingtask.PendingTask) -> Order:
+    """The place of a task in every queue."""
+    position, route = task.spec.queue_position, task.status.route
+    return Order(
+        0 if foreground(task.spec) else 1,
+        _LAST if position is None else position,
+        0 if route is not None and route.decision is pendingtask.Decision.EXECUTE_HIGH else 1,
+        int((task.metadata.creation_timestamp or _NEVER).timestamp()),
+        f"{task.metadata.namespace}/{task.metadata.name}",
+    )

@@ -1,0 +1,130 @@
+"""`jervis-kb` against a knowledge base on a socket: a folder goes in, a question is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import prometheus_client
+import pytest
+
+from cli.knowledge import __main__ as program
+from kb import client, metrics
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, ports, scopes, world
+from tests.kb.http import serving
+
+WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[process.Fake]:
+    with process.running(num_parallel=8) as started:
+        yield started
+
+
+@pytest.fixture
+async def kb(fake: process.Fake, tmp_path: Path) -> AsyncIterator[tuple[world.World, str]]:
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    home = tmp_path / "kb"
+    home.mkdir()
+    async with httpx.AsyncClient(trust_env=False) as http:
+        router = router_client.Client(fake.url, http)
+        async with (
+            world.opened(home, router, clocks.Clock(), meters, memory.Vectors(), memory.Content()) as made,
+            serving.over(made, meters) as (_, raw),
+        ):
+            yield made, str(raw.base_url)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    place = tmp_path / "notes"
+    (place / "deep").mkdir(parents=True)
+    (place / "login.md").write_text("The login bug JERV-123 affects UserService.kt.")
+    (place / "deep" / "team.txt").write_text("Petr Svoboda leads the core team.")
+    (place / "empty.md").write_text("")
+    (place / ".hidden.md").write_text("secret")
+    (place / "blank.md").write_text("  \n")
+    return place
+
+
+async def run(*arguments: str) -> int:
+    """The program in a thread, as its own event loop wants it."""
+
+    def call() -> int:
+        try:
+            return program.main(arguments)
+        except SystemExit as ended:
+            return int(ended.code or 0)
+
+    return await asyncio.to_thread(call)
+
+
+async def test_a_folder_goes_in_and_a_question_is_answered(
+    kb: tuple[world.World, str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, url = kb
+    assert await run("ingest", str(folder), *WHERE, "--url", url) == 1
+    said = capsys.readouterr()
+    # The service runs in this process and its log goes to the same place.
+    assert said.out.splitlines()[-1] == "2 new, 0 replaced, 1 left out, 1 failed"
+    assert "empty.md: it is empty" in said.err
+    assert "blank.md: it has no visible character" in said.err
+    assert (await made.graph.counts(scopes.SHOP)).documents == 2
+
+    (folder / "blank.md").unlink()
+    assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 2 replaced, 1 left out, 0 failed"
+
+    assert await run("ask", "Who leads the core team?", *WHERE, "--url", url) == 0
+    assert "file::notes/deep/team.txt" in capsys.readouterr().out
+    assert await run("ask", "Who leads the core team?", *WHERE, "--url", url, "-o", "json", "-n", "1") == 0
+    [item] = json.loads(capsys.readouterr().out)["items"]
+    assert item["provenance"]["title"] == "deep/team.txt"
+    assert await run("ask", "Who?", "--client", "other", "--url", url) == 0
+    assert "Nothing is known" in capsys.readouterr().out
+
+
+async def test_mistakes_are_named_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert await run("ingest", str(tmp_path / "missing"), *WHERE) == 1
+    assert "is not a folder" in capsys.readouterr().err
+    assert await run("ask", "Who?", "--client", "not a name") == 1
+    assert "remedy" in capsys.readouterr().err
+    assert await run("ask", "Who?", *WHERE, "--as-of", "yesterday") == 1
+    assert "2026-03-02T09:00:00Z" in capsys.readouterr().err
+    assert await run("ask", "Who?", *WHERE, "--url", f"http://127.0.0.1:{ports.free()}") == 75
+    assert "cannot be reached" in capsys.readouterr().err
+
+
+async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:
+    from cli.knowledge import folder as folders
+    from cli.knowledge import ingest
+
+    asked: list[str] = []
+
+    def busy_twice(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        if len(asked) < 3:
+            problem = {"error": {"code": "crowded", "message": "many writers wait"}}
+            return httpx.Response(429, json=problem, headers={"Retry-After": "7"})
+        reply = {"id": "d", "sourceUrn": "u", "replaced": False, "chunkIds": [], "queued": True, "priority": 3}
+        return httpx.Response(202, json=reply)
+
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    files, _ = folders.files(folder / "deep", max_bytes=1000)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(busy_twice)) as http:
+        door = client.Client("http://kb", http)
+        result = await ingest.run(
+            door, scopes.SHOP, files, kind="document", parallel=4, done=lambda file: None, sleep=sleep
+        )
+    assert (result.new, result.failed, waited) == (["team.txt"], {}, [7.0, 7.0])

@@ -1,0 +1,94 @@
+"""The router's word about users: asked only when it is needed, and its silence holds nobody up for long."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from controllers.pendingtask import activity
+from crds import errors
+from tests.controllers.build import NOW
+
+
+class Router:
+    """Answers, or does not."""
+
+    def __init__(self) -> None:
+        self.last: datetime | None = None
+        self.error: Exception | None = None
+
+    async def __call__(self) -> datetime | None:
+        if self.error is not None:
+            raise self.error
+        return self.last
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.now, self.router, self.heard = NOW, Router(), list[bool]()
+        self.changes = 0
+        self.users = activity.Users(
+            self.router,
+            needed=lambda: True,
+            changed=self.changed,
+            heard=self.heard.append,
+            wall=lambda: self.now,
+            monotonic=lambda: self.now.timestamp(),
+        )
+
+    def changed(self) -> None:
+        self.changes += 1
+
+
+async def test_until_it_has_answered_it_is_in_doubt() -> None:
+    bench = Bench()
+    assert bench.users.in_doubt_since is None, "nobody asks"
+    bench.users.wanted()
+    assert bench.users.in_doubt_since == NOW
+    bench.now += timedelta(seconds=1)
+    bench.users.wanted()
+    assert bench.users.in_doubt_since == NOW, "the doubt is not renewed by others who wait"
+    bench.router.last = NOW - timedelta(seconds=5)
+    await bench.users.once()
+    assert (bench.users.in_doubt_since, bench.users.last) == (None, NOW - timedelta(seconds=5))
+    assert (bench.heard, bench.changes) == ([True], 1)
+    bench.users.wanted()
+    assert bench.users.in_doubt_since is None, "that was a moment ago"
+    bench.now += timedelta(minutes=1)
+    bench.users.wanted()
+    assert bench.users.in_doubt_since == bench.now, "that was a minute ago"
+
+
+@pytest.mark.parametrize("error", [errors.Operational("away"), TimeoutError()])
+async def test_silence_counts_from_its_beginning(error: Exception) -> None:
+    bench = Bench()
+    bench.router.error = error
+    bench.users.wanted()
+    for _ in range(3):
+        await bench.users.once()
+        bench.now += timedelta(seconds=3)
+        bench.users.wanted()
+    assert bench.users.in_doubt_since == NOW
+    assert bench.heard == [False, False, False]
+    bench.router.error = None
+    await bench.users.once()
+    assert bench.users.in_doubt_since is None
+
+
+async def test_a_clock_ahead_of_ours_does_not_reach_into_the_future() -> None:
+    bench = Bench()
+    bench.router.last = NOW + timedelta(minutes=5)
+    await bench.users.once()
+    assert bench.users.last == NOW
+
+
+async def test_nobody_is_asked_without_a_router() -> None:
+    def ignore(*_: object) -> None:
+        raise AssertionError("nothing to tell")
+
+    users = activity.Users(
+        None, needed=lambda: True, changed=ignore, heard=ignore, wall=lambda: NOW, monotonic=lambda: 0.0
+    )
+    users.wanted()
+    assert users.in_doubt_since is None

@@ -1,0 +1,153 @@
+"""Several steps in one write: how far, what is written, what is told, and that it ends where single steps end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from controllers import mergepatch
+from controllers.pendingtask import coalesce, decision, phases, world
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import JobState, Outcome, World
+from crds import pendingtask
+from crds.exits import ExitReason
+from crds.pendingtask import Hints
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
+from tests.controllers.test_decide_properties import moments, tasks, worlds
+
+CHAT = {"type": "UserInputProcessing"}
+OPEN = World(slots=GPU)
+ASKED = world.Ingested(Hints(has_actionable_content=True))
+
+
+def passed(course: coalesce.Course) -> list[Phase]:
+    return [step.made.phase for step in course.steps if step.made.phase is not None]
+
+
+def told(course: coalesce.Course) -> list[str]:
+    return [step.made.note.reason for step in course.steps if step.made.note is not None]
+
+
+def test_a_new_task_takes_its_place_at_the_qualifier_in_one_write() -> None:
+    course = coalesce.course(task(), OPEN, NOW)
+    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
+    assert told(course) == ["Accepted", "Qualifying"]
+    assert course.decision.effects == (decision.Ingest(),)
+    status = apply(task(), course.decision.status_patch).status
+    assert set(status.phase_times) == {"ReadyForQualification", "Qualifying"}
+    assert status.phase is Phase.QUALIFYING
+
+
+def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
+    course = coalesce.course(task(), World(qualifying=10), NOW)
+    assert passed(course) == [Phase.READY_FOR_QUALIFICATION]
+    assert course.decision.room is decision.Room.QUALIFIER
+    assert not course.more
+
+
+def test_a_question_goes_from_new_to_its_dispatch() -> None:
+    course = coalesce.course(task(spec=CHAT), World(slots=GPU, qualifying=10), NOW)
+    assert passed(course) == [
+        Phase.READY_FOR_QUALIFICATION,
+        Phase.QUALIFYING,
+        Phase.READY_FOR_GPU,
+        Phase.DISPATCHED_GPU,
+    ]
+    assert course.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    status = apply(task(spec=CHAT), course.decision.status_patch).status
+    assert status.route is not None
+    assert status.dispatch is not None
+    assert (status.attempt, status.dispatch.backend) == (1, "gpu-0")
+    assert {one.type for one in status.conditions} == {"Qualified"}
+
+
+def test_what_the_knowledge_base_said_is_decided_about_once() -> None:
+    current = task(Phase.QUALIFYING)
+    course = coalesce.course(current, replace(OPEN, observed=ASKED), NOW)
+    assert passed(course) == [Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU]
+    away = world.Trouble("away", operational=True)
+    postponed = coalesce.course(current, replace(OPEN, observed=away), NOW)
+    assert passed(postponed) == [Phase.READY_FOR_QUALIFICATION], "it backs off; the place is not taken again"
+    assert postponed.decision.requeue_after is not None
+
+
+def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
+    """One step removes it, a later one sets it anew: a merge of both patches would keep the old one's fields."""
+    old = {"count": 3, "nextAt": "2027-03-01T11:00:00Z", "reason": "away"}
+
+    def judge(current: pendingtask.PendingTask, around: World, now: datetime) -> decision.Decision:
+        view = decision.View(current, around, now)
+        if current.status.phase is Phase.READY_FOR_QUALIFICATION:
+            return decision.to(view, Phase.QUALIFYING, "A", "a", fields={"retry": None})
+        again = pendingtask.Retry(reason="b")
+        return decision.to(view, Phase.ERROR, "B", "b", fields={"retry": again})
+
+    current = task(Phase.READY_FOR_QUALIFICATION, status={"retry": old})
+    course = coalesce.course(current, OPEN, NOW, judge=judge)
+    assert passed(course) == [Phase.QUALIFYING, Phase.ERROR]
+    assert apply(current, course.decision.status_patch).status.retry == pendingtask.Retry(reason="b")
+
+
+@pytest.mark.parametrize(
+    ("pods", "reached"),
+    [
+        ((pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),), Phase.COMPLETED),
+        ((pod(live=False, exit_code=0),), Phase.ORCHESTRATING),
+        ((), Phase.ORCHESTRATING),
+    ],
+)
+def test_a_run_that_is_over_already_is_followed_only_as_far_as_it_has_told(pods: Any, reached: Phase) -> None:
+    """Without a message the stored result has to be read first, which this look has not done."""
+    course = coalesce.course(routed(Phase.DISPATCHED_GPU), World(job=job(JobState.COMPLETE), pods=pods), NOW)
+    assert passed(course)[-1] is reached
+    assert course.more
+
+
+def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
+    asked = {"messages": [{"id": "m", "text": "more"}]}
+    course = coalesce.course(routed(Phase.USER_TASK, spec=asked, attempt=1), OPEN, NOW)
+    assert passed(course) == [Phase.READY_FOR_GPU]
+    assert course.more
+
+
+@given(tasks(), worlds, moments)
+@settings(max_examples=400, deadline=None)
+def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: World, now: datetime) -> None:
+    course = coalesce.course(current, around, now)
+    alone, last = current, decide(current, around, now)
+    seen = [last] if last.status_patch else []
+    while len(seen) < len(course.steps) or (last.status_patch and not course.more):
+        alone = apply(alone, last.status_patch)
+        around = replace(around, observed=None)
+        last = decide(alone, around, now)
+        if not last.status_patch:
+            break
+        seen.append(last)
+    assert [step.made for step in course.steps] == seen
+    if last.status_patch:
+        alone = apply(alone, last.status_patch)
+    assert apply(current, course.decision.status_patch).status == alone.status
+    assert (course.decision.effects, course.decision.room) == (last.effects, last.room)
+    for step, following in zip(course.steps, course.steps[1:], strict=False):
+        assert step.made.effects == ()
+        assert step.made.phase in (None, following.source)
+    target = course.decision.phase
+    before = current.status.phase or Phase.NEW
+    if target is not None and target is not before:
+        assert target in phases.reach(before), "the admission policy lets the write through"
+
+
+def test_every_phase_that_is_passed_stands_in_the_table() -> None:
+    for phase, sources in phases.PASSING.items():
+        for source in sources:
+            assert phase in phases.TRANSITIONS[source]
+    for source in Phase:
+        assert phases.TRANSITIONS[source] <= phases.reach(source)
+    assert phases.reach(Phase.ORCHESTRATING) == phases.TRANSITIONS[Phase.ORCHESTRATING]
+    assert phases.reach(Phase.READY_FOR_GPU) == {Phase.DISPATCHED_GPU}, "nothing goes past an effect"
+    assert mergepatch.difference({}, {}) == {}

@@ -1,0 +1,37 @@
+"""A Connection whose Secret comes late, against the real apiserver: its conditions say what is missing, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+
+
+def reason(space: Space, type_: str) -> str:
+    listed = space.get("mailbox", "connections").get("status", {}).get("conditions", ())
+    return next((str(one["reason"]) for one in listed if one["type"] == type_), "")
+
+
+def test_what_is_missing_is_said_until_it_is_there(space: Space, start: Start) -> None:
+    spec: dict[str, Any] = {
+        "type": "Email", "clientId": "acme", "url": "imaps://mail.example.org", "secretRef": {"name": "mailbox"},
+    }  # fmt: skip
+    secrets: Any = client.CoreV1Api(space.api)
+    with start():
+        space.create("connections", "Connection", "mailbox", spec)
+        until(lambda: reason(space, "Ready") == "SecretNotFound", "the Secret is missed")
+        body = {"metadata": {"name": "mailbox"}, "stringData": {"username": "ada"}}
+        secrets.create_namespaced_secret(space.name, body)
+        until(lambda: reason(space, "CredentialsValid") == "SecretKeyMissing", "the password is missed")
+        secrets.patch_namespaced_secret("mailbox", space.name, {"stringData": {"password": "secret"}})
+        until(lambda: reason(space, "CredentialsValid") == "NotTried", "nothing is missed")
+        assert "secret" not in str(space.get("mailbox", "connections")["status"])

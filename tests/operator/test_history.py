@@ -1,0 +1,140 @@
+"""`kubectl jervis history` as a person without a token: apiserver's proxy, a ticket, the operator, MongoDB's wire."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.cli import site
+from tests.cli.test_acting import grant
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback: the apiserver's proxy leads to no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))
+        return str(probe.getsockname()[0])
+
+
+def expose(space: Space, port: int) -> None:
+    """What the chart installs, and pod and endpoints for want of controllers."""
+    core: Any = space.core
+    named = [{"name": "history", "port": port, "protocol": "TCP"}]
+    body = {"metadata": {"name": "jervis-operator"}, "spec": {"ports": [{**named[0], "targetPort": port}]}}
+    core.create_namespaced_service(space.name, body)
+    pod = {
+        "metadata": {"name": "operator-0"},
+        "spec": {"containers": [{"name": "operator", "image": "fake"}], "automountServiceAccountToken": False},
+    }
+    core.create_namespaced_pod(space.name, pod)
+    own = own_address()
+    status = {"status": {"podIP": own, "podIPs": [{"ip": own}]}}
+    core.patch_namespaced_pod_status("operator-0", space.name, status)
+    addresses = [{"ip": own, "targetRef": {"kind": "Pod", "name": "operator-0", "namespace": space.name}}]
+    core.create_namespaced_endpoints(
+        space.name, {"metadata": {"name": "jervis-operator"}, "subsets": [{"addresses": addresses, "ports": named}]}
+    )
+    account = {
+        "metadata": {
+            "name": "jervis-history",
+            "labels": {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": "history"},
+            "annotations": {"jervis.dev/history": f"{space.name}/jervis-operator:history"},
+        }
+    }
+    core.create_namespaced_service_account(space.name, account)
+
+
+def may(place: site.Site, user: str, *rules: dict[str, Any]) -> None:
+    """More rights in this namespace, as the chart gives them."""
+    rbac: Any = client.RbacAuthorizationV1Api(place.core.api_client)
+    rbac.create_namespaced_role(place.namespace, {"metadata": {"name": f"{user}-more"}, "rules": list(rules)})
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{user}-more"}
+    binding = {"metadata": {"name": f"{user}-more"}, "roleRef": role, "subjects": [subject]}
+    rbac.create_namespaced_role_binding(place.namespace, binding)
+
+
+def test_history_of_a_namespace(
+    space: Space, start: Start, kubeconfig: Path, database: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    custom = client.CustomObjectsApi(space.api)
+    place = site.Site(kubeconfig, custom, space.core, space.name)
+    with start(ARCHIVE_SECONDS=0.2, HISTORY_HOST="0.0.0.0") as operator:  # reached over the apiserver
+        expose(space, operator.history_port)
+        first = space.submit("disk", "INFO")["metadata"]["uid"]
+        database["task_results"].insert_one({"_id": first, "answer": "Slot C4 holds the new disk."})
+        until(lambda: database["task_archive"].count_documents({}) == 1, "it is archived")
+        for name in ("wiki", "other"):
+            space.submit(name, "INFO", clientId="beta" if name == "other" else "acme")
+        until(lambda: database["task_archive"].count_documents({}) == 3, "all are archived")
+
+        done = site.call(capsys, "history", *place.flags())
+        assert not done.err, done.err
+        head, *rows = done.out.splitlines()
+        assert head.split() == ["NAME", "TYPE", "CLIENT", "PHASE", "REASON", "RUNS", "TOOK", "ENDED", "SUMMARY"]
+        assert {row.split()[0] for row in rows} == {"disk", "wiki", "other"}
+        assert all("InfoOnly" in row for row in rows)
+
+        for flags, names in (
+            (["--client", "beta"], ["other"]),
+            (["--since", "1h", "--client", "acme", "--phase", "Done"], ["disk", "wiki"]),
+            (["--since", "2999-01-01T00:00:00Z"], []),
+            (["--phase", "Error"], []),
+        ):
+            listed = site.call(capsys, "history", *flags, "-o", "json", *place.flags()).json["items"]
+            assert sorted(one["name"] for one in listed) == names
+        assert len(site.call(capsys, "history", "-l", "2", "-o", "json", *place.flags()).json["items"]) == 2
+
+        told = site.call(capsys, "history", "disk", *place.flags()).out
+        assert "Phase:     Done" in told
+        assert "Answer\nSlot C4 holds the new disk.\n" in told
+        whole = json.loads(site.call(capsys, "history", "disk", "-o", "json", *place.flags()).out)
+        assert (whole["uid"], whole["object"]["spec"]["content"]) == (first, "INFO")
+
+        missing = site.call(capsys, "history", "nobody", *place.flags())
+        assert (missing.code, "kubectl jervis get nobody" in missing.err) == (1, True)
+        wrong = site.call(capsys, "history", "--since", "yesterday", *place.flags())
+        assert (wrong.code, "field: --since" in wrong.err) == (1, True)
+        refused = site.call(capsys, "history", "--phase", "Orchestrating", *place.flags())
+        assert (refused.code, "field: phase" in refused.err) == (1, True)
+
+        reader = place.user("reader")
+        grant(place, "reader")
+        accounts = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list"]}
+        proxy = {
+            "apiGroups": [""],
+            "resources": ["services/proxy"],
+            "resourceNames": ["http:jervis-operator:history"],
+            "verbs": ["get"],
+        }
+        may(place, "reader", accounts, proxy)
+        denied = place.run("history", user=reader)
+        assert (denied.code, "serviceaccounts" in denied.err) == (1, True), "no ticket without the right to one"
+        ticket = {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": ["jervis-history"],
+            "verbs": ["create"],
+        }
+        rbac: Any = client.RbacAuthorizationV1Api(space.api)
+        rbac.patch_namespaced_role("reader-more", space.name, {"rules": [accounts, proxy, ticket]})
+        until(lambda: place.run("history", user=reader).code == 0, "with it the door opens")
+
+
+def test_a_namespace_without_history_says_so(
+    space: Space, kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = site.call(capsys, "history", "--kubeconfig", str(kubeconfig), "-n", space.name)
+    assert (done.code, "watchNamespaces" in done.err) == (1, True)

@@ -1,0 +1,49 @@
+"""The Lease is deleted: under a living leader, and behind a dead one. Work goes on, and no epoch ever goes down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+NAME = "jervis-operator"
+
+
+def epoch(space: Space, task: str) -> int:
+    return int(space.status(task)["leaderEpoch"])
+
+
+def test_a_deleted_lease_stops_nobody(space: Space, start: Start) -> None:
+    leases: Any = client.CoordinationV1Api(space.api)
+    with start() as operator:
+        until(operator.leads, "it leads")
+        held = leases.read_namespaced_lease(NAME, space.name)
+        held.spec.lease_transitions = 6
+        leases.replace_namespaced_lease(NAME, space.name, held)
+        space.submit("first", "INFO")
+        until(lambda: space.phase("first") == "Done", "it works")
+        until(lambda: operator.metric("jervis_operator_leader_epoch") == 6, "it took the number up")
+        leases.delete_namespaced_lease(NAME, space.name)
+        space.submit("second", "INFO")
+        until(lambda: space.phase("second") == "Done", "work goes on")
+        until(lambda: bool(leases.list_namespaced_lease(space.name).items), "the Lease is there again")
+        assert operator.process.poll() is None, operator.log.read_text()[-2000:]
+        assert epoch(space, "second") >= epoch(space, "first")
+        space.submit("waits", schedule={"at": "2999-01-01T00:00:00Z"})
+        until(lambda: space.phase("waits") == "Scheduled", "it waits")
+        until(lambda: leases.read_namespaced_lease(NAME, space.name).spec.lease_transitions == 6, "and counts on")
+        operator.kill()
+    leases.delete_namespaced_lease(NAME, space.name)
+    with start() as heir:
+        until(heir.leads, "another one leads")
+        space.edit("waits", {"schedule": {"at": "2999-01-02T00:00:00Z"}})
+        until(lambda: epoch(space, "waits") > 6, "it counts on from what it finds")
+        assert space.status("waits")["scheduledFor"] == "2999-01-02T00:00:00Z"

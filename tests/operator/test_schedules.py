@@ -1,0 +1,69 @@
+"""Recurring tasks against the real apiserver: one copy per run, over restarts; what forbids one; what a user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers import kube
+from controllers.pendingtask import copies
+from controllers.pendingtask.world import CopyHeld, CopyMade, Trouble
+from crds import pendingtask
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+DUE = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def made(space: Space) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in space.every() if "ownerReferences" in one["metadata"])
+
+
+def test_a_template_makes_its_copies_over_restarts_and_tells_of_the_next_run(space: Space, start: Start) -> None:
+    uid = space.submit("tick", "INFO", schedule={"cron": "* * * * *", "timeZone": "Europe/Prague"})["metadata"]["uid"]
+    with start(IDENTITY="operator-0"):
+        until(lambda: len(made(space)) > 0, "a copy is made")
+        until(lambda: bool(space.status("tick").get("recurrence", {}).get("lastTask")), "and remembered")
+    with start(IDENTITY="operator-0"):
+        space.edit("tick", {"suspend": True})
+        until(lambda: any(c["type"] == "Suspended" for c in space.status("tick")["conditions"]), "it is held")
+        status = space.status("tick")
+        names = made(space)
+        assert status["phase"] == "Scheduled"
+        assert status["recurrence"]["lastTask"] == names[-1]
+        last = datetime.fromisoformat(status["recurrence"]["lastRun"])
+        assert datetime.fromisoformat(status["scheduledFor"]) == last + timedelta(minutes=1)
+        assert names[-1] == f"tick-{uid[:8]}-{last:%Y%m%d%H%M}"
+        assert len(names) <= 3, "one per minute"
+        until(lambda: all(space.phase(name) == "Done" for name in names), "the copies are worked off")
+        assert "CopyCreated" in space.events("tick")
+
+
+async def test_who_forbids_and_who_refuses_a_copy(kubeconfig: Path, space: Space) -> None:
+    plan = {"cron": "0 12 * * *", "concurrencyPolicy": "Forbid"}
+    raw: Any = space.submit("report", schedule=plan)
+    task = pendingtask.PendingTask.model_validate(raw)
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        first = await copies.make(api, task, DUE)
+        name = copies.name(raw, DUE)
+        assert first == CopyMade(DUE, name)
+        assert await copies.make(api, task, DUE) == first, "made once, however often it is asked for"
+        later = DUE + timedelta(days=1)
+        assert await copies.make(api, task, later) == CopyHeld(later, name)
+        assert made(space) == [name]
+        owner = {**raw, "spec": {**raw["spec"], "schedule": {"cron": "0 12 * * *"}}}
+        free = pendingtask.PendingTask.model_validate(owner)
+        taken = copies.name(raw, later)
+        space.submit(taken)
+        refused = await copies.make(api, free, later)
+        assert isinstance(refused, Trouble)
+        assert (refused.operational, refused.field) == (False, "metadata.name")

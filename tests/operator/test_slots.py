@@ -1,0 +1,196 @@
+"""GPU slots on a real apiserver: who takes them, who gives them up, and when they are free again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from tests.operator.conftest import Space, until
+from tests.operator.kubelet import Kubelet, answered
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
+
+
+class Work:
+    """What runs say: nothing, until their task is let go."""
+
+    def __init__(self) -> None:
+        self.done: set[str] = set()
+
+    def __call__(self, task: str, attempt: int) -> dict[str, Any] | None:
+        return answered(task, attempt) if task in self.done else None
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+def test_a_user_takes_the_slot_of_a_background_run_which_resumes(
+    space: Space, start: Start, gpu: str, work: Work
+) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
+        space.backend(gpu, slots=2)
+        space.submit("low", queuePosition=20)
+        space.submit("high", queuePosition=10)
+        until(lambda: set(space.phases().values()) == {"Orchestrating"}, "both slots are taken")
+        kubelet.lingering.add("low")
+        space.submit("user", **CHAT)
+        until(lambda: space.conditions("low").get("Preempted") == "SlotClaimed", "the lower one is claimed")
+        until(lambda: space.conditions("user").get("Dispatched") == "NoFreeSlot", "the user's task says that it waits")
+        claim = space.status("low")["preemption"]
+        assert (claim["by"], claim["name"]) == (space.get("user")["metadata"]["uid"], f"{space.name}/user")
+        until(lambda: any(one.spec.suspend for one in space.jobs()), "its Job is suspended")
+        assert space.phase("user") == "ReadyForGpu", "the slot is not free before the pod is gone"
+        kubelet.lingering.clear()
+        until(lambda: space.phase("user") == "Orchestrating", "the user's task runs")
+        assert space.phase("high") == "Orchestrating"
+        assert (space.phase("low"), space.conditions("low")["Dispatched"]) == ("ReadyForGpu", "Preempted")
+        assert space.status("user")["dispatch"]["backend"] == "gpu-0"
+        work.done |= {"user", "low", "high"}
+        until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+        assert {t["metadata"]["name"]: t["status"]["attempt"] for t in space.every()} == dict.fromkeys(
+            ("user", "low", "high"), 1
+        )
+        assert space.status("low")["preemptions"] == 1
+        assert "preemption" not in space.status("low")
+        assert space.conditions("low")["Preempted"] == "Resumed"
+        assert kubelet.drained == ["low"]
+        assert len(kubelet.seen) == 3, "the same Job went on"
+        assert [reason for reason in space.events("low") if reason == "Preempted"] == ["Preempted"] * 2
+        assert operator.metric("jervis_operator_preemptions_total") == 1
+        assert operator.metric("jervis_operator_preemption_issue_seconds_count") == 1
+
+
+def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(
+    space: Space, start: Start, gpu: str, work: Work
+) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start(IDENTITY="operator-0") as operator:
+        space.backend(gpu, slots=1)
+        space.submit("gone", **CHAT)
+        until(lambda: space.phase("gone") == "Orchestrating", "it runs")
+        kubelet.lingering.add("gone")
+        assert "finalizers" not in space.get("gone")["metadata"]
+        space.delete("gone")
+        until(lambda: space.phases() == {}, "the task is gone at once")
+        space.submit("next", **CHAT)
+        until(lambda: space.phase("next") == "ReadyForGpu", "it waits")
+        free = 'jervis_operator_gpu_slots{state="free"}'
+        until(lambda: operator.metric(free) == 0, "the pod holds the slot")
+        operator.kill()
+        with start(IDENTITY="operator-0") as operator:
+            until(lambda: operator.metric('jervis_operator_waiting{room="Gpu"}') == 1, "it waits after a restart too")
+            assert operator.metric(free) == 0
+            assert space.phase("next") == "ReadyForGpu"
+            kubelet.lingering.clear()
+            work.done.add("next")
+            until(lambda: space.phase("next") == "Completed", "the slot is free")
+
+
+def test_after_kill_9_at_any_step_of_a_preemption_it_goes_on(space: Space, start: Start, gpu: str, work: Work) -> None:
+    steps: list[Callable[[], bool]] = [
+        lambda: "preemption" in space.status("low"),
+        lambda: any(one.spec.suspend for one in space.jobs()),
+        lambda: space.phase("low") == "ReadyForGpu",
+    ]
+    with Kubelet(space.api, space.name, work) as kubelet:
+        with start(IDENTITY="operator-0") as operator:
+            space.backend(gpu, slots=1)
+            space.submit("low")
+            until(lambda: space.phase("low") == "Orchestrating", "it runs")
+            kubelet.lingering.add("low")
+            space.submit("user", **CHAT)
+            until(steps[0], "the intent is written")
+            operator.kill()
+        for step in steps[1:]:
+            with start(IDENTITY="operator-0") as operator:
+                until(step, "the next step is made")
+                operator.kill()
+            kubelet.lingering.clear()
+        with start(IDENTITY="operator-0"):
+            until(lambda: space.phase("user") == "Orchestrating", "the user's task runs")
+            work.done |= {"user", "low"}
+            until(lambda: set(space.phases().values()) == {"Completed"}, "both are completed")
+        assert space.status("low")["preemptions"] == 1
+        assert kubelet.duplicates() == []
+        assert len(kubelet.seen) == 2
+
+
+def test_a_claim_lapses_with_its_owner_and_the_run_goes_on(space: Space, start: Start, gpu: str, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start() as operator:
+        space.backend(gpu, slots=1)
+        space.submit("low")
+        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        kubelet.lingering.add("low")
+        space.submit("user", **CHAT)
+        until(lambda: any(one.spec.suspend for one in space.jobs()), "its Job is suspended")
+        space.delete("user")
+        until(lambda: not any(one.spec.suspend for one in space.jobs()), "it is let go on")
+        assert space.phase("low") == "Orchestrating"
+        assert space.conditions("low")["Preempted"] == "Withdrawn"
+        assert operator.metric('jervis_operator_preemptions_total{outcome="withdrawn"}') == 1
+        work.done.add("low")
+        until(lambda: space.phase("low") == "Completed", "it is completed")
+        assert space.status("low")["attempt"] == 1
+
+
+def test_a_run_that_was_claimed_often_enough_is_left_alone(space: Space, start: Start, gpu: str, work: Work) -> None:
+    with Kubelet(space.api, space.name, work), start(MAX_PREEMPTIONS=1) as operator:
+        space.backend(gpu, slots=1)
+        space.submit("low")
+        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        work.done.add("first")
+        space.submit("first", **CHAT)
+        until(lambda: space.phase("first") == "Completed", "the first user is served")
+        until(lambda: space.phase("low") == "Orchestrating", "it runs again")
+        space.submit("second", **CHAT)
+        until(lambda: space.conditions("second").get("Dispatched") == "NoFreeSlot", "the second waits")
+        assert operator.metric("jervis_operator_preemption_immune") == 1
+        assert "preemption" not in space.status("low")
+        work.done |= {"low", "second"}
+        until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
+        assert space.status("low")["preemptions"] == 1
+
+
+@pytest.mark.parametrize("how", ["deleted", "unreachable"])
+def test_a_run_whose_backend_is_gone_is_requeued_once(
+    space: Space, start: Start, gpu: str, work: Work, how: str
+) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start():
+        space.backend(gpu, slots=1)
+        space.submit("run")
+        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        if how == "deleted":
+            space.delete("gpu-0", "gpubackends")
+        else:
+            space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
+        until(lambda: space.phase("run") == "ReadyForGpu", "it is requeued", 30)
+        assert kubelet.drained == ["run"], "it could save its checkpoint"
+        work.done.add("run")
+        if how == "deleted":
+            space.backend(gpu, slots=1)
+        else:
+            space.mend("gpu-0", {"url": gpu}, "gpubackends")
+        until(lambda: space.phase("run") == "Completed", "it runs elsewhere")
+        assert space.status("run")["attempt"] == 2
+
+
+def test_a_pod_of_a_node_that_does_not_answer_is_given_up(space: Space, start: Start, gpu: str, work: Work) -> None:
+    with Kubelet(space.api, space.name, work) as kubelet, start():
+        space.backend(gpu, slots=1)
+        space.submit("run")
+        until(lambda: space.phase("run") == "Orchestrating", "it runs")
+        kubelet.lingering.add("run")
+        pod = kubelet.pods()[0].metadata.name
+        space.core.delete_namespaced_pod(pod, space.name, grace_period_seconds=1)
+        work.done.add("run")
+        kubelet.says = lambda task, attempt: answered(task, attempt) if attempt == 2 else None
+        until(lambda: space.phase("run") == "Completed", "the next attempt runs elsewhere", 40)
+        assert space.status("run")["attempt"] == 2
+        assert kubelet.duplicates() == []
