@@ -1,0 +1,71 @@
+"""The references, in the same run: what the raw client creates per second, and kopf's plain `on.create` handler."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench.operator import load
+from bench.operator.feed import Feed
+from bench.operator.report import Report, spread
+from bench.operator.site import ROOT, Site, names, site, until
+from controllers import kube
+
+_HANDLED = "kopf.zalando.org/last-handled-configuration"
+
+
+async def reference(directory: Path, *, count: int = 1_500, rate: float = 60.0, paced: int = 600) -> Report:
+    """No target: the figures to read the others by."""
+    report = Report()
+    async with site(directory) as here:
+        seconds = await load.crowd(names("raw", count), 50, here.submit)
+        report.figures["raw_creations_per_second"] = round(count / seconds, 1)
+        await load.crowd(names("raw", count), 50, lambda name: here.api.delete(kube.TASKS, here.namespace, name))
+        handled: dict[str, float] = {}
+
+        def heard(_: str, raw: kube.Object, at: float) -> None:
+            if _HANDLED in raw["metadata"].get("annotations", {}):
+                handled.setdefault(raw["metadata"]["name"], at)
+
+        feed = Feed(here.loaded, here.http, kube.TASKS.path(here.namespace), heard)
+        await feed.begin()
+        kopf = _start(here)
+        try:
+            await _handled(here, handled, list(names("warm", 20)))
+            burst = list(names("burst", count))
+            begun = time.monotonic()
+            await load.crowd(burst, 50, here.submit)
+            await until(lambda: _all(handled, burst), "kopf has handled the burst", 300.0)
+            report.figures["kopf_burst_per_second"] = round(count / (max(map(handled.get, burst)) - begun), 1)  # type: ignore[type-var,operator]  # all are there
+            even = list(names("paced", paced))
+            planned = await load.paced(even, rate, here.submit)
+            await until(lambda: _all(handled, even), "kopf has handled them", 300.0)
+            samples = {name: handled[name] - planned[name] for name in even}
+            report.samples["kopf"] = samples
+            report.figures["kopf_paced"] = {"offered_per_second": rate, **spread(samples)}
+        finally:
+            await feed.end()
+            kopf.send_signal(signal.SIGKILL)
+            kopf.wait()
+    return report
+
+
+def _start(here: Site) -> subprocess.Popen[bytes]:
+    handler = Path(__file__).with_name("reference.py")
+    command = [sys.executable, "-m", "kopf", "run", "--standalone", "-n", here.namespace, str(handler)]
+    environment = {**os.environ, "KUBECONFIG": str(here.server.kubeconfig), "PYTHONPATH": str(ROOT)}
+    with (here.directory / "kopf.log").open("ab") as log:
+        return subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=here.directory)
+
+
+async def _handled(here: Site, handled: dict[str, float], some: list[str]) -> None:
+    await load.crowd(some, 4, here.submit)
+    await until(lambda: _all(handled, some), "kopf handles", 60.0)
+
+
+async def _all(handled: dict[str, float], some: list[str]) -> bool:
+    return all(name in handled for name in some)

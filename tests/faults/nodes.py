@@ -1,0 +1,227 @@
+"""The nodes' part: Job controller, kubelet, garbage collector and the program in the Job, played through the API.
+
+One asyncio task for each Job follows what the record says about it. A run reads its input from MongoDB and leaves its
+result there, as the real program does; so "the operator created a Job without its input" would be seen. What is
+played here is never killed: that a worker dies is one of the kinds of runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from motor.motor_asyncio import AsyncIOMotorDatabase
+
+from controllers.pendingtask import job
+from tests.faults import kinds
+from tests.faults.cluster_api import ClusterApi, Object
+from tests.faults.invariants import Ran
+from tests.faults.kinds import Kind, Said
+from tests.faults.record import Version
+
+LONGEST_RUN = 0.4
+LONGEST_HOLD = 20.0
+_OVER = frozenset({"Complete", "Failed"})
+Talk = Callable[[str, str], Awaitable[None]]
+
+
+class Nodes:
+    """`talk(task, id)` adds a user's message: some runs are interrupted by one at their very end."""
+
+    def __init__(self, api: ClusterApi, database: AsyncIOMotorDatabase[Any], talk: Talk, seed: int) -> None:
+        self._api, self._database, self._talk, self._seed = api, database, talk, seed
+        self._jobs: dict[str, Version] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._crew: dict[str, asyncio.Task[None]] = {}
+        self.ran: list[Ran] = []
+
+    def heard(self, version: Version) -> None:
+        """A new version of something."""
+        if version.kind == "pendingtasks" and version.deleted:
+            self._collect(version.uid)
+        if version.kind != "jobs":
+            return
+        self._jobs[version.uid] = version
+        if version.uid not in self._crew:
+            self._changed[version.uid] = asyncio.Event()
+            self._crew[version.uid] = asyncio.create_task(self._tend(version.uid), name=f"job {version.name}")
+        self._changed[version.uid].set()
+
+    def check(self) -> None:
+        """Raise what went wrong in a part that was played."""
+        for one in self._crew.values():
+            if one.done() and not one.cancelled():
+                one.result()
+
+    async def close(self) -> None:
+        """Stop playing."""
+        self.check()
+        for one in self._crew.values():
+            one.cancel()
+        await asyncio.gather(*self._crew.values(), return_exceptions=True)
+
+    def _collect(self, owner: str) -> None:
+        """What belongs to a deleted task goes as well."""
+        for uid, version in list(self._jobs.items()):
+            if not version.deleted and version.raw["metadata"]["ownerReferences"][0]["uid"] == owner:
+                gone = self._api.delete("jobs", version.name, uid=uid)
+                self._crew[f"collect {uid}"] = asyncio.create_task(gone)
+
+    async def _tend(self, uid: str) -> None:
+        """Until the Job is gone."""
+        pod: str | None = None
+        serial, ended = 0, False
+        while True:
+            self._changed[uid].clear()
+            now = self._jobs[uid]
+            if now.deleted:
+                await self._drop(pod)
+                return
+            spec = now.raw["spec"]
+            if _over(now.raw):
+                if spec.get("ttlSecondsAfterFinished") is not None:
+                    await self._expire(uid, spec["ttlSecondsAfterFinished"])
+                    await self._drop(pod)
+                    return
+                await self._changed[uid].wait()
+            elif ended:
+                await self._changed[uid].wait()  # until the record says so as well
+            elif spec.get("suspend"):
+                if pod is not None:
+                    await self._end_pod(pod, 42, {"exitReason": "Drained", "summary": "Drained."})
+                    await self._drop(pod)
+                    pod = None
+                    await self._status(now, {"active": 0, "ready": 0})
+                await self._changed[uid].wait()
+            else:
+                if pod is None:
+                    pod, serial = f"{now.name}-{serial:05}", serial + 1
+                    await self._start(now, pod)
+                ended = await self._run(uid, now, pod, first=serial == 1)
+
+    async def _start(self, now: Version, pod: str) -> None:
+        body = {
+            "metadata": {"name": pod, "labels": now.raw["spec"]["template"]["metadata"]["labels"]},
+            "spec": {
+                "containers": [{"name": job.CONTAINER, "image": "fake"}],
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "nodeName": "fake-node",
+            },
+        }
+        await self._api.create("pods", body)
+        await self._pod(pod, "Running", {"running": {"startedAt": _now()}})
+        started = {} if (now.raw.get("status") or {}).get("startTime") else {"startTime": _now()}
+        await self._status(now, {"active": 1, "ready": 1, **started})
+
+    async def _run(self, uid: str, now: Version, pod: str, *, first: bool) -> bool:
+        """The program in the Job: reads its input, works a while, says how it ended. False: it was interrupted."""
+        owner = now.raw["metadata"]["ownerReferences"][0]["uid"]
+        attempt = int(now.raw["metadata"]["labels"][job.ATTEMPT_LABEL])
+        name = now.raw["metadata"]["ownerReferences"][0]["name"]
+        memory = await self._database["task_memory"].find_one({"_id": owner})
+        known = memory if memory is not None and memory.get("attempt") == attempt else None
+        read = None if known is None else len(known.get("messages") or ())
+        work = random.Random(f"{self._seed}/{name}/{attempt}").uniform(0.0, LONGEST_RUN)
+        if first and kinds.kind(name) is Kind.HELD:
+            work = LONGEST_HOLD  # its user is about to hold it
+        if await self._interrupted(uid, work):
+            return False
+        said = kinds.says(name, attempt, known or {})
+        late = kinds.kind(name) is Kind.LATE and attempt == 1
+        if late and int(name[-1]) % 2:
+            await self._talk(name, "m1")
+        if said.stored:
+            await self._store(owner, attempt, said)
+        await self._end(now, pod, said)
+        self.ran.append(Ran(owner, attempt, said.reason, read))
+        if late:
+            # Between the end of the run and its being noticed.
+            await self._talk(name, "m2")
+        return True
+
+    async def _interrupted(self, uid: str, seconds: float) -> bool:
+        """Work; True when the Job was suspended or deleted meanwhile."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while (left := deadline - asyncio.get_running_loop().time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed[uid].wait(), left)
+            self._changed[uid].clear()
+            now = self._jobs[uid]
+            if now.deleted or now.raw["spec"].get("suspend"):
+                self._changed[uid].set()
+                return True
+        return False
+
+    async def _store(self, owner: str, attempt: int, said: Said) -> None:
+        found = {"attempt": attempt, "exitReason": said.reason, "summary": f"Stored: {said.reason}.", "taskUid": owner}
+        if said.message and "questions" in said.message:
+            found["questions"] = said.message["questions"]
+        await self._database["task_results"].replace_one({"_id": owner}, found, upsert=True)
+
+    async def _end(self, now: Version, pod: str, said: Said) -> None:
+        await self._end_pod(pod, said.code, said.message)
+        if said.code == 0:
+            await self._status(now, {"active": 0, "ready": 0, "succeeded": 1, **_conditions("SuccessCriteriaMet")})
+            ended = {"completionTime": _now(), **_conditions("SuccessCriteriaMet", "Complete")}
+        else:
+            await self._status(now, {"active": 0, "ready": 0, "failed": 1, **_conditions("FailureTarget")})
+            ended = _conditions("FailureTarget", "Failed")
+        await self._status(now, ended)
+
+    async def _end_pod(self, pod: str, code: int, message: Object | None) -> None:
+        told = {} if message is None else {"message": json.dumps(message)}
+        moments = {"startedAt": _now(), "finishedAt": _now()}
+        ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error", **told, **moments}
+        await self._pod(pod, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
+
+    async def _expire(self, uid: str, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._jobs[uid].deleted:
+                    self._changed[uid].clear()
+                    await self._changed[uid].wait()
+        await self._api.delete("jobs", self._jobs[uid].name, uid=uid)
+
+    async def _drop(self, pod: str | None) -> None:
+        if pod is not None:
+            await self._api.delete("pods", pod)
+
+    async def _pod(self, pod: str, phase: str, state: Object) -> None:
+        container = {"name": job.CONTAINER, "state": state, "ready": False, "restartCount": 0, "image": "fake"}
+        body = {"status": {"phase": phase, "containerStatuses": [{**container, "imageID": "fake"}]}}
+        await self._api.patch("pods", pod, body, "status")
+
+    async def _status(self, now: Version, status: Object) -> None:
+        await self._api.patch("jobs", now.name, {"status": status}, "status")
+
+
+def _over(raw: Object) -> bool:
+    conditions = (raw.get("status") or {}).get("conditions") or ()
+    return any(one["type"] in _OVER and one["status"] == "True" for one in conditions)
+
+
+def _conditions(*types: str) -> Object:
+    reasons = {"Failed": "BackoffLimitExceeded", "FailureTarget": "BackoffLimitExceeded"}
+    moment = _now()
+    return {
+        "conditions": [
+            {
+                "type": one,
+                "status": "True",
+                "reason": reasons.get(one, "CompletionsReached"),
+                "lastProbeTime": moment,
+                "lastTransitionTime": moment,
+            }
+            for one in types
+        ]
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,88 @@
+"""The operator's process without the seconds that its imports take: forked from one that has imported them.
+
+`python tests/faults/nursery.py MAIN` imports what MAIN (operator/main.py) imports, and nothing of MAIN itself. For each
+line {"environment", "log", "directory"} on its standard input it forks; the child runs MAIN as `__main__` with that
+environment, as `python MAIN` would. Lines on its standard output: {"started": pid} and {"ended": pid, "code": number}.
+The children die with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+
+
+def warm(main: Path) -> None:
+    """Import what the program's import statements name."""
+    for statement in ast.parse(main.read_text()).body:
+        if isinstance(statement, ast.Import):
+            for one in statement.names:
+                importlib.import_module(one.name)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            module = importlib.import_module(statement.module)
+            for one in statement.names:
+                if not hasattr(module, one.name):
+                    importlib.import_module(f"{statement.module}.{one.name}")
+    assert threading.active_count() == 1, "a module starts a thread, which a fork would lose"
+
+
+def tell(**said: Any) -> None:
+    """One line to the caller."""
+    os.write(1, json.dumps(said).encode() + b"\n")
+
+
+def reap(*_: object) -> None:
+    """Say which children have ended, and how: the exit code, or the signal's number below zero."""
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            tell(ended=found[0], code=os.waitstatus_to_exitcode(found[1]))
+
+
+def bear(main: Path, wanted: dict[str, Any]) -> None:
+    """The child's life."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    os.chdir(wanted["directory"])
+    sys.argv = [str(main)]
+    sys.path.insert(0, str(main.parent))
+    runpy.run_path(str(main), run_name="__main__")
+
+
+def serve(main: Path) -> None:
+    """Until standard input ends."""
+    warm(main)
+    signal.signal(signal.SIGCHLD, reap)
+    tell(ready=True)
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        # The child's end is told after its beginning.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        child = os.fork()
+        if child == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            bear(main, wanted)
+            sys.exit(0)
+        tell(started=child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]).resolve())

@@ -1,0 +1,63 @@
+"""What one campaign found, as it is printed and judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.faults.journal import Journal
+
+BOUND = 60.0
+"""Seconds from the last fault until every task has ended."""
+
+
+@dataclass
+class Outcome:
+    """`seconds` from the last fault until every task had ended; `again` is the command that repeats it."""
+
+    campaign: str
+    seed: int
+    tasks: int
+    seconds: float
+    broken: list[str]
+    kills: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def again(self) -> str:
+        """The command that repeats it."""
+        return f"python -m tests.faults {self.campaign} --seed {self.seed}"
+
+    def count(self, journals: Iterable[Journal]) -> Outcome:
+        """Take over what the doors did."""
+        for journal in journals:
+            self.faults.update({fault.value: number for fault, number in journal.faults.items()})
+        self.kills += sum(number for name, number in self.faults.items() if name.startswith("kill"))
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "campaign": self.campaign,
+            "seed": self.seed,
+            "tasks": self.tasks,
+            "kills": self.kills,
+            "starts": self.starts,
+            "faults": dict(sorted(self.faults.items())),
+            "lost": sum(" is " in one and ", not " in one for one in self.broken),
+            "duplicates": sum(" Jobs for " in one for one in self.broken),
+            "broken": self.broken,
+            "secondsToConverge": round(self.seconds, 1),
+            **self.details,
+        }
+
+    def sentences(self) -> list[str]:
+        """What does not hold, and how to see it again; empty when all is well."""
+        found = list(self.broken)
+        if self.seconds > BOUND:
+            found.append(f"converged only {self.seconds:.0f} s after the last fault")
+        return [*found, f"repeat with: {self.again}"] if found else []

@@ -1,0 +1,92 @@
+"""The users: they answer, approve, add messages at the worst moment, hold a task and let it go."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from crds.phases import Phase
+from tests.faults import kinds
+from tests.faults.cluster_api import ClusterApi
+from tests.faults.kinds import Kind
+from tests.faults.record import Version
+
+
+class People:
+    """Reacts to versions of tasks; every reaction is one that a person may also make twice."""
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+        self._doing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self.submitted: list[str] = []
+
+    async def submit(self, name: str) -> None:
+        """Create the task of that name."""
+        body = {
+            "apiVersion": "jervis.dev/v1alpha1",
+            "kind": "PendingTask",
+            "metadata": {"name": name},
+            "spec": kinds.spec(name, datetime.now(UTC)),
+        }
+        await self._api.create("pendingtasks", body)
+        self.submitted.append(name)
+
+    def heard(self, version: Version) -> None:
+        """A new version of something."""
+        if version.kind != "pendingtasks" or version.deleted:
+            return
+        what, status = kinds.kind(version.name), version.raw.get("status") or {}
+        phase, asked = status.get("phase"), (status.get("phaseTimes") or {}).get(Phase.USER_TASK)
+        if phase == Phase.USER_TASK and what is Kind.ASK:
+            self._do(version, "answer", self._answer(version))
+        elif phase == Phase.USER_TASK:
+            self._do(version, f"approve {asked}", self._approve(version))
+        elif phase == Phase.ORCHESTRATING and what is Kind.HELD:
+            self._do(version, "hold", self._hold(version.name))
+
+    async def talk(self, name: str, identity: str) -> None:
+        """Add a message, which the apiserver takes once for an identity."""
+        while True:
+            task = await self._api.get("pendingtasks", name)
+            if task is None:
+                return
+            messages = task["spec"].get("messages") or []
+            if any(one["id"] == identity for one in messages):
+                return
+            version = {"resourceVersion": task["metadata"]["resourceVersion"]}
+            added = [*messages, {"id": identity, "text": "And one more thing."}]
+            if await self._api.patch("pendingtasks", name, {"metadata": version, "spec": {"messages": added}}):
+                return
+
+    async def close(self) -> None:
+        """Let what is under way end, and raise what went wrong in it."""
+        await asyncio.gather(*self._doing.values())
+
+    def _do(self, version: Version, what: str, reaction: Coroutine[Any, Any, None]) -> None:
+        if (version.uid, what) in self._doing:
+            reaction.close()
+            return
+        self._doing[version.uid, what] = asyncio.create_task(reaction)
+
+    async def _answer(self, version: Version) -> None:
+        for _ in range(2):  # a double click
+            await self._api.patch("pendingtasks", version.name, {"spec": {"answers": [{"id": "q1", "text": "This."}]}})
+
+    async def _approve(self, version: Version) -> None:
+        status = version.raw["status"]
+        asked = datetime.fromisoformat(status["phaseTimes"][Phase.USER_TASK].replace("Z", "+00:00"))
+        identity = f"run-{status['attempt']}-{int(asked.timestamp())}"
+        approval = {"verdict": "Approved", "requestId": identity, "author": "somebody"}
+        await self._api.patch("pendingtasks", version.name, {"spec": {"approval": approval}})
+
+    async def _hold(self, name: str) -> None:
+        await self._api.patch("pendingtasks", name, {"spec": {"suspend": True}})
+        for _ in itertools.count():
+            task = await self._api.get("pendingtasks", name)
+            if task is None or task["status"]["phase"] not in (Phase.ORCHESTRATING, Phase.DISPATCHED_GPU):
+                break
+            await asyncio.sleep(0.1)
+        await self._api.patch("pendingtasks", name, {"spec": {"suspend": False}})

@@ -1,0 +1,177 @@
+"""One replica of the operator and its kubelet: started again whenever it ends, killed when its liveness is lost.
+
+`kill` is the faults' own SIGKILL; `freeze` and `thaw` are SIGSTOP and SIGCONT, during which no probe is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.faults.door import Door
+from tests.faults.faults import Decide, Fate
+from tests.faults.http_door import HttpDoor
+from tests.faults.journal import Journal
+from tests.faults.mongo_door import MongoDoor
+from tests.faults.operators import Operator, Operators
+from tests.faults.sites import Call, of_api, of_knowledge
+
+PROBE_SECONDS = 1.0
+FAILURES = 3
+_RESTART_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One end of the process: exit code (negative: a signal), and why it was killed, if it was."""
+
+    code: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Whom the operator speaks to; `watch_seconds` see `HttpDoor`."""
+
+    api: tuple[str, int]
+    tls: ssl.SSLContext
+    knowledge: tuple[str, int]
+    mongodb: tuple[str, int]
+    database: str
+    watch_seconds: int = 0
+
+
+class Replica:
+    """`decide` may be changed at any time; it is asked about every request of this replica."""
+
+    def __init__(self, identity: str, directory: Path, settings: Mapping[str, object], operators: Operators) -> None:
+        self._operators = operators
+        self.identity, self.log = identity, directory / f"{identity}.log"
+        self._kubeconfig, self._settings = directory / f"{identity}.kubeconfig", dict(settings)
+        self.journal = Journal()
+        self.decide: Decide = lambda call: None
+        self.doors: tuple[Door, ...] = ()
+        self.ended: list[Ended] = []
+        self.starts = 0
+        self._operator: Operator | None = None
+        self._why = ""
+        self._frozen = False
+        self._crew: list[asyncio.Task[None]] = []
+
+    @contextlib.asynccontextmanager
+    async def running(self, partners: Partners) -> AsyncIterator[Replica]:
+        """Doors open, process kept alive until the end of the block. Its log stays."""
+
+        def decide(call: Call) -> Fate | None:
+            return self.decide(call)
+
+        api = HttpDoor(partners.api, self.journal, decide, self.kill, partners.tls, classify=of_api)
+        api.watch_seconds = partners.watch_seconds
+        knowledge = HttpDoor(partners.knowledge, self.journal, decide, self.kill, classify=of_knowledge)
+        mongodb = MongoDoor(partners.mongodb, self.journal, decide, self.kill)
+        self.doors = (api, knowledge, mongodb)
+        for door in self.doors:
+            await door.open()
+        self._kubeconfig.write_text(_kubeconfig(f"http://{api.address}"))
+        self._settings |= {
+            "IDENTITY": self.identity,
+            "KUBECONFIG": self._kubeconfig,
+            "KB_URL": f"http://{knowledge.address}",
+            "MONGODB_URI": f"mongodb://{mongodb.address}",
+            "MONGODB_DATABASE": partners.database,
+        }
+        self._crew = [asyncio.create_task(self._keep(), name=f"kubelet of {self.identity}")]
+        try:
+            yield self
+            for one in self._crew:
+                if one.done():
+                    one.result()
+        finally:
+            for one in self._crew:
+                one.cancel()
+            await asyncio.gather(*self._crew, return_exceptions=True)
+            self.kill("the end")
+            for door in self.doors:
+                await door.shut()
+
+    def kill(self, why: str = "fault") -> None:
+        """SIGKILL; the kubelet starts it again."""
+        if self._operator is not None and self._operator.code is None:
+            self._why = why
+            self._operator.kill()
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        assert self._operator is not None
+        self._frozen = True
+        self._operator.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        assert self._operator is not None
+        self._operator.signal(signal.SIGCONT)
+        self._frozen = False
+
+    async def get(self, path: str) -> httpx.Response | None:
+        """One of its endpoints; None when nobody answers."""
+        return None if self._operator is None else await self._operator.get(path)
+
+    async def ready(self, seconds: float = 60.0) -> None:
+        """Return once /readyz is green."""
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = await self.get("/readyz")
+            if answer is not None and answer.status_code == 200:
+                return
+            if time.monotonic() > deadline:
+                said = "nothing" if answer is None else answer.text
+                raise AssertionError(f"{self.identity} is not ready: {said}\n{self.log.read_text()[-3000:]}")
+            await asyncio.sleep(0.05)
+
+    async def _keep(self) -> None:
+        """The kubelet: start, probe, start again."""
+        while True:
+            self._why = ""
+            self._operator = await self._operators.start(self.log, self._settings)
+            self.starts += 1
+            probing = asyncio.create_task(self._probe(self._operator))
+            try:
+                await self._operator.ended.wait()
+            finally:
+                probing.cancel()
+            assert self._operator.code is not None
+            self.ended.append(Ended(self._operator.code, self._why))
+            await asyncio.sleep(_RESTART_SECONDS)
+
+    async def _probe(self, operator: Operator) -> None:
+        """Kill it when its liveness is lost."""
+        failures = 0
+        while failures < FAILURES:
+            await asyncio.sleep(PROBE_SECONDS)
+            answer = None if self._frozen else await operator.get("/healthz")
+            # Until it listens it is starting, which the real pod's startup probe waits for.
+            failures = failures + 1 if answer is not None and answer.status_code != 200 else 0
+        assert answer is not None
+        self.kill(f"liveness: {answer.text}")
+
+
+def _kubeconfig(server: str) -> str:
+    """Plain HTTP to the door, which has the certificate."""
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "door",
+        "clusters": [{"name": "door", "cluster": {"server": server}}],
+        "contexts": [{"name": "door", "context": {"cluster": "door", "user": "door"}}],
+        "users": [{"name": "door", "user": {}}],
+    }
+    return json.dumps(content)

@@ -1,0 +1,211 @@
+"""Everything around the operator, put together for one namespace: record, nodes, people, stores, replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
+
+from crds.phases import TERMINAL, Phase
+from hack.cluster import standalone
+from tests.faults import invariants, kinds, transitions
+from tests.faults.cluster_api import ClusterApi
+from tests.faults.faults import Decide
+from tests.faults.nodes import Nodes
+from tests.faults.operators import Operators, nursery
+from tests.faults.people import People
+from tests.faults.record import Record
+from tests.faults.replica import Partners, Replica
+from tests.operator.knowledge import Knowledge
+
+SETTINGS: dict[str, object] = {
+    "IDLE_SECONDS": 0,
+    "PROBE_SECONDS": 1,
+    "REQUEST_TIMEOUT": 5,
+    "RECHECK_SECONDS": 5,
+    "ARCHIVE_SECONDS": 2,
+    "JOB_TTL_SECONDS": 3,
+    "WATCH_SILENCE_SECONDS": 8,
+}
+"""Shorter than the defaults where a test would only wait; no bound of the operator's is taken away."""
+BRIEF = {"FINISHED_TTL_SECONDS": 2, "FAILED_TTL_SECONDS": 2, "DELETES_PER_SECOND": 100}
+"""Finished tasks are archived and deleted while the campaign goes on."""
+WATCH_SECONDS = 3
+"""The apiserver ends watches after this time, so that one which is silent for longer is dead."""
+SLOTS = 6
+
+
+@dataclass
+class Stage:
+    """One namespace of one apiserver."""
+
+    server: standalone.Server
+    api: ClusterApi
+    record: Record
+    nodes: Nodes
+    people: People
+    database: AsyncIOMotorDatabase[Any]
+    partners: Partners
+    operators: Operators
+    settings: dict[str, object]
+    directory: Path
+    replicas: list[Replica] = field(default_factory=list)
+
+    @contextlib.asynccontextmanager
+    async def replica(
+        self, decide: Decide, identity: str = "operator-0", *, patience: float = 60.0, **settings: object
+    ) -> AsyncIterator[Replica]:
+        """A replica of the operator, ready within `patience` seconds; `decide` is asked from its first request on."""
+        made = Replica(identity, self.directory, {**self.settings, **settings}, self.operators)
+        made.decide = decide
+        self.replicas.append(made)
+        async with made.running(self.partners):
+            await made.ready(patience)
+            yield made
+
+    def expected(self) -> dict[str, frozenset[Phase]]:
+        """Where the submitted tasks end."""
+        return {name: frozenset({kinds.end(name)}) for name in self.people.submitted}
+
+    def unfinished(self) -> dict[str, Phase]:
+        """Tasks that have not ended, copies of templates included."""
+        found = {}
+        for version in self.record.now["pendingtasks"].values():
+            phase = transitions.phase(version.raw.get("status") or {})
+            if phase not in TERMINAL:
+                found[version.name] = phase
+        return found
+
+    def check(self) -> None:
+        """Raise what the parts that are played ran into."""
+        self.record.check()
+        self.nodes.check()
+
+    async def until(self, condition: Callable[[], bool], what: Callable[[], str] | str, seconds: float = 60.0) -> float:
+        """Wait; how many seconds it took."""
+        start = time.monotonic()
+        while not condition():
+            self.check()
+            if time.monotonic() > start + seconds:
+                said = what if isinstance(what, str) else what()
+                raise AssertionError(f"not within {seconds:.0f} s: {said}")
+            await asyncio.sleep(0.02)
+        return time.monotonic() - start
+
+    async def converge(self, seconds: float = 60.0) -> float:
+        """Wait until every task has ended, and all that was submitted is in the record."""
+
+        def done() -> bool:
+            known = {version.name for version in self.record.versions["pendingtasks"]}
+            return not self.unfinished() and known >= set(self.people.submitted)
+
+        return await self.until(done, lambda: f"every task ends; {self.unfinished()}", seconds)
+
+    async def judge(self) -> list[str]:
+        """Everything that does not hold."""
+        await self.people.close()
+        self.check()
+        tasks, runs = self.record.versions["pendingtasks"], self.nodes.ran
+        results = [one async for one in self.database["task_results"].find()]
+        archive = {one["_id"]: one["phase"] async for one in self.database["task_archive"].find({}, {"phase": 1})}
+        return [
+            *invariants.lost(tasks, self.expected()),
+            *invariants.forbidden(tasks),
+            *invariants.finished_twice(tasks),
+            *invariants.stale_epochs(tasks),
+            *invariants.duplicate_jobs(self.record.versions["jobs"]),
+            *invariants.crowded(self.record.versions["pods"]),
+            *invariants.unheard(tasks, runs),
+            *invariants.worked_twice(tasks, runs),
+            *invariants.results_twice(results),
+            *invariants.unarchived(tasks, archive),
+        ]
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    server: standalone.Server, mongodb_uri: str, directory: Path, seed: int, **settings: object
+) -> AsyncIterator[Stage]:
+    """A namespace of its own, a database of its own, and everyone in it at work. `settings` are the operator's."""
+    namespace = f"f-{uuid.uuid4().hex[:8]}"
+    mongodb: AsyncIOMotorClient[Any] = AsyncIOMotorClient(mongodb_uri, tz_aware=True)
+    database = mongodb[f"test_{namespace.replace('-', '_')}"]
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(mongodb.close)
+        stack.push_async_callback(mongodb.drop_database, database.name)
+        api = await stack.enter_async_context(ClusterApi(str(server.kubeconfig), namespace))
+        knowledge = Knowledge()
+        stack.callback(knowledge.server_close)
+        stack.callback(knowledge.shutdown)
+        outside = await stack.enter_async_context(_backend_and_router())
+        await _book(api, outside)
+        people = People(api)
+        nodes = Nodes(api, database, people.talk, seed)
+        stack.push_async_callback(nodes.close)
+        record = Record(server.store, namespace)
+        record.listen(nodes.heard)
+        record.listen(people.heard)
+        await stack.enter_async_context(record.running())
+        address = urlsplit(mongodb_uri)
+        assert address.hostname
+        partners = Partners(
+            api=_address(server.url),
+            tls=api.tls,
+            knowledge=("127.0.0.1", knowledge.server_address[1]),
+            mongodb=(address.hostname, address.port or 27017),
+            database=database.name,
+            watch_seconds=WATCH_SECONDS,
+        )
+        known = {**SETTINGS, "NAMESPACE": namespace, "ROUTER_URL": outside, **settings}
+        operators = await stack.enter_async_context(nursery())
+        yield Stage(server, api, record, nodes, people, database, partners, operators, known, directory)
+
+
+@contextlib.asynccontextmanager
+async def _backend_and_router() -> AsyncIterator[str]:
+    """An Ollama server that has no models yet and a router that no user has asked lately."""
+
+    async def answer(request: web.Request) -> web.Response:
+        documents: dict[str, dict[str, Any]] = {
+            "/api/version": {"version": "0.13.0"},
+            "/api/tags": {"models": []},
+            "/router/status": {"lastUserP0": None},
+        }
+        return web.json_response(documents.get(request.path, {}))
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def _book(api: ClusterApi, url: str) -> None:
+    body = {
+        "apiVersion": "jervis.dev/v1alpha1",
+        "kind": "GpuBackend",
+        "metadata": {"name": "gpu-0"},
+        "spec": {"url": url, "numParallel": SLOTS},
+    }
+    await api.create("gpubackends", body)
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname
+    assert parts.port
+    return parts.hostname, parts.port
