@@ -9,26 +9,33 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pydantic
 import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from crds import errors
-from router import dispatch, documents, health, lifetime, metrics, report, scheduler
-from router.backends import book, circuit, environment
+from crds import errors, gpubackend
+from router import announce, dispatch, documents, explain, health, lifetime, metrics, page, report, scheduler, warmup
+from router.backends import book, circuit, environment, statuses
+from router.outside import Outside
 from router.proxy import forward, stall
 from router.proxy.budget import Budget
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
 
+if TYPE_CHECKING:
+    from router.backends import kube
+
 _log = structlog.get_logger("router")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _FIRST_ROUND = 3.0
 _SWEEP = 1.0
+_TICK = 0.25
 
 
 def main() -> int:
@@ -70,12 +77,22 @@ async def _run(settings: Settings) -> None:
         now=now,
         breakers=lambda: circuit.Breaker(threshold=settings.circuit_failures, pause=settings.circuit_pause_seconds),
     )
-    plan = scheduler.Scheduler(max_waiting=settings.max_waiting)
-    dispatcher = dispatch.Dispatcher(plan)
+    plan = scheduler.Scheduler(
+        ageing=scheduler.Ageing(limits=settings.ageing, every=settings.ageing_every),
+        bounds=scheduler.Bounds(
+            count=settings.max_waiting,
+            size=settings.max_buffered_bytes,
+            per_client=settings.max_waiting_per_client,
+            deadlines=settings.deadlines,
+        ),
+        pace=scheduler.Pace(residence=settings.set_residence_seconds),
+    )
+    outbox: list[Callable[[dispatch.Outward], None]] = []
+    dispatcher = dispatch.Dispatcher(plan, now=now, perform=lambda effect: _each(outbox, effect))
     state = report.Report(backends, plan, now=now)
     registry = CollectorRegistry()
-    counters = metrics.Metrics(registry)
-    registry.register(metrics.Gauges(state.document))
+    counters = metrics.Metrics(registry, now=now)
+    registry.register(metrics.Gauges(state.document, dispatcher.counts))
     pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds))
     watch = stall.Watch(now=now)
     prober = health.Prober(
@@ -84,8 +101,52 @@ async def _run(settings: Settings) -> None:
         health.Pace(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
         chance=random.Random(),  # noqa: S311  # jitter
     )
-    backends.listen(lambda: dispatcher.reconfigure(backends.views(), backends.table))
+    warmer = warmup.Warmer(
+        backends,
+        pools,
+        loaded=dispatcher.loaded,
+        unloaded=dispatcher.unloaded,
+        patience=settings.load_seconds,
+        counts=dispatcher.counts,
+    )
+    outbox.append(warmer.perform)
+    outside = Outside(settings, now=now)
+    gate = outside.gate()
+
+    def schedule() -> None:
+        # A standby knows its backends and decides nothing about them.
+        dispatcher.reconfigure(backends.views() if state.leader.active else (), backends.table)
+
+    def turned(active: bool) -> None:
+        if active:
+            recall()
+        else:
+            dispatcher.turn_away()
+        schedule()
+
+    def recall() -> None:
+        # Reservations of the router before this one.
+        for name, status in (source.statuses() if source is not None else {}).items():
+            held = statuses.restored(status, wall=_today(), now=now())
+            if held is not None:
+                dispatcher.restore(name, held)
+
+    known = False
+
+    def listed(specs: Mapping[str, gpubackend.Spec]) -> None:
+        nonlocal known
+        if not known:
+            known = True
+            recall()
+        backends.replace(specs)
+
+    candidate = outside.candidate(turned)
+    if candidate is not None:
+        state.leader = candidate
+    secrets = outside.secrets(backends, pools.authorize)
+    backends.listen(schedule)
     backends.listen(prober.follow)
+    backends.listen(secrets.notice)
     server = Server(
         forward.Forwarder(
             forward.Parts(
@@ -104,23 +165,58 @@ async def _run(settings: Settings) -> None:
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
+                own_parameters=settings.own_parameters,
+                guarded=gate.closed,
             )
         ),
         backends,
         state,
         counters,
-        own=documents.routes(state, registry),
-        bounds=Bounds(body=settings.max_body_bytes, buffered=settings.max_buffered_bytes),
+        own={
+            **documents.routes(state, registry),
+            **page.Page(state).routes(),
+            **explain.routes(plan, backends, now=now),
+            **announce.routes(
+                dispatcher,
+                ids=lambda: uuid.uuid4().hex,
+                now=now,
+                wall=_today,
+                patience=settings.load_seconds,
+            ),
+        },
+        gate=gate,
+        bounds=Bounds(
+            body=settings.max_body_bytes,
+            buffered=settings.max_buffered_bytes,
+            reading=settings.client_read_seconds,
+            idle=settings.client_idle_seconds,
+        ),
         ids=_ids(uuid.uuid4().hex),
         now=now,
     )
-    stop_source = _follow(settings, backends, loop)
+    source = _source(settings, lambda specs: loop.call_soon_threadsafe(listed, specs))
+    if source is None:
+        backends.replace(environment.read(settings.gpu_backends or "[]"))
+    else:
+        writer = statuses.Writer(
+            backends, source.patch, wall=_today, now=now, active=lambda: state.leader.active and known
+        )
+        outbox.append(writer.perform)
+        backends.listen(writer.notice)
+        source.start()
     await prober.first_round(_FIRST_ROUND)
     # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-    sweeps = [loop.create_task(watch.run(_SWEEP)), loop.create_task(_sweep(pools))]
+    gc.set_threshold(10_000, 20, 50)
+    jobs = [watch.run(_SWEEP), server.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
+    sweeps = [loop.create_task(job) for job in jobs]
+    if source is not None:
+        sweeps.append(loop.create_task(writer.run()))
+    if candidate is not None:
+        sweeps.append(loop.create_task(candidate.run()))
+    for sweep in sweeps:
+        sweep.add_done_callback(lambda task: _ended(task, signals))
     try:
         await lifetime.serve(
             server,
@@ -132,40 +228,53 @@ async def _run(settings: Settings) -> None:
             port=settings.port,
             drain_delay=settings.drain_delay_seconds,
             drain=settings.drain_seconds,
+            leave=candidate.leave if candidate is not None else None,
             started=lambda host, port: _log.info("serving", host=host, port=port, backends=len(backends.entries())),
         )
     finally:
         for sweep in sweeps:
             sweep.cancel()
+        await warmer.close()
         await prober.close()
-        stop_source()
+        if source is not None:
+            source.stop()
 
 
-def _follow(settings: Settings, backends: book.Book, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-    """Fill the book from where the settings say; returns what stops doing so."""
+def _source(settings: Settings, changed: Callable[[Mapping[str, gpubackend.Spec]], object]) -> kube.Source | None:
+    """The watch over GpuBackend objects, not started; None when the backends are given by the settings."""
     if settings.gpu_backends is not None:
-        backends.replace(environment.read(settings.gpu_backends))
-        return lambda: None
+        return None
     # Imported here: the client costs 30 MiB that a router without Kubernetes does not need.
     from router.backends import kube
 
-    def changed(specs: kube.Specs) -> None:
-        loop.call_soon_threadsafe(backends.replace, specs)
-
-    source = kube.Source(
+    return kube.Source(
         kube.connect(settings.kubeconfig),
         settings.namespace,
         changed,
         chance=random.Random(time.monotonic_ns()),  # noqa: S311  # jitter
     )
-    source.start()
-    return source.stop
 
 
 def _ids(process: str) -> Callable[[], str]:
     """Request ids: one random part per process and a count, because randomness costs a system call per request."""
     numbers = itertools.count(1)
     return lambda: f"{process}-{next(numbers)}"
+
+
+def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
+    """A job that runs for ever ended: without it the router would go on with its eyes shut, so it leaves instead."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
+        signals.receive()
+
+
+def _each(outbox: Iterable[Callable[[dispatch.Outward], None]], effect: dispatch.Outward) -> None:
+    for put in outbox:
+        put(effect)
+
+
+def _today() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _sweep(pools: Pools) -> None:

@@ -14,7 +14,7 @@ Source of the wire format: Ollama's API page (`/api/chat`, `/api/embed`); errors
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,11 +42,23 @@ class Client:
 
     `http` is the caller's client (it owns pool size and closing; give it `httpx.Limits(max_connections=None)` when more
     than 100 calls run at once). `silence` bounds the wait for the next byte in seconds; there is no total timeout.
+    `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
+    `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
     """
 
-    def __init__(self, base_url: str, http: httpx.AsyncClient, *, silence: float = SILENCE) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        http: httpx.AsyncClient,
+        *,
+        silence: float = SILENCE,
+        mode: str | None = None,
+        token: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._base_url = base_url.rstrip("/")
         self._http = http
+        self._token = token
+        self._mode = {} if mode is None else {priority.MODE_HEADER: mode}
         self._timeout = httpx.Timeout(silence, connect=CONNECT, pool=silence)
 
     async def chat(
@@ -98,7 +110,7 @@ class Client:
     async def _post(
         self, path: str, model: str, priority_: priority.Priority, body: Mapping[str, Any]
     ) -> AsyncIterator[httpx.Response]:
-        headers = {priority.HEADER: str(int(priority_)), "Content-Type": "application/json"}
+        headers = {priority.HEADER: str(int(priority_)), "Content-Type": "application/json", **self._mode}
         async with self._guarded("POST", path, model, headers, json.dumps(body).encode()) as response:
             yield response
 
@@ -107,6 +119,8 @@ class Client:
         self, method: str, path: str, model: str | None, headers: Mapping[str, str], content: bytes | None
     ) -> AsyncIterator[httpx.Response]:
         url = self._base_url + path
+        if token := self._token():
+            headers = {**headers, "Authorization": f"Bearer {token}"}
         try:
             async with self._http.stream(
                 method, url, content=content, headers=headers, timeout=self._timeout

@@ -1,76 +1,204 @@
-"""The shell around the scheduler: requests wait here as futures; decisions become wake-ups and refusals."""
+"""The shell around the scheduler: requests wait here as futures, and its effects are carried out.
+
+Dispatch, Refuse            wake who waits
+Cancel                      calls what the request's way left here for that case (`on_cancel`)
+Announced                   wakes who announced
+Load, Unload, WriteStatus   go to `perform`, which must not block; their outcome comes back by `loaded`, `unloaded`
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from crds import errors
-from router import models, scheduler
+from router import effects, models, reservation, scheduler
+from router.effects import Announced, Cancel, Dispatch, Load, Refuse, Unload, WriteStatus
+
+Outward = Load | Unload | WriteStatus
 
 
 class Turned(errors.Operational):
     """The scheduler refused a request."""
 
-    def __init__(self, reason: scheduler.Reason) -> None:
+    def __init__(self, reason: effects.Reason) -> None:
         super().__init__(f"refused: {reason}")
         self.reason = reason
 
 
-class Dispatcher:
-    """One per process, used from its event loop alone."""
+def _nowhere(effect: Outward) -> None:
+    """For a scheduler without model sets."""
 
-    def __init__(self, plan: scheduler.Scheduler) -> None:
+
+class Dispatcher:
+    """One per process, used from its event loop alone. `now` is monotonic seconds. `counts` are effects by name: loads,
+    unloads, preemptions (moved and ended), reservations."""
+
+    def __init__(
+        self,
+        plan: scheduler.Scheduler,
+        *,
+        now: Callable[[], float],
+        perform: Callable[[Outward], None] = _nowhere,
+    ) -> None:
         self._plan = plan
+        self._now = now
+        self._perform = perform
         self._sleepers: dict[int, asyncio.Future[str]] = {}
+        self._cancels: dict[int, Callable[[], None]] = {}
+        self._victims: set[int] = set()
+        self._announcers: dict[str, set[asyncio.Future[str]]] = {}
+        self.counts: Counter[str] = Counter()
+
+    # Requests.
 
     async def acquire(self, request: scheduler.Request) -> str:
         """Wait for a slot; returns the backend's name. Raises Turned.
 
         A caller that is cancelled while it waits gives its place (or the slot it was just given) back.
         """
-        outcome = self._plan.offered(request)
-        if isinstance(outcome, scheduler.Granted):
-            return outcome.backend
-        if isinstance(outcome, scheduler.Refused):
-            raise Turned(outcome.reason)
-        sleeper: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._sleepers[request.id] = sleeper
+        caused = self._plan.offered(request, self._now())
+        if caused:
+            first = caused[0]
+            if len(caused) == 1 and type(first) is Dispatch and first.request is request:
+                return first.backend
+            sleeper = self._sleep(request)
+            self._apply(caused)
+        else:
+            sleeper = self._sleep(request)
         try:
             return await sleeper
         except asyncio.CancelledError:
-            self._apply(self._plan.withdrawn(request.id))
+            self._victims.discard(request.id)
+            self._apply(self._plan.withdrawn(request.id, self._now()))
             raise
         finally:
             self._sleepers.pop(request.id, None)
 
     def release(self, request_id: int) -> None:
         """The slot is free again: to be called exactly once for every acquired request."""
-        self._apply(self._plan.released(request_id))
+        if self._cancels:
+            self._cancels.pop(request_id, None)
+            self._victims.discard(request_id)
+        caused = self._plan.released(request_id, self._now())
+        if caused:
+            self._apply(caused)
 
-    def reconfigure(self, backends: Iterable[scheduler.Backend], table: models.Table) -> None:
-        """The book changed."""
-        self._apply(self._plan.reconfigured(backends, table.cpu_allowed))
+    def began(self, request_id: int) -> bool:
+        """The first byte is about to be sent; False: it gave way a moment ago (see `Scheduler.began`)."""
+        return self._plan.began(request_id)
+
+    def on_cancel(self, request_id: int, give_way: Callable[[], None]) -> None:
+        """Call `give_way` when a running request must make room. It may be at once."""
+        self._cancels[request_id] = give_way
+        if request_id in self._victims:
+            give_way()
 
     def elsewhere(self, request: scheduler.Request) -> bool:
         """Could a request with these backends to avoid run anywhere at all?"""
-        return self._plan.possible(request)
+        return self._plan.possible(request, self._now())
+
+    def owns(self, backend: str, model: str) -> scheduler.Owned | None:
+        """keep_alive and num_ctx of a model that the router owns on that backend, None for any other."""
+        return self._plan.owns(backend, model)
 
     def turn_away(self) -> int:
         """Refuse everybody who waits (the process is going); returns how many."""
         waiting = list(self._plan.waiting())
         for request in waiting:
-            self._plan.withdrawn(request.id)
-            self._apply([scheduler.Refused(request, scheduler.Reason.UNAVAILABLE)])
+            self._plan.withdrawn(request.id, self._now())
+            self._apply([Refuse(request, effects.Reason.UNAVAILABLE)])
         return len(waiting)
 
-    def _apply(self, outcomes: Iterable[scheduler.Outcome]) -> None:
-        for outcome in outcomes:
-            sleeper = self._sleepers.get(outcome.request.id)
-            # A sleeper that is done was cancelled in this very turn of the loop; its own path gives the slot back.
-            if sleeper is None or sleeper.done():
-                continue
-            if isinstance(outcome, scheduler.Granted):
-                sleeper.set_result(outcome.backend)
-            else:
-                sleeper.set_exception(Turned(outcome.reason))
+    # Backends.
+
+    def reconfigure(self, backends: Iterable[scheduler.Backend], table: models.Table) -> None:
+        """The book changed."""
+        self._apply(self._plan.reconfigured(backends, self._now(), table.cpu_allowed))
+
+    def loaded(self, backend: str, model: str, error: str = "") -> None:
+        """A Load was carried out."""
+        self._apply(self._plan.loaded(backend, model, self._now(), error))
+
+    def unloaded(self, backend: str, model: str) -> None:
+        """An Unload was carried out and the model is gone."""
+        self._apply(self._plan.unloaded(backend, model, self._now()))
+
+    def restore(self, backend: str, held: effects.Held) -> None:
+        """A reservation from before a restart."""
+        self._plan.restored(backend, held)
+
+    async def run(self, interval: float) -> None:
+        """Tell the scheduler that time passes, for ever."""
+        while True:
+            await asyncio.sleep(interval)
+            self._apply(self._plan.ticked(self._now()))
+
+    # Reservations.
+
+    async def announce(self, owner: str, model: str, lease_id: str, fresh_id: str) -> tuple[reservation.Answer, str]:
+        """Reserve a GPU and wait until it is ready; (answer, why it will not be). Cancelling the wait leaves the
+        reservation in force."""
+        answer, caused = self._plan.announced(owner, model, lease_id, fresh_id, self._now())
+        lease = answer.lease
+        if answer.verdict is not reservation.Verdict.HELD or lease is None:
+            self._apply(caused)
+            return answer, ""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        waiting = self._announcers.setdefault(lease.id, set())
+        waiting.add(future)
+        try:
+            self._apply(caused)
+            return answer, "" if lease.ready else await future
+        finally:
+            waiting.discard(future)
+            if not waiting:
+                self._announcers.pop(lease.id, None)
+
+    def unreserve(self, owner: str, lease_id: str) -> reservation.Answer:
+        """Give a reservation back."""
+        answer, caused = self._plan.unreserved(owner, lease_id, self._now())
+        self._apply(caused)
+        return answer
+
+    # Inside.
+
+    def _sleep(self, request: scheduler.Request) -> asyncio.Future[str]:
+        sleeper: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._sleepers[request.id] = sleeper
+        return sleeper
+
+    def _apply(self, caused: Iterable[effects.Effect]) -> None:
+        for effect in caused:
+            match effect:
+                case Dispatch():
+                    self._wake(effect.request.id, effect.backend)
+                case Refuse():
+                    self._wake(effect.request.id, Turned(effect.reason))
+                case Cancel():
+                    self._cancel(effect)
+                case Announced():
+                    for future in self._announcers.get(effect.lease, ()):
+                        if not future.done():
+                            future.set_result(effect.error)
+                case Load() | Unload() | WriteStatus():
+                    self.counts[type(effect).__name__] += 1
+                    self._perform(effect)
+
+    def _wake(self, request_id: int, outcome: str | Turned) -> None:
+        sleeper = self._sleepers.get(request_id)
+        # A sleeper that is done was cancelled in this very turn of the loop; its own path gives the slot back.
+        if sleeper is None or sleeper.done():
+            return
+        if isinstance(outcome, str):
+            sleeper.set_result(outcome)
+        else:
+            sleeper.set_exception(outcome)
+
+    def _cancel(self, effect: Cancel) -> None:
+        self.counts["PreemptedVisibly" if effect.visible else "Preempted"] += 1
+        self._victims.add(effect.request.id)
+        give_way = self._cancels.get(effect.request.id)
+        if give_way is not None:
+            give_way()

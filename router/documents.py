@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from router import report, status
+from router import announce, explain, page, report, status
+from router.proxy.message import Reply, Request
 from router.proxy.server import Own
 
 _TEXT = "text/plain; charset=utf-8"
@@ -20,26 +20,29 @@ def routes(state: report.Report, registry: CollectorRegistry) -> Mapping[str, Ow
     """Handlers by path."""
     document = orjson.dumps(openapi())
 
-    async def show(request: web.BaseRequest) -> web.Response:
-        return web.Response(
-            body=state.document().model_dump_json(by_alias=True).encode(), content_type="application/json"
-        )
+    async def show(request: Request) -> Reply:
+        return Reply(body=state.document().model_dump_json(by_alias=True).encode())
 
-    async def describe(request: web.BaseRequest) -> web.Response:
-        return web.Response(body=document, content_type="application/json")
+    async def describe(request: Request) -> Reply:
+        return Reply(body=document)
 
-    async def metrics(request: web.BaseRequest) -> web.Response:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def metrics(request: Request) -> Reply:
+        return Reply(body=generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
-    async def alive(request: web.BaseRequest) -> web.Response:
+    async def alive(request: Request) -> Reply:
         # Green without backends: a restart would lose the queue and bring none of them back.
-        return web.Response(text="ok\n")
+        return Reply(body=b"ok\n", content_type=_TEXT)
 
-    async def ready(request: web.BaseRequest) -> web.Response:
+    async def ready(request: Request) -> Reply:
         missing = state.ready()
-        return web.Response(text=f"{missing or 'ok'}\n", status=503 if missing else 200)
+        return Reply(503 if missing else 200, f"{missing or 'ok'}\n".encode(), _TEXT)
+
+    async def active(request: Request) -> Reply:
+        acts = state.leader.active
+        return Reply(200 if acts else 503, b"ok\n" if acts else f"{report.STANDBY}\n".encode(), _TEXT)
 
     return {
+        "/activez": active,
         "/router/status": show,
         "/router/openapi.json": describe,
         "/metrics": metrics,
@@ -61,6 +64,8 @@ def openapi() -> dict[str, Any]:
             }
         }
 
+    reserving, reserved = announce.openapi()
+    explaining, explained = explain.openapi()
     text = {"text/plain": {"schema": {"type": "string"}}}
     state = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
     return {
@@ -79,7 +84,11 @@ def openapi() -> dict[str, Any]:
             ),
             "/metrics": get("Prometheus metrics", {200: "Text exposition"}, text),
             "/healthz": get("Is the process alive? Green without backends", {200: "ok"}, text),
+            "/activez": get("Is this the router that decides?", {200: "ok", 503: "Another one is"}, text),
             "/readyz": get("Can it serve?", {200: "ok", 503: "What is missing, by backend"}, text),
+            **reserving,
+            **explaining,
+            **page.openapi(),
         },
-        "components": {"schemas": {**parts, "Status": schema}},
+        "components": {"schemas": {**parts, **reserved, **explained, "Status": schema}},
     }

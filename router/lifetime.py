@@ -7,13 +7,14 @@ given, and shows the rest an error line. A second signal ends the patience.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
-from aiohttp import web
 
 from router import dispatch, report
+from router.proxy.incoming import Incoming
 from router.proxy.server import Server
 from router.proxy.stall import Watch
 
@@ -50,43 +51,43 @@ async def serve(
     port: int,
     drain_delay: float,
     drain: float,
+    leave: Callable[[], Awaitable[None]] | None = None,
     started: Callable[[str, int], None],
 ) -> None:
-    """Serve until a signal, then drain. `started` hears the address that was really bound."""
+    """Serve until a signal, then drain. `started` hears the address that was really bound; `leave` tells the others
+    that this process goes."""
     loop = asyncio.get_running_loop()
-    listener = server.listener(loop)
-    socket = await loop.create_server(listener, host, port, backlog=1024)
+    socket = await loop.create_server(lambda: Incoming(server, loop), host, port, backlog=1024)
     name = socket.sockets[0].getsockname()
     started(name[0], name[1])
     await signals.leaving.wait()
     state.draining = True
-    _log.info("draining", active=len(server.active), grace=drain)
+    _log.info("draining", active=server.active, grace=drain)
+    if leave is not None:
+        await leave()
     await _first(signals.hurry, drain_delay)
     socket.close()
-    server.close_idle(listener)
+    server.leave()
     await _quiet(server, signals, drain)
-    await _cut(server, dispatcher, watch, listener)
+    await _cut(server, dispatcher, watch)
 
 
 async def _quiet(server: Server, signals: Signals, grace: float) -> None:
     """Until nobody is served any more, at most `grace` seconds."""
-    deadline = asyncio.get_running_loop().time() + grace
-    while server.active and not signals.hurry.is_set():
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0:
-            return
-        hurry = asyncio.ensure_future(signals.hurry.wait())
-        await asyncio.wait([hurry, *server.active], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
+    ends = [asyncio.ensure_future(server.quiet()), asyncio.ensure_future(signals.hurry.wait())]
+    await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+    for end in ends:
+        end.cancel()
 
 
-async def _cut(server: Server, dispatcher: dispatch.Dispatcher, watch: Watch, listener: web.Server) -> None:
+async def _cut(server: Server, dispatcher: dispatch.Dispatcher, watch: Watch) -> None:
     turned, ended = dispatcher.turn_away(), watch.cut_all()
     if turned or ended:
         _log.warning("cut off", waiting=turned, running=ended)
-    if server.active:
-        await asyncio.wait(set(server.active), timeout=_LAST_WORDS)
-    await listener.shutdown(_LAST_WORDS)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS):
+            await server.quiet()
+    server.drop()
 
 
 async def _first(event: asyncio.Event, timeout: float) -> None:

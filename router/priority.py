@@ -31,7 +31,7 @@ class Level(IntEnum):
 # "routes to GPU if free"). The others wait for the GPU as long as there is one.
 OVERFLOW = frozenset({Level.AUTO, Level.P3})
 
-_LEVELS = {
+LEVELS = {
     priority.Priority.P0: Level.P0,
     priority.Priority.P1: Level.P1,
     priority.Priority.P2: Level.P2,
@@ -46,11 +46,11 @@ def level(header: str | None, model: str, table: models.Table) -> Level:
     """
     given = priority.parse(header) if header else None
     if given is not None:
-        return _LEVELS[given]
+        return LEVELS[given]
     entry = table.find(model)
     if entry is None or entry.priority is None:
         return Level.AUTO
-    return _LEVELS[priority.Priority(entry.priority)]
+    return LEVELS[priority.Priority(entry.priority)]
 
 
 def understood(header: str | None) -> bool:

@@ -5,35 +5,68 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 from router import scheduler, status
 from router.backends import book
+from router.host import Host
 from router.priority import Level
+from router.reservation import Lease
+from router.waiting import Request
+
+_SHOWN = 100
+STANDBY = "standing by: another router is active"
+
+
+class Leader(Protocol):
+    """Whether this router decides (`ha.Candidate`)."""
+
+    @property
+    def active(self) -> bool:
+        """It does, at this moment."""
+
+
+class _Alone:
+    """There are no others."""
+
+    active = True
+
+
+_ALONE = _Alone()
 
 
 class Report:
-    """`now` is the scheduler's clock in seconds. `last_p0` and `draining` are set by the server."""
+    """`now` is the scheduler's clock in seconds. `last_p0`, `last_user_p0` and `draining` are set by the
+    server."""
 
     def __init__(self, backends: book.Book, plan: scheduler.Scheduler, *, now: Callable[[], float]) -> None:
         self._book = backends
         self._plan = plan
         self._now = now
         self.last_p0: datetime | None = None
+        self.last_user_p0: datetime | None = None
+        self.leader: Leader = _ALONE
+        """Set before anybody is served when there are other routers."""
         self.draining = False
 
     def document(self) -> status.Status:
         """The state of this moment."""
         waiting = list(self._plan.waiting())
         levels = Counter(request.level for request in waiting)
+        hosts = {host.backend.name: host for host in self._plan.hosts()}
+        now = self._now()
         return status.Status(
-            backends=[self._backend(entry) for entry in self._book.entries()],
+            backends=[self._backend(entry, hosts.get(entry.name), now) for entry in self._book.entries()],
             queue=status.Queue(
                 waiting=len(waiting),
                 by_priority={level.label: levels[level] for level in Level},
-                oldest_seconds=round(max((self._now() - r.arrived for r in waiting), default=0.0), 3),
+                oldest_seconds=round(max((now - r.arrived for r in waiting), default=0.0), 3),
+                first=[_waiter(request, now) for request in waiting[:_SHOWN]],
             ),
             last_p0=self.last_p0,
+            last_user_p0=self.last_user_p0,
             draining=self.draining,
+            active=self.leader.active,
         )
 
     def ready(self) -> str:
@@ -41,13 +74,15 @@ class Report:
         entries = self._book.entries()
         if self.draining:
             return "draining"
+        if not self.leader.active:
+            return STANDBY
         if not entries:
             return "no GpuBackend is configured"
         if any(entry.view().available for entry in entries):
             return ""
         return "; ".join(f"{e.name}: {'drains' if e.spec.drain else e.reason or 'circuit is open'}" for e in entries)
 
-    def _backend(self, entry: book.Entry) -> status.Backend:
+    def _backend(self, entry: book.Entry, host: Host | None, now: float) -> status.Backend:
         return status.Backend(
             name=entry.name,
             kind=entry.spec.kind.value,
@@ -61,4 +96,63 @@ class Report:
             models=sorted(entry.served or ()),
             loaded=sorted(entry.loaded),
             version=entry.version,
+            vram_bytes=None if host is None else host.backend.vram,
+            memory=[_loaded(record) for record in entry.ps],
+            model_sets=[] if host is None else _sets(host),
+            reservation=None if host is None or host.lease is None else _reservation(host.lease, now),
+            running=[] if host is None else _running(host),
+            swaps=0 if host is None or host.residency is None else host.residency.swaps,
         )
+
+
+def _waiter(request: Request, now: float) -> status.Waiter:
+    return status.Waiter(
+        model=request.model,
+        priority=request.level.label,
+        client=request.client,
+        waited_seconds=round(now - request.arrived, 3),
+        preempted=request.preempted,
+    )
+
+
+def _loaded(record: book.Record) -> status.Loaded:
+    def size(key: str) -> int:
+        value = record.get(key)
+        return value if isinstance(value, int) else 0
+
+    return status.Loaded(
+        name=str(record.get("name") or record.get("model") or ""), bytes=size("size"), vram_bytes=size("size_vram")
+    )
+
+
+def _sets(host: Host) -> list[status.ModelSet]:
+    residency = host.residency
+    return [
+        status.ModelSet(
+            name=one.name,
+            models=[member.name for member in one.members],
+            state="Out"
+            if residency is None or one.name not in residency.active
+            else "Loaded"
+            if residency.complete(one.name)
+            else "Changing",
+        )
+        for one in host.backend.sets
+    ]
+
+
+def _reservation(lease: Lease, now: float) -> status.Reservation:
+    return status.Reservation(
+        owner=lease.owner,
+        model_set=lease.model_set,
+        ready=lease.ready,
+        seconds_left=round(max(0.0, lease.until - now), 1),
+    )
+
+
+def _running(host: Host) -> list[status.Running]:
+    counts = Counter((model, run.request.level) for model, runs in host.running.items() for run in runs.values())
+    return [
+        status.Running(model=model, priority=level.label, count=count)
+        for (model, level), count in sorted(counts.items())
+    ]

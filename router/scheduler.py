@@ -1,259 +1,326 @@
-"""Who gets which backend, and when. Everything that decides about slots lives here.
+"""Who gets which backend, and when: events in, effects out.
 
-Rules of this module: synchronous, no I/O, no clock, no await; called from one event loop only, so it needs no lock.
-What follows from a decision (waking a request, refusing it) is done by `dispatch`.
+Rules of this module and of those it is put together from (`waiting`, `queue`, `host`, `fleet`, `allotment` and what
+that stands on): synchronous, no I/O, no clock, no await; called from one event loop only, so they need no lock. Every
+event carries the time in seconds of one monotonic clock and returns effects, which `dispatch` carries out.
 
 Late binding: at most `num_parallel` requests per model run on a backend, the rest wait here, because Ollama's own queue
-is first come first served and would turn priorities into fiction. GPUs come first. A CPU backend is used when no GPU
-that serves the model is available, or when GPUs are full, the level may overflow and the model allows it.
+is first come first served and would turn priorities into fiction. Who may go where is decided in `fleet`, in which
+order in `waiting`, which GPU holds what and for whom in `allotment`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
 
-from router import priority
+from crds.gpubackend import Capability
+from router import preemption
+from router.ageing import Ageing
+from router.allotment import Allotment
+from router.effects import Cancel, Dispatch, Effect, Held, Load, Reason, Refuse, Unload, WriteStatus
+from router.fleet import Fleet, Route
+from router.host import Backend, Host, Owned, Run
 from router.priority import Level
-from router.waiting import Line, Request
+from router.queue import Bounds, Queue
+from router.reservation import Answer, Lease
+from router.residency import Member, ModelSet, Patience
+from router.swaps import Pace
+from router.waiting import Key, Line, Request
 
-_Key = TypeVar("_Key", str, tuple[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """What the scheduler knows of a backend; normalised model names."""
-
-    name: str
-    gpu: bool = True
-    num_parallel: int = 1
-    available: bool = True
-    """Healthy, circuit not open, not draining."""
-    models: frozenset[str] | None = None
-    """What it can serve; None while nobody could ask it."""
-    loaded: frozenset[str] = frozenset()
-
-
-class Reason(StrEnum):
-    """Why a request is refused."""
-
-    NO_BACKEND = "NoBackend"
-    UNAVAILABLE = "Unavailable"
-    UNKNOWN_MODEL = "UnknownModel"
-    EXHAUSTED = "Exhausted"
-    QUEUE_FULL = "QueueFull"
-
-
-class Granted(NamedTuple):
-    """The request may run on `backend` until it is released."""
-
-    request: Request
-    backend: str
-
-
-class Queued(NamedTuple):
-    """The request waits; a later call returns its Granted or Refused."""
-
-    request: Request
-
-
-class Refused(NamedTuple):
-    """The request cannot be served now (or, for UNKNOWN_MODEL, as it is)."""
-
-    request: Request
-    reason: Reason
-
-
-Outcome = Granted | Refused
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    gpus: tuple[Backend, ...]
-    cpus: tuple[Backend, ...]
-    overflow: bool
+_NOTHING: list[Effect] = []
 
 
 class Scheduler:
-    """The book of slots.
-
-    `cpu_allowed(model)` says whether a CPU may serve a model while a GPU is merely busy. `max_waiting` bounds the
-    requests that wait over all models.
-    """
+    """The book of slots. Backends are told by `reconfigured`; there are none before."""
 
     def __init__(
         self,
-        backends: Iterable[Backend] = (),
         *,
-        cpu_allowed: Callable[[str], bool] = lambda model: True,
-        max_waiting: int = 20_000,
+        ageing: Ageing | None = None,
+        bounds: Bounds | None = None,
+        pace: Pace | None = None,
+        patience: Patience | None = None,
     ) -> None:
-        self._max_waiting = max_waiting
-        self._lines: dict[str, Line] = {}
-        self._waiting: dict[int, Request] = {}
-        self._running: dict[int, tuple[Request, str]] = {}
-        # Kept for backends that went away too: when one comes back under its name, what still runs there counts.
-        self._slots: dict[tuple[str, str], int] = {}
-        self._load: dict[str, int] = {}
-        self._backends: dict[str, Backend] = {b.name: b for b in backends}
-        self._cpu_allowed = cpu_allowed
-        self._routes: dict[str, _Route] = {}
+        self._fleet = Fleet(patience)
+        self._queue = Queue(ageing or Ageing(), bounds or Bounds())
+        self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
+        self._running: dict[int, Run] = {}
 
-    def offered(self, request: Request) -> Granted | Queued | Refused:
-        """A request arrives (or comes back with one more backend to avoid)."""
-        route = self._route(request.model)
-        if not route.gpus and not route.cpus:
-            return Refused(request, self._why_not(request.model))
-        backend = self._choose(request, route)
-        if backend is not None:
-            return self._grant(request, backend)
-        if request.avoid and not self._eligible(request, route):
-            return Refused(request, Reason.EXHAUSTED)
-        if len(self._waiting) >= self._max_waiting:
-            return Refused(request, Reason.QUEUE_FULL)
-        self._lines.setdefault(request.model, Line()).push(request)
-        self._waiting[request.id] = request
-        return Queued(request)
+    # Requests.
 
-    def released(self, request_id: int) -> list[Granted]:
-        """A running request ended; returns who runs next. KeyError for a request that does not run."""
-        request, backend = self._running.pop(request_id)
-        _less(self._load, backend)
+    def offered(self, request: Request, now: float) -> list[Effect]:
+        """A request arrives, or comes back because its backend failed or it gave way. Without a Dispatch or a Refuse
+        for it among the effects, it waits."""
+        key = Key(request.model, request.need)
+        route = self._fleet.route(key, now)
+        if not (route.hosts if request.metered else route.able):
+            return [Refuse(request, self._fleet.why_not(request))]
         if not request.metered:
-            return []
-        _less(self._slots, (backend, request.model))
-        return list(self._fill(request.model)) if request.model in self._lines else []
+            return self._pass(request, route, now)
+        if key not in self._queue.lines:
+            host = self._choose(request, route, now)
+            if host is not None:
+                return self._grant(request, host, now)
+        if request.avoid and not self._fleet.possible(request, now):
+            return [Refuse(request, Reason.EXHAUSTED)]
+        return self._enqueue(request, route, now)
 
-    def withdrawn(self, request_id: int) -> list[Granted]:
+    def began(self, request_id: int) -> bool:
+        """The first byte of an answer is about to be sent. False: the request was told to give way a moment ago, send
+        nothing. This is the one place where that is decided."""
+        run = self._running.get(request_id)
+        if run is None:
+            return True
+        if run.victim:
+            return False
+        run.began = True
+        return True
+
+    def released(self, request_id: int, now: float) -> list[Effect]:
+        """A running request ended. KeyError for a request that does not run."""
+        run = self._running.pop(request_id)
+        host = run.host
+        host.end(run, now)
+        if not host.load:
+            self._fleet.ended(host)
+        if not run.request.metered:
+            return _NOTHING
+        effects: list[Effect] = []
+        if host.residency is not None and host.residency.moving:
+            effects += self._allotment.advance(host, now)
+        if self._queue.lines:
+            effects += self._fill(host, now)
+            effects += self._react(now)
+        return effects
+
+    def withdrawn(self, request_id: int, now: float) -> list[Effect]:
         """The client hung up, whether its request waits or runs; nothing happens when it is neither."""
-        request = self._waiting.pop(request_id, None)
+        request = self._queue.find(request_id)
         if request is None:
-            return self.released(request_id) if request_id in self._running else []
-        line = self._lines[request.model]
-        line.remove(request)
-        if not line:
-            del self._lines[request.model]
-        return []
+            return self.released(request_id, now) if request_id in self._running else _NOTHING
+        self._queue.remove(request)
+        return _NOTHING
+
+    # Backends.
 
     def reconfigured(
-        self, backends: Iterable[Backend], cpu_allowed: Callable[[str], bool] | None = None
-    ) -> list[Outcome]:
-        """Backends came, went or changed; returns who may run now and who no longer can."""
-        self._backends = {b.name: b for b in backends}
-        if cpu_allowed is not None:
-            self._cpu_allowed = cpu_allowed
-        self._routes.clear()
-        outcomes: list[Outcome] = []
-        for model in list(self._lines):
-            outcomes += self._fill(model)
-            route = self._route(model)
-            for request in list(self._lines.get(model, ())):
-                if not self._eligible(request, route):
-                    self.withdrawn(request.id)
-                    served = route.gpus or route.cpus
-                    outcomes.append(Refused(request, Reason.EXHAUSTED if served else self._why_not(model)))
-        return outcomes
+        self, backends: Iterable[Backend], now: float, cpu_allowed: Callable[[str], bool] | None = None
+    ) -> list[Effect]:
+        """Backends came, went or changed, /api/ps included."""
+        before = set(self._fleet.hosts)
+        fresh = self._fleet.configure(backends, cpu_allowed, now)
+        self._allotment.forget(before - self._fleet.hosts.keys())
+        effects: list[Effect] = []
+        for host in fresh:
+            effects += self._allotment.settle(host, now)
+        for host in self._fleet.hosts.values():
+            effects += self._allotment.advance(host, now)
+        return effects + self._fill_all(now) + self._react(now) + self._purge(now)
 
-    def possible(self, request: Request) -> bool:
+    def loaded(self, backend: str, model: str, now: float, error: str = "") -> list[Effect]:
+        """A Load was carried out and /api/ps shows the model, or `error` says why not."""
+        host = self._fleet.hosts.get(backend)
+        if host is None:
+            return _NOTHING
+        effects = self._allotment.loaded(host, model, error, now) + self._opened(now)
+        return effects + (self._purge(now) if error else []) + self._react(now)
+
+    def unloaded(self, backend: str, model: str, now: float) -> list[Effect]:
+        """An Unload was carried out and /api/ps has lost the model."""
+        host = self._fleet.hosts.get(backend)
+        return _NOTHING if host is None else self._allotment.unloaded(host, model, now)
+
+    def restored(self, backend: str, held: Held) -> None:
+        """A GpuBackend's status tells of a reservation from before a restart."""
+        self._allotment.restore(backend, held)
+
+    # Reservations.
+
+    def announced(
+        self, owner: str, model: str, lease_id: str, fresh_id: str, now: float
+    ) -> tuple[Answer, list[Effect]]:
+        """An orchestrator wants a GPU. `model` is a normalised name or empty, `lease_id` renews, `fresh_id` is the id
+        of a new lease. A lease that is not ready yet is followed by an Announced."""
+        answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now)
+        return answer, effects + self._opened(now)
+
+    def unreserved(self, owner: str, lease_id: str, now: float) -> tuple[Answer, list[Effect]]:
+        """An orchestrator gives its GPU back."""
+        answer, effects = self._allotment.released(owner, lease_id, now)
+        return answer, effects + self._opened(now) + self._react(now)
+
+    # Time.
+
+    def ticked(self, now: float) -> list[Effect]:
+        """To be called every second or so: deadlines, the ends of reservations, changes of sets that are due."""
+        effects: list[Effect] = []
+        for request in list(self._queue.late(now)):
+            self._queue.remove(request)
+            effects.append(Refuse(request, Reason.DEADLINE))
+        effects += self._allotment.tick(now)
+        self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
+        return effects + self._opened(now) + self._fill_reserved(now) + self._react(now)
+
+    # Questions.
+
+    def possible(self, request: Request, now: float) -> bool:
         """Is there an available backend, with or without a free slot, that may serve the request?"""
-        return bool(self._eligible(request, self._route(request.model)))
+        return self._fleet.possible(request, now)
 
     def waiting(self) -> Iterable[Request]:
-        """Everybody in line, oldest first."""
-        return self._waiting.values()
+        """Everybody who waits."""
+        return self._queue
 
     def in_flight(self, backend: str) -> int:
         """Requests that run on a backend, metered or not."""
-        return self._load.get(backend, 0)
+        return self._fleet.load(backend)
 
-    def _grant(self, request: Request, backend: Backend) -> Granted:
-        self._running[request.id] = (request, backend.name)
-        self._load[backend.name] = self._load.get(backend.name, 0) + 1
-        if request.metered:
-            key = (backend.name, request.model)
-            self._slots[key] = self._slots.get(key, 0) + 1
-        return Granted(request, backend.name)
+    def owns(self, backend: str, model: str) -> Owned | None:
+        """What the router decides about a model in its clients' stead; None for a model that it does not own."""
+        host = self._fleet.hosts.get(backend)
+        return None if host is None else host.owned.get(model)
 
-    def _fill(self, model: str) -> Iterator[Granted]:
-        """Give free slots of `model` to its line, GPUs first."""
-        line = self._lines.get(model)
-        if line is None:
-            return
-        route = self._route(model)
-        for backend in (*route.gpus, *route.cpus):
-            while line and self._free(backend, model):
-                request = self._next(line, backend, route)
-                if request is None:
-                    break
-                del self._waiting[request.id]
-                yield self._grant(request, backend)
-        if not line:
-            del self._lines[model]
+    def hosts(self) -> Iterable[Host]:
+        """Every backend with what runs there, for reports; not to be changed."""
+        return self._fleet.hosts.values()
 
-    def _next(self, line: Line, backend: Backend, route: _Route) -> Request | None:
-        """Take the first request of the line that may run on this backend."""
-        anyone = backend.gpu or not route.gpus
-        return line.take(
-            lambda level: anyone or (route.overflow and level in priority.OVERFLOW),
-            lambda request: backend in self._eligible(request, route),
-        )
+    # Inside.
 
-    def _choose(self, request: Request, route: _Route) -> Backend | None:
-        """The best backend with a free slot: GPU before CPU, loaded before not, then the one with less to do."""
-        free = [b for b in self._eligible(request, route) if not request.metered or self._free(b, request.model)]
+    def _pass(self, request: Request, route: Route, now: float) -> list[Effect]:
+        """A question about a model takes no slot and waits for none."""
+        able = [h for h in route.able if h.backend.name not in request.avoid]
+        if not able:
+            return [Refuse(request, Reason.EXHAUSTED)]
+        return self._grant(request, min(able, key=lambda h: (not h.backend.gpu, h.load, h.backend.name)), now)
+
+    def _enqueue(self, request: Request, route: Route, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        why = self._queue.refusal(request)
+        if why is Reason.QUEUE_FULL and (loser := self._queue.shed(request.level)) is not None:
+            self._queue.remove(loser)
+            effects.append(Refuse(loser, Reason.QUEUE_FULL))
+            why = self._queue.refusal(request)
+        if why is not None:
+            return [*effects, Refuse(request, why)]
+        line = self._queue.push(request)
+        for host in route.hosts:
+            if host.room(request.model):
+                effects += self._fill(host, now)
+        if self._queue.find(request.id) is None:
+            return effects
+        if request.level is Level.P0:
+            effects += self._preempt(request.model, line, route)
+        return effects + self._react(now)
+
+    def _preempt(self, model: str, line: Line, route: Route) -> list[Effect]:
+        """A P0 waits although its model is there: one background request gives way for each of them."""
+        runs = [run for host in route.gpus for run in host.running.get(model, {}).values()]
+        if sum(run.victim for run in runs) >= line.waits(Level.P0):
+            return _NOTHING
+        victim = preemption.choose(runs)
+        if victim is None:
+            return _NOTHING
+        victim.victim = True
+        return [Cancel(victim.request, victim.host.backend.name, victim.began)]
+
+    def _choose(self, request: Request, route: Route, now: float) -> Host | None:
+        """The best host with a free slot: GPU before CPU, loaded before not, then the one with less to do."""
+        hosts = route.hosts
+        if len(hosts) == 1:
+            host = hosts[0]
+            return host if self._free(host, request, route) else None
+        free = [host for host in hosts if self._free(host, request, route)]
         if len(free) <= 1:
             return free[0] if free else None
         return min(
-            free, key=lambda b: (not b.gpu, not self._has_loaded(b, request.model), self.in_flight(b.name), b.name)
+            free,
+            key=lambda h: (not h.backend.gpu, not h.has(request.model), h.load / h.backend.weight, h.backend.name),
         )
 
-    def _eligible(self, request: Request, route: _Route) -> tuple[Backend, ...]:
-        gpus, cpus = route.gpus, route.cpus
-        if request.avoid:
-            gpus = tuple(b for b in gpus if b.name not in request.avoid)
-            cpus = tuple(b for b in cpus if b.name not in request.avoid)
-        if not cpus or (gpus and not (route.overflow and request.level in priority.OVERFLOW)):
-            return gpus
-        return gpus + cpus
+    def _free(self, host: Host, request: Request, route: Route) -> bool:
+        if not host.room(request.model) or not self._fleet.admits(host, request, route):
+            return False
+        # Others wait for this backend because it holds as many models as it can: the queue decides.
+        return not (self._queue.lines and host.full())
 
-    def _free(self, backend: Backend, model: str) -> bool:
-        # A request that names no model cannot occupy a runner: the backend will refuse it or answer from its files.
-        return not model or self._slots.get((backend.name, model), 0) < backend.num_parallel
+    def _grant(self, request: Request, host: Host, now: float) -> list[Effect]:
+        run = self._running[request.id] = host.start(request, now)
+        effects: list[Effect] = [Dispatch(request, host.backend.name)]
+        if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
+            effects += self._allotment.urgent(run, now)
+        return effects
 
-    def _has_loaded(self, backend: Backend, model: str) -> bool:
-        return model in backend.loaded or (backend.name, model) in self._slots
+    def _fill(self, host: Host, now: float) -> list[Effect]:
+        """Give the host's free slots to those who wait, the most urgent first."""
+        effects: list[Effect] = []
+        while (best := self._next(host, now)) is not None:
+            if not host.room(best.model):
+                # The host has as many models in use as it may; somebody more urgent waits for another one. Nobody else
+                # begins until one of them is out of use.
+                break
+            self._queue.take(best)
+            effects += self._grant(best, host, now)
+        return effects
 
-    def _route(self, model: str) -> _Route:
-        route = self._routes.get(model)
-        if route is None:
-            able = [b for b in self._backends.values() if b.available and (not model or model in (b.models or ()))]
-            route = _Route(
-                gpus=tuple(b for b in able if b.gpu),
-                cpus=tuple(b for b in able if not b.gpu),
-                overflow=self._cpu_allowed(model),
-            )
-            # Only what somebody serves is remembered: other names come from clients and have no end.
-            if able:
-                self._routes[model] = route
-        return route
+    def _next(self, host: Host, now: float) -> Request | None:
+        best: Request | None = None
+        rank: tuple[int, int, float] | None = None
+        ageing = self._queue.ageing
+        for key, line in self._queue.lines.items():
+            room = host.room(key.model)
+            if not room and not host.crowded(key.model):
+                continue
+            route = self._fleet.route(key, now)
+            if host not in route.hosts:
+                continue
+            admitted, aged = self._fleet.masks(host, key, route)
+            found = line.peek(now, admitted, aged, lambda request: self._fleet.admits(host, request, route))  # noqa: B023  # asked at once
+            if found is None:
+                continue
+            due = ageing.due(found.level, found.arrived) <= now
+            standing = (0 if due else int(found.level), 0 if room else 1, found.arrived)
+            if rank is None or standing < rank:
+                best, rank = found, standing
+        return best
 
-    def _why_not(self, model: str) -> Reason:
-        if not self._backends:
-            return Reason.NO_BACKEND
-        unasked = any(b.models is None for b in self._backends.values())
-        known = not model or any(model in (b.models or ()) for b in self._backends.values())
-        return Reason.UNAVAILABLE if known or unasked else Reason.UNKNOWN_MODEL
+    def _fill_all(self, now: float) -> list[Effect]:
+        if not self._queue.lines:
+            return _NOTHING
+        self._allotment.opened.clear()
+        hosts = sorted(self._fleet.hosts.values(), key=lambda host: not host.backend.gpu)
+        return [effect for host in hosts for effect in self._fill(host, now)]
+
+    def _opened(self, now: float) -> list[Effect]:
+        opened, self._allotment.opened = self._allotment.opened, {}
+        return [effect for host in opened.values() for effect in self._fill(host, now)]
+
+    def _fill_reserved(self, now: float) -> list[Effect]:
+        """On a reserved GPU somebody may have become due although nothing ended there."""
+        if not self._queue.lines:
+            return _NOTHING
+        reserved = [host for host in self._fleet.hosts.values() if host.lease is not None]
+        return [effect for host in reserved for effect in self._fill(host, now)]
+
+    def _react(self, now: float) -> list[Effect]:
+        if not (self._fleet.managed and self._queue.lines):
+            return _NOTHING
+        return self._allotment.consider(now)
+
+    def _purge(self, now: float) -> list[Effect]:
+        """Refuse whoever nobody can serve any more."""
+        effects: list[Effect] = []
+        for key, line in list(self._queue.lines.items()):
+            route = self._fleet.route(key, now)
+            for request in list(line) if not route.hosts else [r for r in line if r.avoid]:
+                if not self._fleet.possible(request, now):
+                    self._queue.remove(request)
+                    reason = Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
+                    effects.append(Refuse(request, reason))
+        return effects
 
 
-def _less(counts: dict[_Key, int], key: _Key) -> None:
-    """One less; a key at zero goes, since names come and go."""
-    left = counts[key] - 1
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
-
-
-__all__ = ["Backend", "Granted", "Level", "Outcome", "Queued", "Reason", "Refused", "Request", "Scheduler"]
+__all__ = [
+    "Backend", "Scheduler", "Request", "Level", "Reason", "Dispatch", "Refuse", "Cancel", "Load", "Unload",
+    "WriteStatus",
+    "Held", "Lease", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
+]  # fmt: skip

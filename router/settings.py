@@ -27,14 +27,40 @@ class Settings(BaseSettings):
     kubeconfig: Annotated[
         str | None, Field(validation_alias=AliasChoices("JERVIS_ROUTER_KUBECONFIG", "KUBECONFIG"))
     ] = None
+    tokens_file: str | None = None
+    token_review: bool = False
+    token_required: bool = True
+    token_audiences: tuple[str, ...] = ()
+    allowed_accounts: tuple[str, ...] = ()
+    admin_accounts: tuple[str, ...] = ()
+    secrets_dir: str | None = None
+    secrets_every_seconds: Seconds = 60.0
+    lease: str = ""
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     max_buffered_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
     max_waiting: Annotated[int, Field(ge=1)] = 20_000
+    max_waiting_per_client: Annotated[int, Field(ge=1)] = 10_000
+    deadline_p0_seconds: Seconds = 600.0
+    deadline_p1_seconds: Seconds = 900.0
+    deadline_p2_seconds: Seconds = 1800.0
+    deadline_auto_seconds: Seconds = 1800.0
+    deadline_p3_seconds: Seconds = 3600.0
+    ageing_p0_seconds: Seconds = 5.0
+    ageing_p1_seconds: Seconds = 30.0
+    ageing_p2_seconds: Seconds = 120.0
+    ageing_auto_seconds: Seconds = 240.0
+    ageing_p3_seconds: Seconds = 600.0
+    ageing_every: Annotated[int, Field(ge=1)] = 4
+    set_residence_seconds: Annotated[float, Field(ge=0)] = 30.0
+    load_seconds: Seconds = 330.0
+    own_parameters: bool = True
     connect_seconds: Seconds = 5.0
     first_byte_seconds: Seconds = 330.0
     whole_answer_seconds: Seconds = 3600.0
     between_chunks_seconds: Seconds = 120.0
     client_stall_seconds: Seconds = 60.0
+    client_read_seconds: Seconds = 30.0
+    client_idle_seconds: Seconds = 300.0
     probe_interval_seconds: Seconds = 2.0
     probe_timeout_seconds: Seconds = 2.0
     circuit_failures: Annotated[int, Field(ge=1)] = 5
@@ -42,3 +68,25 @@ class Settings(BaseSettings):
     drain_delay_seconds: Annotated[float, Field(ge=0)] = 0.0
     drain_seconds: Annotated[float, Field(ge=0)] = 600.0
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+
+    @property
+    def deadlines(self) -> tuple[float, float, float, float, float]:
+        """Seconds in the queue by level: P0, P1, P2, Auto, P3."""
+        return (
+            self.deadline_p0_seconds,
+            self.deadline_p1_seconds,
+            self.deadline_p2_seconds,
+            self.deadline_auto_seconds,
+            self.deadline_p3_seconds,
+        )
+
+    @property
+    def ageing(self) -> tuple[float, float, float, float, float]:
+        """Seconds until a request goes first, by level: P0, P1, P2, Auto, P3."""
+        return (
+            self.ageing_p0_seconds,
+            self.ageing_p1_seconds,
+            self.ageing_p2_seconds,
+            self.ageing_auto_seconds,
+            self.ageing_p3_seconds,
+        )

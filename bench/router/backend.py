@@ -55,6 +55,8 @@ async def _stream(writer: asyncio.StreamWriter) -> None:
     writer.write(_HEAD)
     for number in range(1, TOKENS + 1):
         await asyncio.sleep(begun + number * GAP - loop.time())
+        if writer.is_closing():
+            raise ConnectionResetError("hung up")
         writer.write(_TOKEN)
     writer.write(_END)
 

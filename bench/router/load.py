@@ -20,8 +20,8 @@ def _post(path: str, body: bytes) -> bytes:
     )
 
 
-_EMBED = _post("/api/embed", b'{"model":"embed","input":"the quick brown fox jumps over the lazy dog"}')
-_GENERATE = _post("/api/generate", b'{"model":"chat","prompt":"say something"}')
+EMBED = _post("/api/embed", b'{"model":"embed","input":"the quick brown fox jumps over the lazy dog"}')
+GENERATE = _post("/api/generate", b'{"model":"chat","prompt":"say something"}')
 
 
 class _Sample:
@@ -35,10 +35,10 @@ async def embeddings(port: int, *, connections: int, seconds: float) -> dict[str
 
     async def one(reader: asyncio.StreamReader, sample: _Sample) -> None:
         begun = asyncio.get_running_loop().time()
-        await _whole(reader)
+        await whole(reader)
         sample.times.append(asyncio.get_running_loop().time() - begun)
 
-    return await _run(port, _EMBED, one, connections, seconds)
+    return await _run(port, EMBED, one, connections, seconds)
 
 
 async def streams(port: int, *, connections: int, seconds: float) -> dict[str, float]:
@@ -56,7 +56,7 @@ async def streams(port: int, *, connections: int, seconds: float) -> dict[str, f
         await reader.readexactly(2)
         sample.errors += tokens != backend.TOKENS
 
-    return await _run(port, _GENERATE, one, connections, seconds)
+    return await _run(port, GENERATE, one, connections, seconds)
 
 
 async def _run(
@@ -99,7 +99,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
     return head.lower()
 
 
-async def _whole(reader: asyncio.StreamReader) -> None:
+async def whole(reader: asyncio.StreamReader) -> None:
     head = await _head(reader)
     at = head.index(b"content-length:")
     await reader.readexactly(int(head[at + 15 : head.index(b"\r\n", at)]))

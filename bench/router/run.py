@@ -18,6 +18,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,15 @@ def main() -> int:
 
 
 async def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    server, port = _start(["-m", "bench.router.backend"], {}, "listening")
+    server, port = start(["-m", "bench.router.backend"], {}, "listening")
     specs = json.dumps([{"name": "b", "url": f"http://127.0.0.1:{port}", "numParallel": 4096}])
     environment = {"GPU_BACKENDS": specs, "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_HOST": "127.0.0.1"}
-    router, front = _start(["-m", "router"], environment, "serving")
+    router, front = start(["-m", "router"], environment, "serving")
     try:
         ports = {"direct": port, "router": front}
         for where in ports.values():  # warm up
             await load.embeddings(where, connections=8, seconds=0.3)
-        idle = _usage(router.pid)[1]
+        idle = usage(router.pid)[1]
         runs: dict[str, dict[str, list[dict[str, float]]]] = {name: {} for name in ports}
         for round_ in range(arguments.rounds):
             order = list(ports.items())
@@ -64,18 +65,18 @@ async def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     ("embed_c64", load.embeddings(where, connections=64, seconds=arguments.seconds)),
                     ("streams", load.streams(where, connections=arguments.streams, seconds=arguments.seconds)),
                 ]:
-                    before = _usage(router.pid)[0]
+                    before = usage(router.pid)[0]
                     figures = await result
-                    figures["cpu_seconds"] = _usage(router.pid)[0] - before if name == "router" else 0.0
+                    figures["cpu_seconds"] = usage(router.pid)[0] - before if name == "router" else 0.0
                     runs[name].setdefault(test, []).append(figures)
-        return _report(runs, idle, _usage(router.pid)[1]) | {"scheduler": plan.measure(arguments.waiting)}
+        return _report(runs, idle, usage(router.pid)[1]) | {"scheduler": plan.measure(arguments.waiting)}
     finally:
         for process in (router, server):
             process.terminate()
             process.wait(20)
 
 
-def _start(arguments: list[str], environment: dict[str, str], event: str) -> tuple[subprocess.Popen[bytes], int]:
+def start(arguments: list[str], environment: dict[str, str], event: str) -> tuple[subprocess.Popen[bytes], int]:
     """A process that logs JSON lines to stderr; waits for the event that names its port."""
     process = subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=os.environ | environment, stderr=subprocess.PIPE
@@ -83,11 +84,13 @@ def _start(arguments: list[str], environment: dict[str, str], event: str) -> tup
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith(b"{") and (seen := json.loads(line))["event"] == event:
+            # Read on, or the process would stop when the pipe is full.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
             return process, int(seen["port"])
     raise SystemExit(f"{arguments} ended with status {process.wait()}")
 
 
-def _usage(pid: int) -> tuple[float, float]:
+def usage(pid: int) -> tuple[float, float]:
     """CPU seconds so far and resident MiB."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICK, int(fields[21]) * _PAGE / 2**20

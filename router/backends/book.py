@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crds import gpubackend
-from router import models, scheduler
+from router import ceilings, models, scheduler
+from router.backends import placement
 from router.backends.circuit import Breaker
 
 Record = Mapping[str, Any]
@@ -55,17 +56,12 @@ class Entry:
         return self.reachable is True and self.breaker.state is not gpubackend.Circuit.OPEN
 
     @property
-    def declared(self) -> frozenset[str]:
-        """Models of its model sets, normalised; empty when it has none."""
-        return frozenset(models.normalise(m.name) for s in self.spec.model_sets for m in s.models)
-
-    @property
     def served(self) -> frozenset[str] | None:
         """Models it can serve: what it lists, narrowed to its model sets if it has any; None while unknown."""
         listed = None if self.tags is None else _names(self.tags)
         if not self.spec.model_sets:
             return listed
-        return self.declared if listed is None else self.declared & listed
+        return frozenset(member.name for one in placement.sets(self.spec, listed) for member in one.members)
 
     @property
     def loaded(self) -> frozenset[str]:
@@ -75,9 +71,11 @@ class Entry:
     def view(self) -> scheduler.Backend:
         """What the scheduler needs to know."""
         half_open = self.breaker.state is gpubackend.Circuit.HALF_OPEN
-        return scheduler.Backend(
-            name=self.name,
-            gpu=self.spec.kind is gpubackend.Kind.GPU,
+        listed = None if self.tags is None else _names(self.tags)
+        return placement.view(
+            self.name,
+            self.spec,
+            listed=listed,
             num_parallel=1 if half_open else self.spec.num_parallel,
             available=self.healthy and not self.spec.drain,
             models=self.served,
@@ -95,6 +93,7 @@ class Book:
         self._views: dict[str, scheduler.Backend] = {}
         self._listeners: list[Callable[[], None]] = []
         self.table = models.Table(())
+        self.ceilings = ceilings.Ceilings(())
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every change that matters for scheduling, entries added and removed included."""
@@ -149,6 +148,13 @@ class Book:
             entry.ps = ()
         self._refresh(entry)
 
+    def resident(self, name: str, records: tuple[Record, ...]) -> None:
+        """`/api/ps` of a backend, read between two rounds."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.reachable:
+            entry.ps = records
+            self._refresh(entry)
+
     def lacks(self, name: str, model: str) -> None:
         """The backend says it does not have a model that it was thought to serve: the catalogue was stale."""
         entry = self._entries.get(name)
@@ -180,6 +186,9 @@ class Book:
             for entry in self._entries.values()
             for model_set in entry.spec.model_sets
             for model in model_set.models
+        )
+        self.ceilings = ceilings.Ceilings(
+            ceiling for entry in self._entries.values() for ceiling in entry.spec.ceilings
         )
         for listener in self._listeners:
             listener()

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pydantic
 import structlog
 import urllib3
 from kubernetes import client, config, watch
@@ -28,7 +29,7 @@ _config: Any = config
 _new_watch: Any = watch.Watch
 
 _PLURAL = "gpubackends"
-_GONE = 410
+_GONE, _NOT_FOUND = 410, 404
 # Seconds. The apiserver ends a watch after _WATCH; a connection that died silently is noticed a little later.
 _WATCH = 60
 _TIMEOUT = (5, 75)
@@ -38,6 +39,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _TROUBLE = (client.ApiException, urllib3.exceptions.HTTPError, OSError, ValueError)
 
 Specs = Mapping[str, gpubackend.Spec]
+
+
+class Trouble(errors.Operational):
+    """The apiserver did not take a write."""
 
 
 class Unconfigured(errors.Permanent):
@@ -67,13 +72,14 @@ class Source:
     """Tells `changed` the valid specs by name, from its own thread, whenever they differ from what it told before."""
 
     def __init__(
-        self, api: client.CustomObjectsApi, namespace: str, changed: Callable[[Specs], None], *, chance: Random
+        self, api: client.CustomObjectsApi, namespace: str, changed: Callable[[Specs], object], *, chance: Random
     ) -> None:
         self._api = api
         self._namespace = namespace
         self._changed = changed
         self._chance = chance
         self._specs: dict[str, gpubackend.Spec] = {}
+        self._statuses: dict[str, gpubackend.Status] = {}
         self._told: Specs | None = None
         self._leaving = threading.Event()
         self._watch = _new_watch()
@@ -89,6 +95,20 @@ class Source:
         self._leaving.set()
         self._watch.stop()
         self._thread.join(timeout)
+
+    def statuses(self) -> Mapping[str, gpubackend.Status]:
+        """What the objects said of themselves when they were last seen."""
+        return dict(self._statuses)
+
+    def patch(self, name: str, status: Mapping[str, Any]) -> None:
+        """Merge fields into an object's status; one that is gone needs none. Raises Trouble."""
+        try:
+            self._api.patch_namespaced_custom_object_status(
+                crds.GROUP, crds.VERSION, self._namespace, _PLURAL, name, {"status": status}, _request_timeout=_TIMEOUT
+            )
+        except _TROUBLE as error:
+            if not (isinstance(error, client.ApiException) and error.status == _NOT_FOUND):
+                raise Trouble(_short(error)) from error
 
     def _run(self) -> None:
         pause, version = _FIRST_PAUSE, ""
@@ -139,6 +159,7 @@ class Source:
             version = str(item["metadata"]["resourceVersion"])
             if event["type"] == "DELETED":
                 self._specs.pop(item["metadata"]["name"], None)
+                self._statuses.pop(item["metadata"]["name"], None)
             elif event["type"] in ("ADDED", "MODIFIED"):
                 self._put(item, self._specs)
             self._tell()
@@ -156,9 +177,11 @@ class Source:
             if name in before:
                 self._specs[name] = before[name]
             return
-        if spec.secret_ref is not None:
-            _log.warning("secretRef is not used by this version: requests go without a token", name=name)
         self._specs[name] = spec
+        try:
+            self._statuses[name] = gpubackend.Status.model_validate(item.get("status") or {})
+        except pydantic.ValidationError as error:
+            _log.warning("status of a GpuBackend cannot be read", name=name, error=str(error))
 
     def _tell(self) -> None:
         if self._told != self._specs:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,14 +20,14 @@ from router.proxy.refusal import Refusal
 IN_THREAD = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
-    none. `stream` is None when the body does not say."""
+    none. `stream` is None when the body does not say. `images`: there are pictures in it."""
 
     asked: str = ""
     model: str = ""
     stream: bool | None = None
+    images: bool = False
 
 
 NOTHING = Peek()
@@ -51,21 +50,44 @@ def look(data: bytes) -> Peek:
         document = _lenient(data)
     if not isinstance(document, dict):
         return NOTHING
-    model, stream = _folded(document, "model"), _folded(document, "stream")
+    model = stream = None
+    images = False
+    for name, value in document.items():
+        size = len(name)
+        if size == 5 and name.casefold() == "model":
+            model = _once(model, value, "model")
+        elif size == 6 and name.casefold() == "stream":
+            stream = _once(stream, value, "stream")
+        elif size == 6 and name.casefold() == "images":
+            images = images or bool(value)
+        elif size == 8 and name.casefold() == "messages":
+            images = images or _shown(value)
     asked = model if isinstance(model, str) else ""
-    return Peek(
-        asked=asked,
-        model=models.normalise(asked),
-        stream=stream if isinstance(stream, bool) else None,
-    )
+    return Peek(asked, models.normalise(asked), stream if isinstance(stream, bool) else None, images)
 
 
-def _folded(document: dict[str, Any], key: str) -> Any:
-    """The value under any spelling of `key`. The order of different spellings is lost, so two of them are refused."""
-    spelled = [name for name in document if len(name) == len(key) and name.lower() == key]
-    if len(spelled) > 1:
-        raise Refusal(400, f'the body names "{key}" in {len(spelled)} spellings; send it once, in lower case')
-    return document[spelled[0]] if spelled else None
+def _shown(messages: Any) -> bool:
+    """Are there pictures in a chat? Ollama has them in `images`, OpenAI as parts of `content`."""
+    for message in messages if isinstance(messages, list) else ():
+        if not isinstance(message, dict):
+            continue
+        content = message.get("content")
+        if message.get("images") or (
+            isinstance(content, list)
+            and any(
+                isinstance(part, dict) and str(part.get("type", "")).endswith(("image_url", "image"))
+                for part in content
+            )
+        ):
+            return True
+    return False
+
+
+def _once(before: Any, value: Any, key: str) -> Any:
+    """The order of different spellings is lost (equal ones are one), so a second one is refused."""
+    if before is not None:
+        raise Refusal(400, f'the body names "{key}" in several spellings; send it once, in lower case')
+    return value
 
 
 def _lenient(data: bytes) -> Any:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aiohttp import web
-
+from crds.gpubackend import Capability
 from router.priority import Level
-from router.proxy.paths import Kind
+from router.proxy.message import Request
+from router.proxy.paths import EMBEDDING, Kind
 
 
 @dataclass(slots=True)
 class Call:
-    """What the way of a request needs to know of it. The body is dropped once an answer has begun."""
+    """What the way of a request needs to know of it. The request's body is dropped once an answer has begun."""
 
-    request: web.BaseRequest
+    request: Request
     path: str
-    target: str
-    """Path and query exactly as the client wrote them."""
     kind: Kind
     request_id: str
-    body: bytes
-    has_body: bool
     asked: str
     """The model as the client spells it, empty when it names none."""
     model: str
@@ -30,6 +26,10 @@ class Call:
     streams: bool
     arrived: float
     """Monotonic seconds."""
+    client: str = ""
+    """Who asks, as far as fairness and ceilings are concerned."""
+    images: bool = False
+    """It shows the model pictures."""
 
     @property
     def metered(self) -> bool:
@@ -37,6 +37,15 @@ class Call:
         return self.kind in (Kind.INFERENCE, Kind.OTHER) and bool(self.model)
 
     @property
+    def need(self) -> Capability | None:
+        """What its backend must be able to do."""
+        if self.kind is not Kind.INFERENCE:
+            return None
+        if self.path in EMBEDDING:
+            return Capability.EMBED
+        return Capability.VISION if self.images else Capability.GENERATE
+
+    @property
     def repeatable(self) -> bool:
         """May be sent twice as long as no byte of an answer has reached the client."""
-        return self.kind in (Kind.INFERENCE, Kind.ABOUT_MODEL) or self.request.method in ("GET", "HEAD")
+        return self.kind in (Kind.INFERENCE, Kind.ABOUT_MODEL) or self.request.reading

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import httptools
 
 from crds import errors
+from router.proxy import hygiene
+from router.proxy.message import Field
 
 HIGH_WATER = 64 * 1024
-
-Header = tuple[bytes, bytes]
 
 
 class Broken(errors.Operational):
@@ -34,6 +34,10 @@ class Leaving(Broken):
     """Not the backend's fault: the router ends the exchange because its process goes."""
 
 
+class Preempted(Leaving):
+    """The request gave way to a more urgent one."""
+
+
 class Connection(asyncio.Protocol):
     """States: idle -> sent -> head known -> complete -> idle, or lost from anywhere."""
 
@@ -43,6 +47,7 @@ class Connection(asyncio.Protocol):
         "_framed",
         "_head_only",
         "_loop",
+        "_named",
         "_on_lost",
         "_parser",
         "_paused",
@@ -58,12 +63,13 @@ class Connection(asyncio.Protocol):
         "idle_since",
         "keep",
         "lost",
+        "reason",
         "status",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._on_lost: list[Callable[[], None]] = []
@@ -82,7 +88,9 @@ class Connection(asyncio.Protocol):
         self._head_only = head_only
         self._error: Broken | None = None
         self.status = 0
-        self.headers: list[Header] = []
+        self.reason = b""
+        self.headers: list[Field] = []
+        self._named: bytes | None = None  # what the Connection fields say
         self.heard = False  # a byte of the answer came
         self.complete = False
         self.keep = False
@@ -94,10 +102,10 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self.lost:
             self._error = Broken("the connection to the backend was closed")
             return
-        if body:
+        if len(body) > HIGH_WATER:
             self._transport.writelines((head, body))
         else:
-            self._transport.write(head)
+            self._transport.write(head + body)
 
     async def arrived(self) -> None:
         """Wait for body bytes or the end of the answer. Raises Broken once everything that came has been taken."""
@@ -122,6 +130,10 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         return data
+
+    def passing(self) -> list[Field]:
+        """The answer's header fields but those that its Connection field names."""
+        return self.headers if self._named is None else hygiene.without(self.headers, self._named)
 
     async def flow(self, sink: Callable[[bytes], bool]) -> None:
         """Hand every piece to `sink` until the answer is complete or the sink is `congested` (it returned False).
@@ -162,6 +174,13 @@ class Connection(asyncio.Protocol):
             self._error = error
         self.abort()
         self._wake()
+
+    def rest(self, now: float) -> None:
+        """The exchange is over; the connection may carry another one."""
+        self.busy = False
+        self.idle_since = now
+        self._sink = None
+        self.headers = []
 
     def abort(self) -> None:
         """Close hard: the backend must notice that nobody waits, and a half-read answer is never reused."""
@@ -215,6 +234,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         self._transport = None
+        self._parser = None  # it refers to this object: nothing here may wait for the collector of cycles
         if self.busy and not self.complete and self._error is None:
             if self.status and not self._framed and exc is None:
                 self.complete = True  # an answer that ends with its connection (RFC 9112, 6.3 rule 8)
@@ -231,9 +251,15 @@ class Connection(asyncio.Protocol):
         if self.complete:
             self.abort()  # a second answer to one request
 
+    def on_status(self, text: bytes) -> None:
+        self.reason += text
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
-        if name.lower() in (b"content-length", b"transfer-encoding"):
+        low = name.lower()
+        self.headers.append((low, name, value))
+        if low == b"connection":
+            self._named = value if self._named is None else self._named + b"," + value
+        elif low == b"content-length" or low == b"transfer-encoding":  # hot: no tuple is searched
             self._framed = True
 
     def on_headers_complete(self) -> None:
@@ -252,7 +278,9 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.status < 200:  # 1xx: the answer itself follows
             self.status = 0
+            self.reason = b""
             self.headers = []
+            self._named = None
             self._framed = False
             return
         if not self.complete:

@@ -11,23 +11,26 @@ With the server's handler cancellation every `await` can be the one where the cl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import structlog
-from aiohttp import web
 
-from router import dispatch, metrics, scheduler
+from router import dispatch, metrics, priority, scheduler
 from router.backends import book
 from router.proxy import hygiene, refusal, stall
 from router.proxy.budget import Budget
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving
+from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
 from router.proxy.paths import Kind
 from router.proxy.pool import Pool, Pools, Unreachable
 from router.proxy.relay import Relay
+from router.proxy.rewrite import rewrite
 
 _log = structlog.get_logger("router.forward")
+
+# Says in one word why the router refused.
+REASON = "X-Ollama-Router-Reason"
 
 
 class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
@@ -36,6 +39,10 @@ class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on 
     def __init__(self, said: refusal.Refusal) -> None:
         super().__init__(said.message)
         self.refusal = said
+
+
+class _GaveWay(Exception):  # noqa: N818  # not an error: the request is offered again
+    """A more urgent request took the slot before the first byte was sent."""
 
 
 class _Hold:
@@ -80,6 +87,10 @@ class Parts:
     numbers: Iterator[int]
     now: Callable[[], float]
     draining: Callable[[], bool]
+    own_parameters: bool = True
+    """Set keep_alive and num_ctx of models that a GpuBackend owns."""
+    guarded: bool = False
+    """Clients show the router a token, which is none of the backends' business."""
 
 
 class Forwarder:
@@ -88,15 +99,25 @@ class Forwarder:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def run(self, call: Call) -> web.StreamResponse:
+    async def run(self, call: Call) -> None:
         """Relay the answer to `call`. Raises Refusal when there is none."""
         parts = self._parts
         parts.budget.earn()
         avoid: frozenset[str] = frozenset()
         failed: refusal.Refusal | None = None
+        need, preempted = call.need, 0
         while True:
             ticket = scheduler.Request(
-                next(parts.numbers), call.model, call.level, call.arrived, avoid, metered=call.metered
+                next(parts.numbers),
+                call.model,
+                call.level,
+                call.arrived,
+                avoid,
+                call.metered,
+                need,
+                call.client,
+                len(call.request.body),
+                preempted,
             )
             try:
                 backend = await parts.dispatcher.acquire(ticket)
@@ -107,12 +128,15 @@ class Forwarder:
                 parts.metrics.hangups.labels("queue").inc()
                 raise
             try:
-                return await self._exchange(call, ticket, backend)
+                await self._exchange(call, ticket, backend)
+                return
             except _Elsewhere as elsewhere:
                 failed = elsewhere.refusal
                 avoid |= {backend}
+            except _GaveWay:
+                preempted += 1
 
-    async def _exchange(self, call: Call, ticket: scheduler.Request, backend: str) -> web.StreamResponse:
+    async def _exchange(self, call: Call, ticket: scheduler.Request, backend: str) -> None:
         """One attempt at one backend. Gives the slot back when the backend is done with it, however that ends."""
         parts = self._parts
         entry = parts.book.find(backend)
@@ -122,56 +146,105 @@ class Forwarder:
         pool = parts.pools.of(backend, entry.spec.url)
         hold = _Hold(pool, parts.now, lambda: parts.dispatcher.release(ticket.id))
         relay = Relay(call, backend, parts.watch, parts.limits, parts.metrics, now=parts.now, complete=hold.end)
+        if call.level in priority.OVERFLOW:
+            parts.dispatcher.on_cancel(ticket.id, relay.give_way)
+        busy = parts.metrics.busy(backend)
         try:
             sent = parts.now()
-            await self._first_bytes(call, pool, relay, hold)
+            busy.begin(sent)
+            await self._first_bytes(call, pool, relay, hold, self._body(call, backend))
             connection = hold.connection
             assert connection is not None
             self._judge(call, ticket, backend, connection)
+            if not parts.dispatcher.began(ticket.id):
+                raise _GaveWay
             counters = parts.metrics.exchange(call.level.label, call.model, backend)
             counters.began(sent - call.arrived, parts.now() - sent)
+            owned = parts.dispatcher.owns(backend, call.model)
             answer = await relay.run(
-                connection, counters, queue_ms=round((sent - call.arrived) * 1000), last=parts.draining()
+                connection,
+                counters,
+                queue_ms=round((sent - call.arrived) * 1000),
+                last=parts.draining(),
+                model_set="" if owned is None else owned.model_set,
             )
             if relay.spoiled:
                 parts.book.failed(backend, relay.spoiled)
             elif connection.complete and answer.status < 500:
                 parts.book.succeeded(backend)
-            return answer.response()
         except Broken as error:
             # Only before the first byte: later ones the relay shows to the client itself.
+            if isinstance(error, Preempted):
+                raise _GaveWay from error
             raise self._spoiled(call, ticket, backend, error) from error
         except asyncio.CancelledError:
             parts.metrics.hangups.labels("streaming" if relay.begun else "first_byte").inc()
             raise
         finally:
+            busy.end(parts.now())
             relay.close()
             hold.end()
 
-    async def _first_bytes(self, call: Call, pool: Pool, relay: Relay, hold: _Hold) -> None:
+    def _body(self, call: Call, backend: str) -> bytes:
+        """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
+        which context, or one client's request would unload or reload everybody's model."""
+        body, parts = call.request.body, self._parts
+        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE and call.path.startswith("/api/")):
+            return body
+        owned = parts.dispatcher.owns(backend, call.model)
+        if owned is None:
+            return body
+        changed = rewrite(body, owned.keep_alive, owned.num_ctx)
+        if changed != body:
+            parts.metrics.rewritten.inc()
+        return changed
+
+    async def pinned(self, call: Call, backend: str) -> None:
+        """An administrator's request to the one backend that it names: no slot, no retry. Raises Refusal."""
+        parts = self._parts
+        entry = parts.book.find(backend)
+        if entry is None:
+            raise refusal.Refusal(404, f"no GpuBackend is named {backend!r} any more")
+        pool = parts.pools.of(backend, entry.spec.url)
+        hold = _Hold(pool, parts.now, _nothing)
+        relay = Relay(call, backend, parts.watch, parts.limits, parts.metrics, now=parts.now, complete=hold.end)
+        try:
+            await self._first_bytes(call, pool, relay, hold, call.request.body)
+            assert hold.connection is not None
+            counters = parts.metrics.exchange(call.level.label, "", backend)
+            await relay.run(hold.connection, counters, queue_ms=0, last=parts.draining())
+        except Broken as error:
+            raise refusal.Refusal(502, f"backend {backend!r}: {error.message}") from error
+        finally:
+            relay.close()
+            hold.end()
+
+    async def _first_bytes(self, call: Call, pool: Pool, relay: Relay, hold: _Hold, body: bytes) -> None:
         """Send the request and wait for the first body byte (or the whole of an answer without a body)."""
         head = hygiene.request_head(
-            call.request.method,
-            pool.base_path.decode() + call.target,
-            call.request.raw_headers,
+            call.request,
+            prefix=pool.base_path,
             authority=pool.authority,
-            length=len(call.body) if call.has_body else None,
+            length=len(body) if call.request.has_body else None,
             request_id=call.request_id,
+            authorization=pool.authorization or (b"" if self._parts.guarded else None),
         )
         # Something that must not happen twice never rides on a connection that may just be closing.
         reused = hold.connection = pool.reuse() if call.repeatable else None
         if reused is not None:
             try:
-                await relay.ask(reused, head)
+                relay.ask(reused, head, body)
+                await reused.arrived()
             except Broken as error:
-                if reused.heard or isinstance(error, Late | Leaving):
+                if reused.heard or isinstance(error, Late | Leaving | Preempted):
                     raise
                 self._parts.metrics.retries.labels("keepalive").inc()
             else:
                 return
         hold.connection = None
-        hold.connection = await pool.connect()
-        await relay.ask(hold.connection, head)
+        hold.connection = connection = await pool.connect()
+        relay.ask(connection, head, body)
+        await connection.arrived()
 
     def _judge(self, call: Call, ticket: scheduler.Request, backend: str, connection: Connection) -> None:
         """Look at the status before anything is sent to the client. Raises _Elsewhere to try another backend."""
@@ -209,7 +282,7 @@ class Forwarder:
     def _may_move(self, call: Call, ticket: scheduler.Request, backend: str, reason: str) -> bool:
         parts = self._parts
         moved = scheduler.Request(
-            ticket.id, ticket.model, ticket.level, ticket.arrived, ticket.avoid | {backend}, ticket.metered
+            ticket.id, ticket.model, ticket.level, ticket.arrived, ticket.avoid | {backend}, ticket.metered, ticket.need
         )
         if not call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
             return False
@@ -217,18 +290,37 @@ class Forwarder:
         return True
 
 
+def _nothing() -> None:
+    """No slot was taken."""
+
+
+# Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).
+_TURNED: Mapping[scheduler.Reason, tuple[int, int | None, str]] = {
+    scheduler.Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found: no GpuBackend serves it; see /api/tags"),
+    scheduler.Reason.INCAPABLE: (
+        400,
+        None,
+        "no GpuBackend that serves model '{model}' may do this: add generate, embed or vision to its spec.capabilities",
+    ),
+    scheduler.Reason.NO_BACKEND: (503, 5, "no GpuBackend is configured; apply one or set GPU_BACKENDS"),
+    scheduler.Reason.QUEUE_FULL: (503, 5, "server busy, please try again. the router's queue is full"),
+    scheduler.Reason.CLIENT_QUEUE_FULL: (429, 5, "too many requests of this client are waiting, please try again"),
+    scheduler.Reason.DEADLINE: (408, 30, "the request waited for a slot of model '{model}' for too long"),
+    scheduler.Reason.EXHAUSTED: (503, 2, "no other backend that serves model '{model}' is available, please try again"),
+    scheduler.Reason.UNAVAILABLE: (
+        503,
+        2,
+        "no backend that serves model '{model}' is available at the moment, please try again",
+    ),
+}
+
+
 def _refusal(reason: scheduler.Reason, model: str) -> refusal.Refusal:
     """What a client hears when there is no slot. `model` comes from it and may be of any length."""
-    model = model[:256]
-    match reason:
-        case scheduler.Reason.UNKNOWN_MODEL:
-            return refusal.Refusal(404, f"model '{model}' not found: no GpuBackend serves it; see /api/tags")
-        case scheduler.Reason.NO_BACKEND:
-            return refusal.Refusal(503, "no GpuBackend is configured; apply one or set GPU_BACKENDS", retry_after=5)
-        case scheduler.Reason.QUEUE_FULL:
-            return refusal.Refusal(503, "server busy, please try again. the router's queue is full", retry_after=5)
-        case _:
-            which = f" that serves model '{model}'" if model else ""
-            return refusal.Refusal(
-                503, f"no backend{which} is available at the moment, please try again", retry_after=2
-            )
+    status, retry_after, text = _TURNED[reason]
+    said = (
+        text.format(model=model[:256])
+        if model
+        else text.replace(" of model '{model}'", "").replace(" that serves model '{model}'", "")
+    )
+    return refusal.Refusal(status, said, retry_after=retry_after, headers=((REASON, str(reason)),))

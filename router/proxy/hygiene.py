@@ -6,14 +6,19 @@ backend must see its own Host (Ollama checks it), no X-Ollama-Priority, no Accep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from crds import priority
-from router.proxy.connection import Header
+from router.proxy.message import Field, Request
 
-REQUEST_ID = "X-Request-Id"
-BACKEND = "X-Ollama-Router-Backend"
-QUEUE_MS = "X-Ollama-Router-Queue-Ms"
+REQUEST_ID = b"x-request-id"
+PRIORITY = priority.HEADER.lower().encode()
+MODE = priority.MODE_HEADER.lower().encode()
+BACKEND = b"x-ollama-router-backend"
+"""Of an answer: who gave it. Of a request: whom an administrator means."""
+AUTHORIZATION = b"authorization"
+API_KEY = b"x-api-key"
+"""How Anthropic's clients (`/v1/messages`) send their token."""
 
 _HOP = frozenset(
     {
@@ -26,21 +31,30 @@ _HOP = frozenset(
         b"trailer",
         b"transfer-encoding",
         b"upgrade",
+        b"http2-settings",
     }
 )
-_NOT_TO_BACKEND = _HOP | {
+_USUAL = frozenset({b"keep-alive", b"close", b"upgrade", b"http2-settings", b"te", b""})
+SPECIAL = _HOP | {
     b"host",
     b"content-length",  # written anew: the body was read whole
     b"expect",  # answered by the router
     b"accept-encoding",
-    priority.HEADER.lower().encode(),
-    REQUEST_ID.lower().encode(),
+    PRIORITY,
+    MODE,
+    REQUEST_ID,
+    BACKEND,
+    AUTHORIZATION,  # passes unless the router or the backend has a use of its own for it
+    API_KEY,
 }
-_NOT_TO_CLIENT = _HOP | {
-    REQUEST_ID.lower().encode(),
-    BACKEND.lower().encode(),
-    QUEUE_MS.lower().encode(),
+"""Fields of a request that do not simply pass to the backend."""
+NOT_TO_CLIENT = _HOP | {
+    REQUEST_ID,
+    BACKEND,
+    b"x-ollama-router-queue-ms",
+    b"x-ollama-router-model-set",
 }
+"""Fields of an answer that do not pass to the client."""
 
 
 def request_id(given: str | None, make: Callable[[], str]) -> str:
@@ -51,40 +65,45 @@ def request_id(given: str | None, make: Callable[[], str]) -> str:
 
 
 def request_head(
-    method: str, target: str, headers: Iterable[Header], *, authority: bytes, length: int | None, request_id: str
+    request: Request,
+    *,
+    prefix: bytes,
+    authority: bytes,
+    length: int | None,
+    request_id: str,
+    authorization: bytes | None,
 ) -> bytes:
-    """The head for the backend. `target` is path and query as the client wrote them, `length` None for no body."""
-    kept = [b"%s %s HTTP/1.1\r\nHost: %s\r\n" % (method.encode(), target.encode("utf-8", "surrogateescape"), authority)]
-    kept += [b"%s: %s\r\n" % pair for pair in _passing(headers, _NOT_TO_BACKEND)]
+    """The head for the backend.
+
+    `prefix` is the path of the backend's URL, `length` None for no body. `authorization` replaces the client's own
+    field: empty to leave it out, None to let it pass.
+    """
+    fields, special = request.fields, request.special
+    if (connection := special.get(b"connection")) is not None:
+        fields = without(fields, connection)
+    kept = [b"%s %s%s HTTP/1.1\r\nHost: %s\r\n" % (request.method, prefix, request.target, authority)]
+    kept += [b"%s: %s\r\n" % (name, value) for _, name, value in fields]
+    if authorization:
+        kept.append(b"Authorization: %s\r\n" % authorization)
+    elif authorization is None:
+        kept += [b"%s: %s\r\n" % (name, special[name]) for name in (AUTHORIZATION, API_KEY) if name in special]
     if length is not None:
         kept.append(b"Content-Length: %d\r\n" % length)
     kept.append(b"X-Request-Id: %s\r\n\r\n" % request_id.encode("ascii"))
     return b"".join(kept)
 
 
-def to_client(headers: Iterable[Header]) -> list[Header]:
-    """The backend's headers that may pass to the client, in their order."""
-    return _passing(headers, _NOT_TO_CLIENT)
+def without(fields: list[Field], connection: bytes) -> list[Field]:
+    """The fields that a Connection field does not name. Hardly ever does it name one that would pass otherwise."""
+    named = {token.strip().lower() for token in connection.split(b",")}
+    return fields if named <= _USUAL else [triple for triple in fields if triple[0] not in named]
 
 
-def own_headers(backend: str, queue_ms: int, request_id: str) -> tuple[Header, ...]:
-    """What the router adds."""
-    return (
-        (BACKEND.encode(), backend.encode("ascii", "replace")),
-        (QUEUE_MS.encode(), b"%d" % queue_ms),
-        (REQUEST_ID.encode(), request_id.encode("ascii")),
+def own_lines(backend: str, queue_ms: int, request_id: str, model_set: str) -> bytes:
+    """The header lines that the router adds to an answer."""
+    lines = b"X-Ollama-Router-Backend: %s\r\nX-Ollama-Router-Queue-Ms: %d\r\nX-Request-Id: %s\r\n" % (
+        backend.encode("ascii", "replace"),
+        queue_ms,
+        request_id.encode("ascii"),
     )
-
-
-def _passing(headers: Iterable[Header], dropped: frozenset[bytes]) -> list[Header]:
-    """Headers that are neither in `dropped` nor named in Connection."""
-    kept: list[Header] = []
-    named: frozenset[bytes] = frozenset()
-    for pair in headers:
-        name = pair[0].lower()
-        if name not in dropped:
-            kept.append(pair)
-        elif name == b"connection":
-            named |= frozenset(token.strip().lower() for token in pair[1].split(b","))
-    # Hardly any message names something that would pass otherwise.
-    return [pair for pair in kept if pair[0].lower() not in named] if named else kept
+    return lines + b"X-Ollama-Router-Model-Set: %s\r\n" % model_set.encode("ascii", "replace") if model_set else lines

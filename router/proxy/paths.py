@@ -24,15 +24,17 @@ class Kind(Enum):
 
 
 _STREAM_BY_DEFAULT = frozenset({"/api/generate", "/api/chat"})
-INFERENCE = _STREAM_BY_DEFAULT | {
-    "/api/embed",
-    "/api/embeddings",
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/embeddings",
-    "/v1/responses",
-    "/v1/messages",
-}
+EMBEDDING = frozenset({"/api/embed", "/api/embeddings", "/v1/embeddings"})
+INFERENCE = (
+    _STREAM_BY_DEFAULT
+    | EMBEDDING
+    | {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/messages",
+    }
+)
 _ADMIN = frozenset({"/api/pull", "/api/push", "/api/create", "/api/delete", "/api/copy"})
 _BLOBS = "/api/blobs/"
 MODEL_PREFIX = "/v1/models/"

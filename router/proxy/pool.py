@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from router.proxy.connection import Broken, Connection
@@ -29,6 +29,8 @@ class Pool:
         self._port = parts.port or (443 if self._tls else 80)
         self.base_path = parts.path.rstrip("/").encode()
         self.authority = parts.netloc.encode()
+        self.authorization: bytes | None = None
+        """Value of the Authorization field for the server; None when it wants none."""
         self._connect_timeout = connect_timeout
         self._max_idle = max_idle
         self._idle: list[Connection] = []
@@ -58,8 +60,7 @@ class Pool:
     def give_back(self, connection: Connection, now: float) -> None:
         """After an exchange: keep the connection if it can carry another one, close it hard otherwise."""
         if connection.complete and connection.keep and not connection.lost:
-            connection.busy = False
-            connection.idle_since = now
+            connection.rest(now)
             self._idle.append(connection)
         else:
             connection.abort()
@@ -77,37 +78,42 @@ class Pool:
             connection.abort()
         self._idle.clear()
 
-    async def fetch(self, path: str, *, timeout: float) -> tuple[int, bytes]:
-        """GET a small document: (status, body). Raises Broken when it does not come whole within `timeout` seconds."""
-        head = b"GET %s%s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n\r\n" % (
+    async def fetch(self, path: str, *, timeout: float, body: bytes | None = None) -> tuple[int, bytes]:
+        """GET a small document, or POST `body` (JSON, harmless when sent twice): (status, answer's body). Raises Broken
+        when the answer does not come whole within `timeout` seconds."""
+        head = b"%s %s%s HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n%s\r\n" % (
+            b"GET" if body is None else b"POST",
             self.base_path,
             path.encode(),
             self.authority,
+            b"" if self.authorization is None else b"Authorization: %s\r\n" % self.authorization,
         )
+        if body is not None:
+            head = head[:-2] + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         try:
             async with asyncio.timeout(timeout):
                 held = self.reuse()
                 if held is not None:
                     try:
-                        return await self._get(held, head)
+                        return await self._get(held, head, body or b"")
                     except Broken:
                         # The server may have closed it in the same moment: once more on a new connection.
                         if held.heard:
                             raise
-                return await self._get(await self.connect(), head)
+                return await self._get(await self.connect(), head, body or b"")
         except TimeoutError as error:
             raise Broken(f"{path} was not answered within {timeout:g} s") from error
 
-    async def _get(self, connection: Connection, head: bytes) -> tuple[int, bytes]:
-        body = bytearray()
+    async def _get(self, connection: Connection, head: bytes, body: bytes) -> tuple[int, bytes]:
+        answer = bytearray()
         try:
-            connection.send(head, b"")
+            connection.send(head, body)
             while not connection.complete:
                 await connection.arrived()
-                body += connection.take()
+                answer += connection.take()
         finally:
             self.give_back(connection, asyncio.get_running_loop().time())
-        return connection.status, bytes(body)
+        return connection.status, bytes(answer)
 
 
 class Pools:
@@ -116,6 +122,7 @@ class Pools:
     def __init__(self, make: Callable[[str], Pool] = Pool) -> None:
         self._make = make
         self._pools: dict[str, tuple[str, Pool]] = {}
+        self._authorizations: dict[str, bytes] = {}
 
     def of(self, name: str, url: str) -> Pool:
         """The pool of backend `name` at `url`."""
@@ -125,8 +132,15 @@ class Pools:
         if held is not None:
             held[1].close()
         pool = self._make(url)
+        pool.authorization = self._authorizations.get(name)
         self._pools[name] = (url, pool)
         return pool
+
+    def authorize(self, tokens: Mapping[str, str]) -> None:
+        """Bearer tokens by backend: these and no others."""
+        self._authorizations = {name: b"Bearer " + token.encode("latin-1") for name, token in tokens.items()}
+        for name, (_, pool) in self._pools.items():
+            pool.authorization = self._authorizations.get(name)
 
     def keep(self, names: set[str]) -> None:
         """Forget the pools of all other backends."""

@@ -6,38 +6,46 @@ Ollama: `{"error": "text"}`. Its /v1 half speaks OpenAI: `{"error": {"message", 
 from __future__ import annotations
 
 import orjson
-from aiohttp import web
 
 from crds import errors
+from router.proxy.message import Reply
 
 
 class Refusal(errors.JervisError):
     """An answer other than the backend's. `retry_after` in whole seconds; `close` ends the client's connection."""
 
-    def __init__(self, status: int, message: str, *, retry_after: int | None = None, close: bool = False) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        close: bool = False,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         super().__init__(message)
+        self.headers = headers
         self.status = status
         self.retry_after = retry_after
         self.close = close
 
 
-def answer(refusal: Refusal, path: str) -> web.Response:
-    """The refusal as a response to a request for `path`."""
-    response = web.Response(
-        status=refusal.status, body=body(refusal.message, refusal.status, path), content_type="application/json"
+def answer(refusal: Refusal, path: str) -> Reply:
+    """The refusal as a reply to a request for `path`."""
+    headers = () if refusal.retry_after is None else (("Retry-After", str(refusal.retry_after)),)
+    return Reply(
+        refusal.status,
+        body(refusal.message, refusal.status, path),
+        headers=headers + refusal.headers,
+        close=refusal.close,
     )
-    if refusal.retry_after is not None:
-        response.headers["Retry-After"] = str(refusal.retry_after)
-    if refusal.close:
-        response.force_close()
-    return response
 
 
 def body(message: str, status: int, path: str) -> bytes:
     """The JSON object."""
     if not path.startswith("/v1/"):
         return orjson.dumps({"error": message})
-    kind = {400: "invalid_request_error", 404: "not_found_error"}.get(status, "api_error")
+    kind = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}.get(status, "api_error")
     return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
 
 

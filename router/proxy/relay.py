@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import structlog
@@ -10,11 +11,15 @@ from router import metrics
 from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving
+from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
 
 _log = structlog.get_logger("router.relay")
 
 _TAIL = 4
+# Where the last record of an answer states its tokens: Ollama's names, then OpenAI's. Only the end is looked at.
+_COUNTS = 512
+_PROMPT = re.compile(rb'"(?:prompt_eval_count|prompt_tokens)":\s*(\d{1,9})\b')
+_TOKENS = re.compile(rb'"(?:eval_count|completion_tokens)":\s*(\d{1,9})\b')
 
 
 class Relay:
@@ -35,6 +40,7 @@ class Relay:
     ) -> None:
         self.begun = False
         self.spoiled = ""
+        self._gave_way = False
         self._complete = complete
         self._tail = b""
         self.connection: Connection | None = None
@@ -50,30 +56,38 @@ class Relay:
         """The exchange is over."""
         self._watch.close(self._guard)
         self._guard.forget()
+        self.connection = None
 
-    async def ask(self, connection: Connection, head: bytes) -> None:
-        """Send the request and wait for the first body byte or the end. Raises Broken."""
+    def ask(self, connection: Connection, head: bytes, body: bytes) -> None:
+        """Send the request; the answer is awaited with `connection.arrived`. Raises Preempted."""
+        if self._gave_way:
+            raise _preempted()
         self.connection = connection
         limit = self._limits.first if self._call.streams else self._limits.whole
         self._guard.move(self._now(), limit, self._silent)
-        connection.send(head, self._call.body, head_only=self._call.request.method == "HEAD")
-        await connection.arrived()
+        connection.send(head, body, head_only=self._call.request.method == b"HEAD")
 
-    async def run(self, connection: Connection, counters: metrics.Exchange, *, queue_ms: int, last: bool) -> Answer:
+    async def run(
+        self, connection: Connection, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = ""
+    ) -> Answer:
         """Relay the answer that has begun to arrive. `last` closes the client's connection after it."""
         call = self._call
         answer = Answer(
             call.request,
             connection.status,
-            connection.headers,
-            hygiene.own_headers(self._backend, queue_ms, call.request_id),
+            connection.reason,
+            connection.passing(),
+            hygiene.own_lines(self._backend, queue_ms, call.request_id, model_set),
             last=last,
         )
         self.begun = True
-        call.body = b""
+        call.request.drop_body()
         self._metrics.answered("backend", connection.status)
         try:
-            await self._pump(connection, answer, counters)
+            rest = b"" if connection.complete else await self._pump(connection, answer, counters)
+            if not self._finish(connection, answer, counters, rest):
+                self._writing()
+                await answer.room()
         except Broken as error:
             await self._show(error, answer)
         except ConnectionError:
@@ -82,7 +96,8 @@ class Relay:
             answer.tear()
         return answer
 
-    async def _pump(self, connection: Connection, answer: Answer, counters: metrics.Exchange) -> None:
+    async def _pump(self, connection: Connection, answer: Answer, counters: metrics.Exchange) -> bytes:
+        """Relay until the backend has sent everything; returns the piece that was not handed over yet."""
         guard, now, limits = self._guard, self._now, self._limits
 
         def sink(piece: bytes) -> bool:
@@ -104,11 +119,17 @@ class Relay:
                 await answer.room()
             guard.move(now(), limits.between, self._silent)
             await connection.flow(sink)
+        return data
+
+    def _finish(self, connection: Connection, answer: Answer, counters: metrics.Exchange, data: bytes) -> bool:
+        """The backend has done its part; False when the client's connection is full."""
         data += connection.take()
         self._complete()
-        self._writing()
-        await answer.end(data)
         counters.sent += len(data)
+        end = self._tail[-_COUNTS:] + data if len(data) < _COUNTS else data[-_COUNTS:]
+        if b'_count"' in end or b'_tokens"' in end:
+            _count(counters, end)
+        return answer.end(data)
 
     async def _show(self, error: Broken, answer: Answer) -> None:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
@@ -129,6 +150,12 @@ class Relay:
         finally:
             answer.tear()
 
+    def give_way(self) -> None:
+        """A more urgent request needs the slot: let go of the backend."""
+        self._gave_way = True
+        if self.connection is not None:
+            self.connection.fail(_preempted())
+
     def _writing(self) -> None:
         self._guard.move(self._now(), self._limits.write, self._stalled)
 
@@ -144,6 +171,16 @@ class Relay:
     def _stalled(self) -> None:
         """The client takes nothing: its connection goes, which cancels the handler and frees the slot."""
         self._metrics.stalled.inc()
-        transport = self._call.request.transport
-        if transport is not None:
-            transport.abort()
+        self._call.request.link.abort()
+
+
+def _preempted() -> Preempted:
+    return Preempted("preempted by a more urgent request; try again")
+
+
+def _count(counters: metrics.Exchange, end: bytes) -> None:
+    """Add the tokens that the end of an answer states."""
+    if prompt := _PROMPT.search(end):
+        counters.prompt_tokens += int(prompt.group(1))
+    if tokens := _TOKENS.search(end):
+        counters.tokens += int(tokens.group(1))

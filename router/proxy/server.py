@@ -1,7 +1,4 @@
-"""The client's side: every request enters here and is refused, answered from the router's own knowledge, or forwarded.
-
-aiohttp's low-level server with handler cancellation, so that a hang-up cancels the handler at whatever it waits for.
-"""
+"""The client's side: every request is refused here, answered from the router's own knowledge, or forwarded."""
 
 from __future__ import annotations
 
@@ -12,21 +9,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import structlog
-from aiohttp import web
 
-from crds import priority as scale
-from router import catalogue, metrics, models, priority, report
+from router import auth, catalogue, metrics, models, priority, report
 from router.backends import book
 from router.priority import Level
 from router.proxy import body, hygiene, paths, refusal
 from router.proxy.call import Call
 from router.proxy.forward import Forwarder
+from router.proxy.incoming import Incoming
+from router.proxy.message import ANYBODY, Identity, Reply, Request
 from router.proxy.paths import Kind
 
-_log = structlog.get_logger("router.server")
-
-Own = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Own = Callable[[Request], Awaitable[Reply | None]]
 
 _LISTS: Mapping[str, Callable[[list[book.Entry]], dict[str, Any]]] = {
     "/api/tags": catalogue.tags,
@@ -34,6 +28,7 @@ _LISTS: Mapping[str, Callable[[list[book.Entry]], dict[str, Any]]] = {
     "/v1/models": catalogue.openai,
     "/api/version": catalogue.version,
 }
+_BACKGROUND = "background"
 
 
 def _today() -> datetime:
@@ -42,14 +37,17 @@ def _today() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes. `body` for one request, `buffered` for the bodies of all requests that have no answer yet."""
+    """Bytes and seconds. `body` for one request, `buffered` for the bodies of all requests that have no answer yet;
+    `reading` until a request has come whole (a body: without progress), `idle` for a connection that says nothing."""
 
     body: int = 64 << 20
     buffered: int = 1 << 30
+    reading: float = 30.0
+    idle: float = 300.0
 
 
 class Server:
-    """The handler of all requests. `own` are the router's own documents by path; `ids` makes request ids."""
+    """Serves all connections (`incoming.Host`). `own`: the router's own documents by path; `ids` makes request ids."""
 
     def __init__(
         self,
@@ -59,6 +57,7 @@ class Server:
         counters: metrics.Metrics,
         *,
         own: Mapping[str, Own],
+        gate: auth.Gate,
         bounds: Bounds,
         ids: Callable[[], str],
         now: Callable[[], float],
@@ -69,139 +68,215 @@ class Server:
         self._state = state
         self._metrics = counters
         self._own = own
+        self._gate = gate
         self._bounds = bounds
         self._ids = ids
         self._now = now
         self._today = today
         self._buffered = 0
-        self.active: dict[asyncio.Task[Any], web.RequestHandler] = {}
+        self._links: set[Incoming] = set()
+        self._busy: set[Incoming] = set()
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.leaving = False
 
-    def listener(self, loop: asyncio.AbstractEventLoop) -> web.Server:
-        """What `loop.create_server` takes."""
+    @property
+    def active(self) -> int:
+        """Connections with a request that is being served."""
+        return len(self._busy)
 
-        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=self._bounds.body)
+    async def quiet(self) -> None:
+        """Wait until nobody is served."""
+        await self._quiet.wait()
 
-        return web.Server(
-            self.handle,
-            request_factory=request,
-            handler_cancellation=True,
-            access_log=None,
-            # Decompressing here while Content-Encoding is passed on would corrupt the body.
-            auto_decompress=False,
-        )
-
-    def close_idle(self, listener: web.Server) -> None:
+    def leave(self) -> None:
         """Close connections that carry no request; the others close after the answer they are at."""
-        busy = set(self.active.values())
-        for connection in listener.connections:
-            connection.close()
-            # aiohttp would leave an idle one open until its `shutdown`.
-            if connection not in busy:
-                connection.force_close()
+        self.leaving = True
+        for link in self._links - self._busy:
+            link.close()
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request."""
-        raw = request.raw_path
-        # Only paths that need no decoding are found here; the others pay for it.
-        path = raw if raw in paths.INFERENCE else request.path
-        task = asyncio.current_task()
-        assert task is not None
-        self.active[task] = request.protocol
+    def drop(self) -> None:
+        """Close every connection."""
+        for link in self._links:
+            link.close()
+
+    async def sweep(self, interval: float = 1.0) -> None:
+        """Close connections that send too slowly or are idle for long; for ever."""
+        while True:
+            await asyncio.sleep(interval)
+            now, bounds = self._now(), self._bounds
+            for link in [k for k in self._links if k.overdue(now, reading=bounds.reading, idle=bounds.idle)]:
+                link.time_out()
+
+    # incoming.Host
+
+    def opened(self, link: Incoming) -> None:
+        self._links.add(link)
+
+    def closed(self, link: Incoming) -> None:
+        self._links.discard(link)
+        self.idle(link)
+
+    def busy(self, link: Incoming) -> None:
+        self._busy.add(link)
+        self._quiet.clear()
+
+    def idle(self, link: Incoming) -> None:
+        self._busy.discard(link)
+        if not self._busy:
+            self._quiet.set()
+
+    def admit(self, request: Request, length: int) -> Reply | None:
         try:
-            own = self._own.get(path)
-            if own is not None:
-                return await own(request)
-            return await self._api(request, path)
+            self._admit(request, length)
         except refusal.Refusal as no:
-            self._metrics.answered("router", no.status)
-            return refusal.answer(no, path)
-        finally:
-            del self.active[task]
+            return self._refuse(no, request)
+        return None
 
-    async def _api(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        reading = request.method in ("GET", "HEAD")
-        if path == "/" and reading:
-            return web.Response(text="Ollama is running")
-        if path in _LISTS and reading:
-            return self._list(path)
+    def grown(self, request: Request, size: int, more: int) -> Reply | None:
+        self._buffered += more
+        if size > self._bounds.body:
+            return self._refuse(_too_large(self._bounds.body), request)
+        if self._buffered > self._bounds.buffered:
+            return self._refuse(_too_much(), request)
+        return None
+
+    def shrunk(self, size: int) -> None:
+        self._buffered -= size
+
+    async def handle(self, request: Request) -> Reply | None:
+        path = request.path
+        try:
+            if self._gate.needs(path):
+                request.identity = self._gate.known(request) or await self._gate.ask(request)
+            if path in paths.INFERENCE:
+                if not self._state.leader.active:
+                    raise _standing_by()
+                await self._forwarder.run(await self._understand(request, path, Kind.INFERENCE))
+                return None
+            own = self._own.get(path)
+            return await (own(request) if own is not None else self._api(request, path))
+        except refusal.Refusal as no:
+            return self._refuse(no, request)
+
+    def _refuse(self, no: refusal.Refusal, request: Request) -> Reply:
+        self._metrics.answered("router", no.status)
+        if no.status in (401, 403):
+            self._metrics.unauthorized.labels(str(no.status)).inc()
+        return refusal.answer(no, request.path)
+
+    def _admit(self, request: Request, length: int) -> None:
+        """What can be refused by its head alone. Raises Refusal."""
+        if length > self._bounds.body:
+            raise _too_large(self._bounds.body)
+        if self._buffered + length > self._bounds.buffered:
+            raise _too_much()
+        path = request.path
+        identity = self._gate.known(request) if self._gate.needs(path) else None
+        if path in paths.INFERENCE or path in self._own:
+            return
         kind = paths.kind(path)
-        if kind is Kind.ADMIN:
+        if kind is Kind.ADMIN and (identity is not None or not self._gate.closed):
+            self._administrator(path, request, identity or ANYBODY)
+        if kind is Kind.FOREIGN and path != "/":
+            raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
+
+    def _administrator(self, path: str, request: Request, identity: Identity) -> str:
+        """The backend that an administrator's request names. Raises Refusal."""
+        if not identity.admin:
             raise refusal.Refusal(
                 403,
-                f"{path} is not available through the router: it would change one backend behind the others' back. "
-                "Run it against the Ollama server itself; the model appears here within seconds",
+                f"{path} changes one backend behind the others' back: it needs an administrator's token. "
+                "Or run it against the Ollama server itself; the model appears here within seconds",
                 close=True,
             )
-        if kind is Kind.FOREIGN:
-            raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
-        return await self._forward(request, path, kind)
+        name = request.get(hygiene.BACKEND)
+        if not name or self._book.find(name) is None:
+            names = ", ".join(entry.name for entry in self._book.entries())
+            raise refusal.Refusal(
+                400, f"{path} needs the header X-Ollama-Router-Backend with the name of one of: {names}", close=True
+            )
+        return name
 
-    def _list(self, path: str) -> web.Response:
+    async def _api(self, request: Request, path: str) -> Reply | None:
+        if request.reading:
+            if path == "/":
+                return Reply(body=b"Ollama is running", content_type="text/plain; charset=utf-8")
+            if path in _LISTS:
+                return self._list(path)
+        kind = paths.kind(path)
+        if kind is Kind.FOREIGN:
+            raise refusal.Refusal(404, f"{path} is not a path of Ollama's API")
+        if kind is Kind.ADMIN:
+            backend = self._administrator(path, request, request.identity)
+            await self._forwarder.pinned(await self._understand(request, path, kind), backend)
+            return None
+        if not self._state.leader.active:
+            raise _standing_by()
+        await self._forwarder.run(await self._understand(request, path, kind))
+        return None
+
+    def _list(self, path: str) -> Reply:
         if missing := self._state.ready():
             raise refusal.Refusal(503, f"no backend is available: {missing}", retry_after=2)
-        return web.Response(body=orjson.dumps(_LISTS[path](self._book.entries())), content_type="application/json")
+        return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
-    async def _forward(self, request: web.BaseRequest, path: str, kind: Kind) -> web.StreamResponse:
+    async def _understand(self, request: Request, path: str, kind: Kind) -> Call:
         arrived = self._now()
-        has_body = request.body_exists
-        data = await self._read(request) if has_body else b""
+        data = request.body
         seen = body.look(data) if len(data) <= body.IN_THREAD else await body.peek(data)
         asked, model = seen.asked, seen.model
         if not model and path.startswith(paths.MODEL_PREFIX):
             asked = path.removeprefix(paths.MODEL_PREFIX)
             model = models.normalise(asked)
-        header = request.headers.get(scale.HEADER)
-        level = priority.level(header, model, self._book.table)
-        self._count(header, level, kind)
-        call = Call(
+        header = request.get(hygiene.PRIORITY)
+        client = request.identity.name or request.link.peer
+        level = self._clamp(priority.level(header, model, self._book.table), client, request.identity)
+        self._count(request, header, level, kind)
+        return Call(
             request=request,
             path=path,
-            target=request.raw_path if request.raw_path.startswith("/") else request.path_qs,
             kind=kind,
-            request_id=hygiene.request_id(request.headers.get(hygiene.REQUEST_ID), self._ids),
-            body=data,
-            has_body=has_body,
+            request_id=hygiene.request_id(request.get(hygiene.REQUEST_ID), self._ids),
             asked=asked,
             model=model,
             level=level,
+            client=client,
             streams=paths.streams(path, seen.stream),
             arrived=arrived,
+            images=seen.images,
         )
-        self._buffered += len(data)
-        try:
-            return await self._forwarder.run(call)
-        finally:
-            self._buffered -= len(data)
 
-    async def _read(self, request: web.BaseRequest) -> bytes:
-        announced, limit = request.content_length, self._bounds.body
-        if announced is not None and announced > limit:
-            raise _too_large(limit)
-        if self._buffered + (announced or 0) > self._bounds.buffered:
-            raise refusal.Refusal(503, "server busy: too much is waiting, please try again", retry_after=5, close=True)
-        if request.headers.get("Expect", "").lower() == "100-continue":
-            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        content = request.content
-        if content.is_eof() and announced is not None and content.total_bytes == announced:
-            return content.read_nowait()  # all of it came with the head
-        try:
-            return await request.read()
-        except web.HTTPRequestEntityTooLarge as error:
-            raise _too_large(limit) from error
-        except web.RequestPayloadError as error:
-            raise refusal.Refusal(400, f"the body cannot be read: {error}", close=True) from error
+    def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
+        """Claims above a client's ceiling are lowered to it and counted, never refused."""
+        allowed = self._book.ceilings.clamp(client, level) if self._book.ceilings else level
+        if identity.ceiling is not None:
+            allowed = max(allowed, priority.LEVELS[identity.ceiling])
+        if allowed is not level:
+            self._metrics.clamped.labels(level.label, allowed.label).inc()
+        return allowed
 
-    def _count(self, header: str | None, level: Level, kind: Kind) -> None:
+    def _count(self, request: Request, header: str | None, level: Level, kind: Kind) -> None:
         if header:
-            self._metrics.asked.labels(level.label).inc()
+            self._metrics.asked_for(level.label)
             if not priority.understood(header):
                 self._metrics.unknown_priority.inc()
         if level is Level.P0 and kind is Kind.INFERENCE:
             self._state.last_p0 = self._today()
+            mode = request.get(hygiene.MODE)
+            if mode is None or mode.lower() != _BACKGROUND:
+                self._state.last_user_p0 = self._state.last_p0
+
+
+def _standing_by() -> refusal.Refusal:
+    return refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True)
 
 
 def _too_large(limit: int) -> refusal.Refusal:
     return refusal.Refusal(
         413, f"the body is larger than {limit} bytes; send less, or raise JERVIS_ROUTER_MAX_BODY_BYTES", close=True
     )
+
+
+def _too_much() -> refusal.Refusal:
+    return refusal.Refusal(503, "server busy: too much is waiting, please try again", retry_after=5, close=True)

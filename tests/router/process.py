@@ -37,6 +37,12 @@ class Router:
             document: dict[str, Any] = (await http.get(self.url + "/router/status")).json()
             return document
 
+    async def status_with(self, token: str) -> dict[str, Any]:
+        """The status document of a router that wants a token."""
+        async with httpx.AsyncClient(trust_env=False, headers={"Authorization": f"Bearer {token}"}) as http:
+            document: dict[str, Any] = (await http.get(self.url + "/router/status")).json()
+            return document
+
     async def backend(self, name: str) -> dict[str, Any]:
         """One backend of the status document."""
         return next(b for b in (await self.status())["backends"] if b["name"] == name)

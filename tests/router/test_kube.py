@@ -53,6 +53,48 @@ async def test_backends_come_change_and_go_without_a_restart(
             assert await router.ended() == 0
 
 
+@pytest.mark.apiserver
+async def test_a_reservation_survives_the_router_and_the_status_says_so(
+    tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
+) -> None:
+    sets = [
+        {"name": "orchestrator", "models": [{"name": "qwen3-coder-tool:30b", "vram": "20Gi", "priority": 0}]},
+        {"name": "background", "models": [{"name": "qwen2.5:7b", "vram": "6Gi", "priority": 3}]},
+    ]
+
+    async def status() -> dict[str, Any]:
+        found: Any = custom_objects.get_namespaced_custom_object(*_PLURAL, "kept")
+        return dict(found.get("status") or {})
+
+    with ollama.running(models=["qwen3-coder-tool:30b", "qwen2.5:7b"], vram="24GiB") as fake:
+        custom_objects.create_namespaced_custom_object(*_PLURAL, _object("kept", fake.url, vram="24Gi", modelSets=sets))
+        try:
+            async with process.running(tmp_path, None, namespace="default", kubeconfig=str(kubeconfig)) as router:
+                await router.until(lambda s: [b["healthy"] for b in s["backends"]] == [True])
+                answer = await _announce(router, "job-1")
+                lease = answer.json()["leaseId"]
+                written = await process.eventually(status, lambda s: s.get("reservation"))
+                assert (written["reservation"]["holder"], written["reservation"]["leaseId"]) == ("job-1", lease)
+                assert (written["activeSet"], written["reservation"]["modelSet"]) == ("orchestrator", "orchestrator")
+                router.process.kill()
+                router.process.wait()
+            async with process.running(tmp_path, None, namespace="default", kubeconfig=str(kubeconfig)) as router:
+                await router.until(lambda s: [b["healthy"] for b in s["backends"]] == [True])
+                assert (await _announce(router, "stranger")).status == 409
+                assert (await _announce(router, "job-1")).json()["leaseId"] == lease
+                released = await wire.ask(router.port, wire.post("/router/release", {"owner": "job-1"}))
+                assert released.json() == {"status": "released", "released": True}
+                home = await process.eventually(status, lambda s: s.get("activeSet") == "background")
+                assert "reservation" not in home
+                assert home["circuit"] == "Closed"
+        finally:
+            custom_objects.delete_namespaced_custom_object(*_PLURAL, "kept")
+
+
+async def _announce(router: process.Router, owner: str) -> wire.Message:
+    return await wire.ask(router.port, wire.post("/router/announce", {"owner": owner}))
+
+
 class Apiserver:
     """An apiserver of bare sockets: lists what it has, and ends watches in every way that is known to happen."""
 

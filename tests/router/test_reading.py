@@ -45,7 +45,7 @@ def test_the_longest_match_in_the_table_wins() -> None:
         Level.P0,
         Level.AUTO,
     ]
-    assert [table.cpu_allowed(m) for m in ("qwen2.5:7b", "qwen2.5:72b", "unknown:latest")] == [True, False, True]
+    assert [table.cpu_allowed(m) for m in ("qwen2.5:7b", "qwen2.5:72b", "unknown:latest")] == [True, False, False]
 
 
 def test_backends_that_disagree() -> None:

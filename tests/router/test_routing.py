@@ -30,7 +30,9 @@ def _cpu() -> Iterator[ollama.Fake]:
 
 
 def _both(gpu: ollama.Fake, cpu: ollama.Fake, **more: Any) -> list[dict[str, Any]]:
-    return [process.spec("g", gpu.url, **more), process.spec("c", cpu.url, kind="CPU")]
+    """A CPU backend serves what its sets name beside a GPU that has the same."""
+    sets = process.model_set({"name": "qwen2.5:7b"}, {"name": "only-cpu:1b"})
+    return [process.spec("g", gpu.url, **more), process.spec("c", cpu.url, kind="CPU", modelSets=sets)]
 
 
 async def test_gpu_first_then_cpu_when_it_is_killed_then_503(
@@ -74,7 +76,7 @@ def _stands(waiting: int, status: dict[str, Any]) -> bool:
 async def test_priority_order_and_parallel_limit_at_the_backend(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b"], num_parallel=4) as fake:
         async with (
-            process.running(tmp_path, [process.spec("g", fake.url, numParallel=1)]) as router,
+            process.running(tmp_path, [process.spec("g", fake.url, numParallel=1, preemption="Never")]) as router,
             httpx.AsyncClient(base_url=router.url, timeout=60) as http,
         ):
             fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"gate": "hold"}}])

@@ -124,6 +124,7 @@ class Backend:
     def __init__(self, script: Script, models: Sequence[str]) -> None:
         self.script = script
         self.models = list(models)
+        self.ps: list[Any] = []
         self.requests: list[Message] = []
         self.connections = 0
         self.port = 0
@@ -174,7 +175,7 @@ class Backend:
 
     def _probe(self, path: str) -> Any:
         listed = {"models": [{"name": m, "model": m, "modified_at": "2026-01-01T00:00:00Z"} for m in self.models]}
-        return {"/api/version": {"version": "0.0.0-raw"}, "/api/tags": listed, "/api/ps": {"models": []}}.get(path)
+        return {"/api/version": {"version": "0.0.0-raw"}, "/api/tags": listed, "/api/ps": {"models": self.ps}}.get(path)
 
 
 @asynccontextmanager

@@ -1,0 +1,169 @@
+"""`POST /router/announce` and `POST /router/release`: an orchestrator reserves a GPU before it needs it.
+
+Announcing waits until the GPU is ready (background has given way, the orchestrator's models are in its memory). A
+client that stops waiting keeps the reservation and may announce again with the lease's id, which also renews it.
+
+Source: seed 000 "Orchestrator Pre-announcement Protocol".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from router import dispatch, models
+from router.proxy import refusal
+from router.proxy.message import Reply, Request
+from router.reservation import Lease, Verdict
+
+_RETRY = 5
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+Owner = Annotated[str, Field(min_length=1, max_length=253, description="who reserves, for example a Job's name")]
+LeaseId = Annotated[str, Field(max_length=64, description="what an earlier announcement answered; renews it")]
+
+
+class Announce(_Wire):
+    """Body of an announcement."""
+
+    owner: Owner
+    model: Annotated[str, Field(max_length=256, description="what it is for; empty: the orchestrator's set")] = ""
+    lease_id: LeaseId = ""
+
+
+class Release(_Wire):
+    """Body of a release. Without `leaseId` the owner's reservation ends."""
+
+    owner: Owner
+    lease_id: LeaseId = ""
+
+
+class Ready(_Wire):
+    """The GPU is reserved and its models are in memory."""
+
+    status: Literal["ready"] = "ready"
+    lease_id: str
+    backend: str
+    model_set: str = Field(description="empty on a GPU without model sets")
+    until: datetime = Field(description="when it ends unless it is renewed")
+
+
+class Released(_Wire):
+    """`released` is false when nothing was reserved."""
+
+    status: Literal["released"] = "released"
+    released: bool
+
+
+_Body = TypeVar("_Body", Announce, Release)
+_Handler = Callable[[Request], Awaitable[Reply | None]]
+
+
+def routes(
+    dispatcher: dispatch.Dispatcher,
+    *,
+    ids: Callable[[], str],
+    now: Callable[[], float],
+    wall: Callable[[], datetime],
+    patience: float,
+) -> Mapping[str, _Handler]:
+    """Handlers by path. `ids` makes lease ids that nobody can guess; `patience` bounds the wait, in seconds."""
+
+    def moment(lease: Lease) -> datetime:
+        return (wall() + timedelta(seconds=lease.until - now())).astimezone(UTC)
+
+    def taken(lease: Lease | None, reason: str) -> refusal.Refusal:
+        if lease is None:
+            return refusal.Refusal(409, reason, retry_after=_RETRY)
+        left = max(1, round(lease.until - now()))
+        text = (
+            f"{reason}: backend {lease.backend!r} is reserved by {lease.owner!r} until {moment(lease):%FT%TZ} at most"
+        )
+        return refusal.Refusal(409, text, retry_after=min(left, 60))
+
+    async def announce(request: Request) -> Reply:
+        body = _read(request, Announce)
+        try:
+            async with asyncio.timeout(patience):
+                answer, error = await dispatcher.announce(
+                    body.owner, models.normalise(body.model), body.lease_id, ids()
+                )
+        except TimeoutError as late:
+            raise refusal.Refusal(
+                503,
+                f"the GPU is reserved for {body.owner!r} but not ready within {patience:g} s; announce again",
+                retry_after=_RETRY,
+            ) from late
+        if answer.verdict is Verdict.TAKEN:
+            raise taken(answer.lease, answer.reason)
+        if answer.lease is None or error:
+            raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY)
+        lease = answer.lease
+        return _reply(Ready(lease_id=lease.id, backend=lease.backend, model_set=lease.model_set, until=moment(lease)))
+
+    async def release(request: Request) -> Reply:
+        body = _read(request, Release)
+        answer = dispatcher.unreserve(body.owner, body.lease_id)
+        if answer.verdict is Verdict.TAKEN:
+            raise taken(answer.lease, answer.reason)
+        return _reply(Released(released=answer.verdict is Verdict.RELEASED))
+
+    return {"/router/announce": announce, "/router/release": release}
+
+
+def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
+    """(paths, schemas) of OpenAPI 3.1."""
+    parts: dict[str, Any] = {}
+    for model in (Announce, Release, Ready, Released):
+        parts[model.__name__] = model.model_json_schema(by_alias=True)
+
+    def post(summary: str, body: str, good: str, answers: Mapping[int, str]) -> dict[str, Any]:
+        def content(name: str) -> dict[str, Any]:
+            return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+
+        responses: dict[str, Any] = {"200": {"description": parts[good]["description"], "content": content(good)}}
+        responses |= {str(code): {"description": text} for code, text in answers.items()}
+        return {"post": {"summary": summary, "requestBody": {"content": content(body)}, "responses": responses}}
+
+    paths = {
+        "/router/announce": post(
+            "Reserve a GPU for an orchestrator and wait until its models are loaded",
+            "Announce",
+            "Ready",
+            {400: "A field is wrong", 409: "Somebody else holds it", 503: "No GPU, or it is not ready yet"},
+        ),
+        "/router/release": post(
+            "Give the GPU back; the background models are loaded again",
+            "Release",
+            "Released",
+            {400: "A field is wrong", 409: "Somebody else holds it"},
+        ),
+    }
+    return paths, parts
+
+
+def _read(request: Request, shape: type[_Body]) -> _Body:
+    """The body. Raises Refusal with the field and the remedy."""
+    if request.method != b"POST":
+        raise refusal.Refusal(405, f"{request.path} takes POST", headers=(("Allow", "POST"),))
+    try:
+        return shape.model_validate_json(request.body or b"{}")
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "body"
+        example = '{"owner": "job-1"}'
+        raise refusal.Refusal(400, f"{field}: {first['msg']}; send for example {example}") from error
+
+
+def _reply(document: BaseModel) -> Reply:
+    return Reply(body=document.model_dump_json(by_alias=True).encode())

@@ -1,0 +1,262 @@
+"""Who calls: bearer tokens from a file and, when asked for, service accounts of the cluster.
+
+Without either everybody may enter and nobody is an administrator. The tokens' file is a JSON list of
+`{"name", "token", "admin"?, "ceiling"?}`, mounted from a Secret and read again when it changes. Tokens of service
+accounts are reviewed by the apiserver (TokenReview); its answer is kept for a while, by the digest
+of the token, and goes on being believed for longer while the apiserver is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import structlog
+from pydantic import ConfigDict, Field
+
+from crds import errors, priority
+from router.proxy import hygiene
+from router.proxy.message import ANYBODY, Identity, Request
+from router.proxy.refusal import Refusal
+
+_log = structlog.get_logger("router.auth")
+
+_ACCOUNT = "system:serviceaccount:"
+_HINT = 'send "Authorization: Bearer TOKEN" with a token that the router knows'
+
+
+class Invalid(errors.Permanent):
+    """The tokens' file cannot be used."""
+
+
+class Away(errors.Operational):
+    """Nobody can say at the moment whether a token is good."""
+
+
+class _Entry(pydantic.BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    token: Annotated[str, Field(min_length=16, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
+    admin: bool = False
+    ceiling: str | None = None
+
+    @pydantic.field_validator("ceiling")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        if value is not None and priority.parse(value) is None:
+            raise ValueError("is no priority: P0, P1, P2 or P3")
+        return value
+
+
+_ENTRIES = pydantic.TypeAdapter(list[_Entry])
+
+
+class Tokens:
+    """Identities by the digest of their token."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._known: dict[bytes, Identity] = {}
+
+    def load(self) -> None:
+        """Read the file if it changed. Raises Invalid; what was known before then stays."""
+        try:
+            facts = self._path.stat()
+            stamp = (facts.st_mtime_ns, facts.st_size)
+            if stamp == self._stamp:
+                return
+            entries = _ENTRIES.validate_json(self._path.read_bytes())
+        except OSError as error:
+            raise self._invalid(str(error)) from error
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise self._invalid(f"{where}: {first['msg']}" if where else str(first["msg"])) from error
+        self._known = {
+            digest(e.token): Identity(e.name, e.admin, priority.parse(e.ceiling) if e.ceiling else None)
+            for e in entries
+        }
+        self._stamp = stamp
+
+    def find(self, key: bytes) -> Identity | None:
+        """Whose token has this digest?"""
+        return self._known.get(key)
+
+    def _invalid(self, problem: str) -> Invalid:
+        return Invalid(
+            f"The tokens' file {self._path}: {problem}.",
+            field="JERVIS_ROUTER_TOKENS_FILE",
+            remedy='Give a JSON list of {"name", "token", "admin", "ceiling"}; a token has at least 16 characters.',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """What service accounts may do, as `namespace/name`. An empty `allowed` means everyone whom the cluster knows."""
+
+    allowed: frozenset[str] = frozenset()
+    admins: frozenset[str] = frozenset()
+
+    def identity(self, user: str) -> Identity | None:
+        """For a user name of the cluster; None for one that may not enter."""
+        account = user.removeprefix(_ACCOUNT).replace(":", "/", 1) if user.startswith(_ACCOUNT) else user
+        namespace = account.partition("/")[0]
+        admin = account in self.admins
+        if self.allowed and not admin and not {account, f"{namespace}/*"} & self.allowed:
+            return None
+        return Identity(user, admin)
+
+
+Review = Callable[[str], Awaitable[str | None]]
+"""Asks the cluster whose token it is: the user's name, None when it is nobody's. Raises Away."""
+
+
+class Reviewed:
+    """Answers of `review`, kept `fresh` seconds, bad ones `bad`; believed up to `stale` while nobody can be asked."""
+
+    def __init__(
+        self,
+        review: Review,
+        accounts: Accounts,
+        *,
+        now: Callable[[], float],
+        fresh: float = 60.0,
+        bad: float = 10.0,
+        stale: float = 600.0,
+        most: int = 4096,
+    ) -> None:
+        self._review = review
+        self._accounts = accounts
+        self._now = now
+        self._fresh, self._bad, self._stale, self._most = fresh, bad, stale, most
+        self._kept: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
+
+    def recall(self, key: bytes) -> tuple[bool, Identity | None]:
+        """(known, identity) from what is kept and still fresh."""
+        kept = self._kept.get(key)
+        if kept is None or self._now() - kept[0] > (self._fresh if kept[1] else self._bad):
+            return False, None
+        return True, kept[1]
+
+    async def find(self, key: bytes, token: str) -> Identity | None:
+        """Whose token is it? Many who ask at once about one token cause one review. Raises Away."""
+        task = self._asking.get(key)
+        if task is None:
+            task = self._asking[key] = asyncio.get_running_loop().create_task(self._ask(key, token))
+            task.add_done_callback(lambda done: self._asking.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _ask(self, key: bytes, token: str) -> Identity | None:
+        try:
+            user = await self._review(token)
+        except Away:
+            kept = self._kept.get(key)
+            if kept is not None and kept[1] is not None and self._now() - kept[0] <= self._stale:
+                return kept[1]
+            raise
+        identity = None if user is None else self._accounts.identity(user)
+        self._kept[key] = (self._now(), identity)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return identity
+
+
+class Gate:
+    """Decides who a request is from. Without `tokens` and `reviewed` it is open."""
+
+    def __init__(
+        self,
+        tokens: Tokens | None = None,
+        reviewed: Reviewed | None = None,
+        *,
+        free: Iterable[str] = (),
+        required: bool = True,
+    ) -> None:
+        """`free` are paths that need no token. Without `required` none does, but a token that is shown must be good."""
+        self._tokens = tokens
+        self._reviewed = reviewed
+        self._free = frozenset(free)
+        self._required = required
+        self.closed = tokens is not None or reviewed is not None
+
+    def needs(self, path: str) -> bool:
+        """Must a request for this path say who it is from?"""
+        return self.closed and path not in self._free
+
+    def known(self, request: Request) -> Identity | None:
+        """Who it is, if that can be said at once; None when `ask` must find out. Raises Refusal(401)."""
+        if not self._required and not _shows(request):
+            return ANYBODY
+        token = _bearer(request)
+        key = digest(token)
+        found = self._tokens.find(key) if self._tokens is not None else None
+        if found is not None:
+            return found
+        if self._reviewed is None:
+            raise refused("the token is not known")
+        known, identity = self._reviewed.recall(key)
+        if known and identity is None:
+            raise refused("the token is not valid")
+        return identity
+
+    async def ask(self, request: Request) -> Identity:
+        """Who it is. Raises Refusal(401), or 503 while nobody can say."""
+        found = self.known(request)
+        if found is not None:
+            return found
+        assert self._reviewed is not None
+        token = _bearer(request)
+        try:
+            identity = await self._reviewed.find(digest(token), token)
+        except Away as error:
+            raise Refusal(503, f"the token cannot be checked at the moment: {error.message}", retry_after=2) from error
+        if identity is None:
+            raise refused("the token is not valid")
+        return identity
+
+    async def watch(self, interval: float = 5.0) -> None:
+        """Read the tokens' file again when it changes; for ever."""
+        while self._tokens is not None:
+            await asyncio.sleep(interval)
+            try:
+                self._tokens.load()
+            except Invalid as error:
+                _log.error("tokens file", error=error.message, remedy=error.remedy)
+
+
+def digest(token: str) -> bytes:
+    """What tokens are kept and compared by: it says nothing about them, and how long a look-up takes neither."""
+    return hashlib.sha256(token.encode("latin-1", "replace")).digest()
+
+
+def refused(why: str) -> Refusal:
+    """401."""
+    return Refusal(401, f"{why}; {_HINT}", headers=(("WWW-Authenticate", 'Bearer realm="jervis"'),))
+
+
+def accounts(allowed: Sequence[str], admins: Sequence[str]) -> Accounts:
+    """From settings."""
+    return Accounts(frozenset(allowed), frozenset(admins))
+
+
+def _shows(request: Request) -> bool:
+    return hygiene.AUTHORIZATION in request.special or hygiene.API_KEY in request.special
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = (request.get(hygiene.AUTHORIZATION) or "").partition(" ")
+    if scheme.lower() == "bearer" and (token := token.strip()):
+        return token
+    if key := request.get(hygiene.API_KEY):
+        return key
+    raise refused("the request has no bearer token")

@@ -1,0 +1,98 @@
+"""Bearer tokens for backends behind authentication (`spec.secretRef`, key `token`), kept fresh.
+
+They come from Secrets of the router's namespace or, without Kubernetes, from files `DIRECTORY/SECRET/token` (the layout
+of mounted Secrets). A token that cannot be read is asked for again; until then the last one stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import structlog
+
+from crds import errors
+from router.backends import book
+
+_log = structlog.get_logger("router.secrets")
+
+Read = Callable[[str], str]
+"""The token in the Secret of that name. Blocking; raises errors.Operational."""
+
+
+class Unreadable(errors.Operational):
+    """There is no such token now."""
+
+
+def files(directory: str | None) -> Read:
+    """Read tokens from mounted Secrets."""
+
+    def read(name: str) -> str:
+        if directory is None:
+            raise Unreadable("set JERVIS_ROUTER_SECRETS_DIR to the directory with the Secrets")
+        path = Path(directory) / name / "token"
+        try:
+            return path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unreadable(f"{path}: {error}") from error
+
+    return read
+
+
+class Secrets:
+    """Tells `use` the tokens by backend whenever they change. `notice` is the book's listener."""
+
+    def __init__(
+        self,
+        backends: book.Book,
+        read: Read,
+        use: Callable[[Mapping[str, str]], None],
+        *,
+        every: float = 60.0,
+        again: float = 2.0,
+    ) -> None:
+        self._book = backends
+        self._read = read
+        self._use = use
+        self._every = every
+        self._again = again
+        self._changed = asyncio.Event()
+        self._tokens: dict[str, str] = {}
+        self._named: dict[str, str] = {}
+
+    def notice(self) -> None:
+        """The book changed."""
+        if self._wanted() != self._named:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Follow the book, for ever; look at all Secrets every `every` seconds, at unreadable ones every `again`."""
+        while True:
+            self._changed.clear()
+            pause = self._every if await self._refresh() else self._again
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _refresh(self) -> bool:
+        """True when all tokens could be read."""
+        wanted, tokens, complete = self._wanted(), {}, True
+        for backend, name in wanted.items():
+            try:
+                tokens[backend] = await asyncio.to_thread(self._read, name)
+            except errors.Operational as error:
+                complete = False
+                _log.error("token of a backend cannot be read", backend=backend, secret=name, error=error.message)
+                if backend in self._tokens and self._named.get(backend) == name:
+                    tokens[backend] = self._tokens[backend]
+        self._named = wanted
+        if tokens != self._tokens:
+            self._tokens = tokens
+            self._use(tokens)
+        return complete
+
+    def _wanted(self) -> dict[str, str]:
+        return {e.name: e.spec.secret_ref.name for e in self._book.entries() if e.spec.secret_ref is not None}

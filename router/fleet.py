@@ -1,0 +1,184 @@
+"""All backends, and who may serve what: the routes.
+
+GPUs come first. A CPU backend serves a model beside GPUs only where a GpuBackend allows it (`cpuAllowed`), or when no
+GPU serves that model at all; then it takes background requests that find the GPUs busy, embeddings of any level, and
+everybody when no GPU is available or all of them are reserved for other models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from crds.gpubackend import Capability
+from router import priority
+from router.effects import Reason
+from router.host import Backend, Host
+from router.priority import Level
+from router.residency import Patience, Residency
+from router.waiting import EVERY_LEVEL, Key, Request, mask
+
+_OVERFLOW = mask(*priority.OVERFLOW)
+# Whom a reserved GPU serves. The others may go there once they are due.
+_BESIDE_RESERVATION = mask(Level.P0, Level.P1, Level.P2)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Hosts that may serve a `Key` now, slots aside. `able` are all that have the model, for questions about it."""
+
+    gpus: tuple[Host, ...]
+    cpus: tuple[Host, ...]
+    able: tuple[Host, ...]
+    hosts: tuple[Host, ...]
+
+
+class Fleet:
+    """Hosts by name. `cpu_allowed(model)` says whether a CPU may serve a model that a GPU serves as well."""
+
+    def __init__(self, patience: Patience | None = None) -> None:
+        self.hosts: dict[str, Host] = {}
+        self.managed = False
+        """Is there a GPU whose memory the router owns?"""
+        self._gone: dict[str, Host] = {}
+        self._routes: dict[Key, Route] = {}
+        self._patience = patience
+        self._cpu_allowed: Callable[[str], bool] = lambda model: False
+
+    def configure(
+        self, backends: Iterable[Backend], cpu_allowed: Callable[[str], bool] | None, now: float
+    ) -> list[Host]:
+        """Backends came, went or changed. Returns those whose memory is looked at for the first time (again)."""
+        if cpu_allowed is not None:
+            self._cpu_allowed = cpu_allowed
+        before, self.hosts, fresh = self._gone | self.hosts, {}, []
+        for backend in backends:
+            host = before.pop(backend.name, None)
+            if host is None:
+                host = Host(backend)
+            else:
+                host.update(backend)
+            self.hosts[backend.name] = host
+            if self._remember(host, now):
+                fresh.append(host)
+        for host in before.values():
+            host.residency, host.lease = None, None
+        self.managed = any(host.residency is not None for host in self.hosts.values())
+        self._gone = {name: host for name, host in before.items() if host.load}
+        self.forget_routes()
+        return fresh
+
+    def forget_routes(self) -> None:
+        """Something changed that routes depend on."""
+        self._routes.clear()
+
+    def ended(self, host: Host) -> None:
+        """A request ended there: a backend that is gone is forgotten with its last one."""
+        if not host.load and self._gone.get(host.backend.name) is host:
+            del self._gone[host.backend.name]
+
+    def load(self, name: str) -> int:
+        """Requests that run on a backend, whether it still exists or not."""
+        host = self.hosts.get(name) or self._gone.get(name)
+        return host.load if host is not None else 0
+
+    def route(self, key: Key, now: float) -> Route:
+        """Who may serve it."""
+        found = self._routes.get(key)
+        return found if found is not None else self._find(key, now)
+
+    def admits(self, host: Host, request: Request, route: Route) -> bool:
+        """May this host serve this request, slots aside?"""
+        if host.backend.name in request.avoid:
+            return False
+        if not request.metered:
+            return True
+        if host.backend.gpu:
+            return host.lease is None or request.level <= Level.P2
+        if request.level in priority.OVERFLOW or request.need is Capability.EMBED:
+            return True
+        return all(gpu.backend.name in request.avoid or closed(gpu, request.model) for gpu in route.gpus)
+
+    def masks(self, host: Host, key: Key, route: Route) -> tuple[int, int]:
+        """Levels that may go to a host of the route now, and levels that may once they are due."""
+        if host.backend.gpu:
+            return EVERY_LEVEL if host.lease is None else _BESIDE_RESERVATION, EVERY_LEVEL
+        if key.need is Capability.EMBED or all(closed(gpu, key.model) for gpu in route.gpus):
+            return EVERY_LEVEL, EVERY_LEVEL
+        return _OVERFLOW, _OVERFLOW
+
+    def possible(self, request: Request, now: float) -> bool:
+        """Is there anybody, free or not, who may serve the request?"""
+        route = self.route(Key(request.model, request.need), now)
+        if not request.metered:
+            return any(host.backend.name not in request.avoid for host in route.able)
+        return any(
+            self.admits(host, request, route) or (host.backend.gpu and host.backend.name not in request.avoid)
+            for host in route.hosts
+        )
+
+    def why_not(self, request: Request) -> Reason:
+        """Why nobody may."""
+        backends = [host.backend for host in self.hosts.values()]
+        if not backends:
+            return Reason.NO_BACKEND
+        model, need = request.model, request.need
+        having = [b for b in backends if not model or model in (b.models or ())]
+        if not having:
+            return Reason.UNAVAILABLE if any(b.models is None for b in backends) else Reason.UNKNOWN_MODEL
+        if need is not None and not any(need in b.capabilities for b in having):
+            return Reason.INCAPABLE
+        return Reason.UNAVAILABLE
+
+    def _find(self, key: Key, now: float) -> Route:
+        model, need = key
+        having = [h for h in self.hosts.values() if not model or model in (h.backend.models or ())]
+        able = [h for h in having if h.backend.available]
+        fit = [
+            h
+            for h in able
+            if (need is None or need in h.backend.capabilities)
+            and (h.residency is None or not h.residency.broken(model, now))
+        ]
+        gpus = tuple(h for h in fit if h.backend.gpu)
+        on_cpu = not any(h.backend.gpu for h in having) or self._cpu_allowed(model)
+        cpus = tuple(h for h in fit if not h.backend.gpu) if on_cpu or not model else ()
+        route = Route(gpus, cpus, tuple(able), gpus + cpus)
+        # Only what somebody serves is remembered: other names come from clients and have no end.
+        if able:
+            self._routes[key] = route
+        return route
+
+    def _remember(self, host: Host, now: float) -> bool:
+        """Bring the book of its memory up to date; True when it was opened just now."""
+        backend = host.backend
+        if not (backend.gpu and backend.sets):
+            host.residency = None
+            return False
+        book = host.residency
+        if book is None:
+            book = host.residency = Residency(
+                backend.name,
+                backend.sets,
+                vram=backend.vram,
+                max_loaded=backend.max_loaded,
+                keep_alive=backend.keep_alive,
+                patience=self._patience,
+            )
+        else:
+            book.configure(
+                backend.sets, vram=backend.vram, max_loaded=backend.max_loaded, keep_alive=backend.keep_alive
+            )
+        if not backend.available:
+            book.lost()
+            return False
+        if not book.known:
+            book.adopt(backend.loaded, now)
+            return True
+        book.seen(backend.loaded, host.running.__contains__)
+        return False
+
+
+def closed(gpu: Host, model: str) -> bool:
+    """Is the GPU reserved, and not for that model? Then who needs it may use a CPU, at any level."""
+    return gpu.lease is not None and gpu.residency is not None and not gpu.residency.means(model)

@@ -1,0 +1,180 @@
+"""One backend as the scheduler keeps it: what it is, what runs there, and whether there is room for one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crds.gpubackend import Capability, Preemption
+from router.priority import Level
+from router.reservation import Lease, Terms
+from router.residency import ModelSet, Residency
+from router.waiting import Request
+
+# A slow start that has come so far is over.
+_FULL = 1 << 16
+_CAN = frozenset(Capability)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the scheduler is told of a backend; normalised model names, bytes and seconds."""
+
+    name: str
+    gpu: bool = True
+    num_parallel: int = 1
+    available: bool = True
+    """Healthy, circuit not open, not draining."""
+    models: frozenset[str] | None = None
+    """What it can serve; None while nobody could ask it."""
+    loaded: frozenset[str] = frozenset()
+    """What is in its memory."""
+    capabilities: frozenset[Capability] = _CAN
+    pool: str = "default"
+    weight: int = 1
+    """A backend of weight 2 takes twice as many requests as one of weight 1."""
+    max_loaded: int = 1 << 30
+    """Models in its memory at once."""
+    max_in_flight: int = 1 << 30
+    """Requests at once, over all models."""
+    vram: int | None = None
+    sets: tuple[ModelSet, ...] = ()
+    """Model sets whose loading the router does itself; empty: the server loads what it is asked for."""
+    terms: Terms = field(default_factory=Terms)
+    keep_alive: int = 2100
+    """What the models of its sets are kept in memory for after a request."""
+    preemption: Preemption = Preemption.BEFORE_FIRST_BYTE
+
+
+@dataclass(slots=True)
+class Run:
+    """A request that runs. `began` turns True when the first byte of its answer is about to be sent."""
+
+    request: Request
+    host: Host
+    started: float
+    began: bool = False
+    victim: bool = False
+    """It was told to give way; its slot is not free yet."""
+
+
+class Owned(NamedTuple):
+    """What the router decides about a model in its clients' stead: seconds and tokens."""
+
+    keep_alive: int
+    num_ctx: int | None
+    model_set: str
+
+
+class Host:
+    """Outlives its backend while something runs there: when that comes back under its name, what runs still counts."""
+
+    __slots__ = (
+        "_ramp",
+        "_served",
+        "backend",
+        "lease",
+        "limit",
+        "load",
+        "owned",
+        "residency",
+        "running",
+        "urgent",
+        "used",
+    )
+
+    def __init__(self, backend: Backend) -> None:
+        self.running: dict[str, dict[int, Run]] = {}
+        self.load = 0
+        self.urgent = 0
+        """Requests of the levels that keep a reservation alive."""
+        self.used = float("-inf")
+        """When a request last began or ended."""
+        self.lease: Lease | None = None
+        self.residency: Residency | None = None
+        self.backend = backend
+        self.owned = _owned(backend)
+        self.limit = backend.num_parallel
+        """Requests at once for each model: `num_parallel`, or less while it starts slowly."""
+        self._ramp = _FULL
+        self._served = 0
+
+    def update(self, backend: Backend) -> None:
+        """The backend changed. One that comes back starts with one request a model, then two, then four."""
+        if backend.available and not self.backend.available and self.backend.models is not None:
+            self._ramp, self._served = 1, 0
+        self.backend = backend
+        self.owned = _owned(backend)
+        self.limit = min(backend.num_parallel, self._ramp)
+
+    def room(self, model: str) -> bool:
+        """Is a slot free for that model, and the model where it can be used?"""
+        backend, slots = self.backend, self.running.get(model)
+        if slots is None:
+            if self.residency is None and len(self.running) >= backend.max_loaded:
+                return False
+        elif len(slots) >= self.limit:
+            return False
+        return self.load < backend.max_in_flight and (self.residency is None or self.residency.warm(model))
+
+    def crowded(self, model: str) -> bool:
+        """Would the model have room, if fewer models were in use?"""
+        full = self.residency is None and model not in self.running and len(self.running) >= self.backend.max_loaded
+        return full and self.load < self.backend.max_in_flight
+
+    def full(self) -> bool:
+        """Are as many models in use as may be, so that others may be waiting for one of them to go?"""
+        return self.residency is None and len(self.running) >= self.backend.max_loaded
+
+    def start(self, request: Request, now: float) -> Run:
+        """A request takes a slot (or none, when it is not metered)."""
+        run = Run(request, self, now)
+        self.load += 1
+        self.used = now
+        if request.level <= Level.P1:
+            self.urgent += 1
+            if self.lease is not None:
+                self.lease.active = now
+        if request.metered:
+            slots = self.running.get(request.model)
+            if slots is None:
+                slots = self.running[request.model] = {}
+            slots[request.id] = run
+        return run
+
+    def end(self, run: Run, now: float) -> None:
+        """It gives its slot back."""
+        request = run.request
+        self.load -= 1
+        self.used = now
+        if request.level <= Level.P1:
+            self.urgent -= 1
+            if self.lease is not None:
+                self.lease.active = now
+        if request.metered:
+            slots = self.running[request.model]
+            del slots[request.id]
+            if not slots:
+                del self.running[request.model]
+        if self._ramp < _FULL:
+            self._served += 1
+            if self._served >= self.limit:
+                self._ramp, self._served = self._ramp * 2, 0
+                self.limit = min(self.backend.num_parallel, self._ramp)
+
+    def has(self, model: str) -> bool:
+        """Is the model in its memory, as far as is known?"""
+        return model in self.backend.loaded or model in self.running
+
+    def runs(self, models: Iterable[str]) -> list[Run]:
+        """What runs there on those models."""
+        return [run for model in models for run in self.running.get(model, {}).values()]
+
+
+def _owned(backend: Backend) -> dict[str, Owned]:
+    return {
+        member.name: Owned(backend.keep_alive, member.num_ctx, one.name)
+        for one in reversed(backend.sets)
+        for member in one.members
+    }

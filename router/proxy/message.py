@@ -1,0 +1,130 @@
+"""What travels on the client's side: a request as it was read, and a reply that the router makes itself.
+
+Header fields are triples (name in lower case, name as it came, value), so that nobody lowers a name twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from crds import priority
+
+if TYPE_CHECKING:
+    from router.proxy.incoming import Incoming
+
+Field = tuple[bytes, bytes, bytes]
+
+_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who calls. `ceiling` is the most urgent priority that counts for them, None for no bound."""
+
+    name: str = ""
+    admin: bool = False
+    ceiling: priority.Priority | None = None
+
+
+ANYBODY = Identity()
+
+
+class Request:
+    """One request. `path` is decoded, `target` is path and query as the client wrote them (origin form)."""
+
+    __slots__ = (
+        "body",
+        "fields",
+        "has_body",
+        "held",
+        "identity",
+        "keep_alive",
+        "link",
+        "method",
+        "modern",
+        "path",
+        "special",
+        "target",
+    )
+
+    def __init__(
+        self, link: Incoming, method: bytes, target: bytes, fields: list[Field], special: dict[bytes, bytes]
+    ) -> None:
+        self.link = link
+        self.method = method
+        if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
+            target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+        self.target = target
+        raw = target.partition(b"?")[0]
+        self.path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
+        self.fields = fields
+        """Header fields that mean nothing to the router."""
+        self.special = special
+        """Those that do (`hygiene.SPECIAL`), by their name in lower case; repeated ones joined by commas."""
+        self.identity = ANYBODY
+        self.body = b""
+        self.has_body = False
+        self.keep_alive = True
+        self.modern = True
+        """HTTP/1.1: understands chunks."""
+        self.held = 0
+        """Bytes of the body that are kept."""
+
+    def get(self, name: bytes) -> str | None:
+        """A special field by its name (in lower case) as text, or None."""
+        value = self.special.get(name)
+        return None if value is None else value.decode("latin-1").strip()
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query's parameters, decoded; the last of equal names."""
+        pairs = (part.partition(b"=") for part in self.target.partition(b"?")[2].replace(b"+", b" ").split(b"&"))
+        return {_text(name): _text(value) for name, _, value in pairs if name}
+
+    @property
+    def reading(self) -> bool:
+        """GET or HEAD."""
+        return self.method in (b"GET", b"HEAD")
+
+    def drop_body(self) -> None:
+        """Nobody needs the body any more."""
+        if self.held:
+            self.body = b""
+            self.link.let_go(self.held)
+            self.held = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer of the router's own. `close` ends the client's connection after it."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = field(default=())
+    close: bool = False
+
+
+def _text(part: bytes) -> str:
+    return unquote_to_bytes(part).decode("utf-8", "replace")
+
+
+def written(reply: Reply, request: Request) -> bytes:
+    """The reply on the wire."""
+    head = [
+        b"HTTP/1.%d %d %s" % (request.modern, reply.status, _REASONS.get(reply.status, b"")),
+        b"Date: " + formatdate(usegmt=True).encode(),
+    ]
+    if reply.body or reply.status not in (204, 304):
+        head.append(b"Content-Type: " + reply.content_type.encode())
+        head.append(b"Content-Length: %d" % len(reply.body))
+    head += [f"{name}: {value}".encode("latin-1", "replace") for name, value in reply.headers]
+    if not request.keep_alive:
+        head.append(b"Connection: close")
+    elif not request.modern:
+        head.append(b"Connection: keep-alive")
+    return b"\r\n".join(head) + b"\r\n\r\n" + (b"" if request.method == b"HEAD" else reply.body)

@@ -1,0 +1,82 @@
+"""A GPU kept for whoever talks to a person: who holds it, until when, and when it is given up.
+
+An orchestrator announces itself (`POST /router/announce`), or its first P0 request does so for it. The lease ends when
+it is released, when its longest time is over, or after a time without a request; a request that runs is activity,
+however long it takes. Announcing again with the lease's id, or as the same owner, renews it.
+
+Pure. Source: seed 000 "Orchestrator Pre-announcement Protocol"; the design's router page, "Announce/release".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+# The owner of a reservation that nobody announced: it came with a P0 request.
+IMPLICIT = "P0"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds."""
+
+    longest: float = 1800.0
+    idle: float = 300.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """A reservation in force. Moments are in seconds of the scheduler's clock."""
+
+    id: str
+    owner: str
+    backend: str
+    model_set: str
+    """Empty on a GPU without model sets."""
+    until: float
+    active: float
+    """When a request of an urgent level last began or ended there."""
+    implicit: bool = False
+    awaiting: set[str] = field(default_factory=set)
+    """Models that must be usable before it is ready."""
+    loading: set[str] = field(default_factory=set)
+    """Those of them that a GPU without model sets was asked to load."""
+
+    @property
+    def ready(self) -> bool:
+        """Is everything there?"""
+        return not self.awaiting
+
+    def over(self, now: float, terms: Terms, *, busy: bool) -> bool:
+        """Has it run out? `busy`: an urgent request runs on the GPU."""
+        return now >= self.until or (not busy and now - self.active >= terms.idle)
+
+    def meant(self, owner: str, lease_id: str) -> bool:
+        """Does an announcement renew this one? The owner's name is enough: an id may be from before a restart."""
+        return self.id == lease_id or (self.owner == owner and not self.implicit)
+
+    def releasable(self, owner: str, lease_id: str) -> bool:
+        """Does a release end this one? An id that is given must be the right one: the release may come late."""
+        return self.owner == owner and not self.implicit and (not lease_id or self.id == lease_id)
+
+
+class Verdict(StrEnum):
+    """What came of announcing or releasing."""
+
+    HELD = "Held"
+    RELEASED = "Released"
+    NOTHING = "Nothing"
+    """There was nothing to release."""
+    TAKEN = "Taken"
+    """Somebody else holds it."""
+    UNAVAILABLE = "Unavailable"
+    """No GPU could be reserved."""
+
+
+class Answer(NamedTuple):
+    """`lease` is the one that is held, or the one that is in the way."""
+
+    verdict: Verdict
+    lease: Lease | None = None
+    reason: str = ""

@@ -1,0 +1,88 @@
+"""A page in a real browser: headless Chromium (Debian package `chromium`), driven over the DevTools protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+_SECONDS = 120.0
+_OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
+
+
+class Tab:
+    """One tab."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+
+    async def call(self, method: str, **parameters: Any) -> Any:
+        """One command and its answer; events in between are skipped."""
+        self._number += 1
+        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        while True:
+            message = await self._socket.receive_json(timeout=_SECONDS)
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression."""
+        said = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in said, said
+        return said["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        """Wait until the expression is true."""
+
+        async def true() -> bool:
+            return bool(await self.evaluate(expression))
+
+        await _eventually(true, expression)
+
+
+@asynccontextmanager
+async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
+    """A browser with a fresh profile in `directory` and one tab at `url`."""
+    program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.fail("no Chromium: install Debian's package chromium")
+    profile = directory / "profile"
+    options = [*_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+    quiet = asyncio.subprocess.DEVNULL
+    running = await asyncio.create_subprocess_exec(program, *options, stdout=quiet, stderr=quiet)
+    port = profile / "DevToolsActivePort"
+
+    async def listening() -> bool:
+        return port.exists() and port.read_text().count("\n") > 0
+
+    try:
+        await _eventually(listening, "the browser's port")
+        debugging = f"http://127.0.0.1:{port.read_text().splitlines()[0]}"
+        async with aiohttp.ClientSession() as http, http.get(f"{debugging}/json/list") as answer:
+            [page] = [tab for tab in await answer.json() if tab["type"] == "page"]
+            async with http.ws_connect(page["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                tab = Tab(socket)
+                await tab.call("Page.enable")
+                await tab.call("Page.navigate", url=url)
+                yield tab
+    finally:
+        running.terminate()
+        await running.wait()
+
+
+async def _eventually(true: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask until it is true; the time only bounds a test that fails."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SECONDS
+    while not await true():
+        assert loop.time() < deadline, f"not within {_SECONDS:.0f} s: {what}"
+        await asyncio.sleep(0.02)

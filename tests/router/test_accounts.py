@@ -1,0 +1,113 @@
+"""Service accounts and Secrets of a real apiserver: who may enter, and what a backend is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from router import kube
+from router.backends.kube import connect
+from tests.router import process, wire
+
+pytestmark = pytest.mark.apiserver
+
+_EMBED = {"model": "m", "input": "x"}
+_PLURAL = ("jervis.dev", "v1alpha1", "default", "gpubackends")
+
+
+async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    writer.write(wire.plain(b"{}"))
+    return True
+
+
+def _account(core: Any, name: str) -> str:
+    """A token of a service account, made if need be."""
+    from kubernetes import client
+
+    names = [found.metadata.name for found in core.list_namespaced_service_account("default").items]
+    if name not in names:
+        core.create_namespaced_service_account("default", {"metadata": {"name": name}})
+    request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=3600))
+    return str(core.create_namespaced_service_account_token(name, "default", request).status.token)
+
+
+@pytest.fixture(name="core")
+def _core(kubeconfig: Path) -> Any:
+    from kubernetes import client
+
+    return client.CoreV1Api(connect(str(kubeconfig)).api_client)
+
+
+async def test_service_accounts_are_let_in_and_others_are_not(tmp_path: Path, kubeconfig: Path, core: Any) -> None:
+    friend, admin, stranger = (_account(core, name) for name in ("friend", "chief", "stranger"))
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(
+            tmp_path,
+            [process.spec("raw", backend.url)],
+            kubeconfig=str(kubeconfig),
+            namespace="default",
+            token_review="true",
+            allowed_accounts='["default/friend"]',
+            admin_accounts='["default/chief"]',
+        ) as router,
+    ):
+
+        async def ask(token: str, path: str = "/api/embed") -> int:
+            headers = [("Authorization", f"Bearer {token}"), ("X-Ollama-Router-Backend", "raw")]
+            return (await wire.ask(router.port, wire.post(path, _EMBED, headers))).status
+
+        assert [await ask(friend), await ask(friend), await ask(admin)] == [200] * 3
+        assert [await ask(stranger), await ask("a" * 40), await ask("a" * 40)] == [401] * 3
+        assert [await ask(friend, "/api/pull"), await ask(admin, "/api/pull")] == [403, 200]
+        assert len(backend.requests) == 4
+
+
+async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
+    tmp_path: Path, kubeconfig: Path, core: Any, custom_objects: Any
+) -> None:
+    secret = {"metadata": {"name": "gpu-token"}, "data": {"token": base64.b64encode(b"first").decode()}}
+    core.create_namespaced_secret("default", secret)
+    try:
+        async with wire.backend(_echo) as backend:
+            body = {
+                "apiVersion": "jervis.dev/v1alpha1",
+                "kind": "GpuBackend",
+                "metadata": {"name": "behind"},
+                "spec": {"url": backend.url, "secretRef": {"name": "gpu-token"}},
+            }
+            custom_objects.create_namespaced_custom_object(*_PLURAL, body)
+            try:
+                async with process.running(
+                    tmp_path, None, namespace="default", kubeconfig=str(kubeconfig), secrets_every_seconds="0.5"
+                ) as router:
+
+                    async def seen() -> str | None:
+                        await wire.ask(router.port, wire.post("/api/embed", _EMBED))
+                        return backend.requests[-1].header("Authorization") if backend.requests else None
+
+                    assert await process.eventually(seen, lambda value: value == "Bearer first")
+                    secret["data"] = {"token": base64.b64encode(b"second").decode()}
+                    core.patch_namespaced_secret("gpu-token", "default", secret)
+                    assert await process.eventually(seen, lambda value: value == "Bearer second")
+            finally:
+                custom_objects.delete_namespaced_custom_object(*_PLURAL, "behind")
+    finally:
+        core.delete_namespaced_secret("gpu-token", "default")
+
+
+def test_an_apiserver_that_is_away_is_trouble_and_no_verdict(tmp_path: Path, kubeconfig: Path) -> None:
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    away = tmp_path / "away"
+    away.write_text(yaml.safe_dump(document))
+    api = kube.Apiserver(connect(str(away)).api_client, "default")
+    with pytest.raises(kube.Trouble):
+        api.review("token", ())
+    with pytest.raises(kube.Trouble):
+        api.lease("router")

@@ -1,0 +1,24 @@
+"""Two thousand mixed requests: through the router and directly, byte for byte the same (bench/router runs 100,000)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from bench.router import identity
+from tests.router import process
+
+
+async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
+    backend = identity.Backend()
+    server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        async with process.running(tmp_path, [process.spec("b", f"http://127.0.0.1:{port}")]) as router:
+            assert await identity.compare(router.port, port, range(2000)) == []
+            assert set(backend.bodies.values()) == {2}
+            assert (await router.backend("b"))["circuit"] == "Closed"
+    finally:
+        server.close()
+        backend.close()
+        await asyncio.sleep(0)

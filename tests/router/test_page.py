@@ -1,0 +1,170 @@
+"""The page at /router/ in a real browser: what it shows is what the router knows, and it stays up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.router import process, wire
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_GIB = 1 << 30
+
+
+class Browser:
+    """One tab, driven by the DevTools protocol."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+
+    async def call(self, method: str, **parameters: Any) -> Any:
+        """One command and its answer; events in between are skipped."""
+        self._number += 1
+        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        while True:
+            message = await self._socket.receive_json(timeout=60)
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+
+    async def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression."""
+        said = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in said, said
+        return said["result"].get("value")
+
+    async def until(self, expression: str) -> Any:
+        """Wait until the expression is true."""
+
+        async def look() -> Any:
+            return await self.evaluate(expression)
+
+        return await process.eventually(look, bool, 60)
+
+
+@asynccontextmanager
+async def _browser(directory: Path, url: str) -> AsyncIterator[Browser]:
+    program = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.fail("no Chromium: make browser")
+    profile = directory / "profile"
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    options += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
+    quiet = asyncio.subprocess.DEVNULL
+    running = await asyncio.create_subprocess_exec(program, *options, stdout=quiet, stderr=quiet)
+    try:
+
+        async def port() -> str:
+            with suppress(OSError):
+                return (profile / "DevToolsActivePort").read_text().split("\n")[0]
+            return ""
+
+        debugging = f"http://127.0.0.1:{await process.eventually(port, bool, 60)}"
+        async with aiohttp.ClientSession() as http:
+
+            async def tabs() -> list[dict[str, Any]]:
+                async with http.get(debugging + "/json/list") as answer:
+                    return [tab for tab in await answer.json() if tab["type"] == "page"]
+
+            tab = (await process.eventually(tabs, bool, 60))[0]
+            async with http.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                browser = Browser(socket)
+                await browser.call("Page.enable")
+                await browser.call("Page.navigate", url=url)
+                yield browser
+    finally:
+        running.terminate()
+        await running.wait()
+
+
+async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(wire.plain(b"{}"))
+        return True
+
+    async with wire.backend(script) as backend:
+        backend.ps = [{"name": "m:latest", "model": "m:latest", "size": 3 * _GIB, "size_vram": 2 * _GIB}]
+        specs = [process.spec("gpu-0", backend.url, vram="8Gi", numParallel=1)]
+        async with (
+            process.running(tmp_path, specs) as router,
+            _browser(tmp_path, router.url + "/router/") as page,
+        ):
+            await page.until("document.querySelector('[data-backend=gpu-0]') !== null")
+            card = await page.evaluate("document.querySelector('[data-backend=gpu-0]').textContent")
+            assert "healthy" in card
+            assert "VRAM 2.0 GiB of 8.0 GiB" in card
+            assert "m:latest (2.0 GiB, partly on the CPU)" in card
+            assert await page.evaluate("document.getElementById('total').textContent") == "empty"
+
+            # Names come from clients: they are shown as text, never as markup.
+            asks = [
+                asyncio.create_task(
+                    wire.ask(router.port, wire.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", p)]))
+                )
+                for p in ("0", "3", "3")
+            ]
+            await router.until(lambda s: s["queue"]["waiting"] == 2)
+            await page.until("document.getElementById('waiters').tBodies[0].rows.length === 2")
+            assert await page.evaluate("document.getElementById('total').textContent.startsWith('2 waiting')")
+            counts = await page.evaluate("[...document.getElementById('counts').cells].map(c => c.textContent)")
+            assert counts[-1] == "2"
+            await page.until("document.querySelector('[data-backend=gpu-0]').textContent.includes('m:latest at P0')")
+            gate.set()
+            await asyncio.gather(*asks)
+            await page.until("document.getElementById('total').textContent === 'empty'")
+
+            await page.evaluate("document.getElementById('model').value = '<b>m</b>'")
+            await page.evaluate("document.getElementById('ask').requestSubmit()")
+            await page.until("document.getElementById('answer').textContent.includes('does not have the model')")
+            await page.evaluate("document.getElementById('model').value = 'm'")
+            await page.evaluate("document.getElementById('ask').requestSubmit()")
+            await page.until("document.getElementById('answer').textContent.includes('Dispatch to gpu-0')")
+            assert await page.evaluate("document.querySelectorAll('#answer b').length") == 0
+
+
+async def test_with_tokens_the_page_asks_for_one(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        return False
+
+    path = tmp_path / "tokens.json"
+    path.write_text('[{"name": "me", "token": "my-token-0123456789"}]')
+    async with wire.backend(script) as backend:
+        specs = [process.spec("gpu-0", backend.url)]
+        async with (
+            process.running(tmp_path, specs, tokens_file=str(path)) as router,
+            _browser(tmp_path, router.url + "/router") as page,
+        ):
+            await page.until("document.getElementById('state').textContent === 'a token is needed'")
+            await page.evaluate("document.getElementById('token').value = 'my-token-0123456789'")
+            await page.evaluate("document.getElementById('login').requestSubmit()")
+            await page.until("document.querySelector('[data-backend=gpu-0]') !== null")
+
+
+async def test_events_without_a_browser(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.request("GET", "/router/events"))
+        head = await wire.read_head(reader)
+        assert head.header("Content-Type") == "text/event-stream"
+        event = (await reader.readuntil(b"\n\n")).decode()
+        assert event.startswith('event: status\ndata: {"backends":[{"name":"raw"')
+        router.terminate()  # a watcher does not hold up the end
+        await reader.read()
+        assert await router.ended() == 0

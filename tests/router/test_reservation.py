@@ -1,0 +1,265 @@
+"""Reservations: who holds a GPU, what that changes for others, and how it ends."""
+
+from __future__ import annotations
+
+from crds.gpubackend import Capability, Preemption
+from router.effects import Announced, Effect, Held
+from router.priority import Level
+from router.reservation import IMPLICIT, Terms, Verdict
+from router.scheduler import Scheduler
+from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, moves, owned, plan, sets, warm, written
+
+_BOTH = frozenset({"small", "embed"})
+_TERMS = Terms(longest=1800, idle=300)
+
+
+def _announce(made: Scheduler, now: float, owner: str = "job", lease: str = "", model: str = "") -> list[Effect]:
+    answer, effects = made.announced(owner, model, lease, f"lease-{now:g}", now)
+    assert answer.verdict is Verdict.HELD, answer
+    return effects
+
+
+def _ready(effects: list[Effect]) -> list[str]:
+    return [e.lease for e in effects if isinstance(e, Announced) and not e.error]
+
+
+def test_announcing_clears_the_gpu_loads_the_orchestrator_set_and_is_ready_when_it_is_there() -> None:
+    made = plan(owned(loaded=_BOTH, slots=4))
+    for number in range(3):
+        made.offered(ask(number, Level.P3, "small"), 0)
+    made.began(1)
+    effects = _announce(made, 10)
+    assert cancelled(effects) == [(0, False), (2, False)]  # the one whose answer has begun may end
+    assert moves(effects) == [("unload", "embed")]
+    made.unloaded("gpu", "embed", 11)
+    assert [made.released(number, 11) for number in (0, 2)] == [[], []]
+    effects = made.released(1, 12)
+    assert moves(effects) == [("unload", "small")]
+    happened = warm(made, effects, 13)
+    assert moves(happened)[-1] == ("load", "big")
+    assert _ready(happened) == ["lease-10"]
+
+
+def test_what_is_there_already_is_ready_at_once() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    answer, effects = made.announced("job", "", "", "id", 5)
+    assert answer.lease is not None
+    assert answer.lease.ready
+    assert [w.held for w in written(effects)] == [Held("job", "id", 1805, "orchestrator")]
+
+
+def test_announcing_again_renews_and_a_stranger_is_told_who_holds_it() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 5)
+    answer, effects = made.announced("job", "", "lease-5", "other", 100)
+    assert answer.lease is not None
+    assert (answer.lease.id, answer.lease.until) == ("lease-5", 1900)
+    assert written(effects)[0].held == Held("job", "lease-5", 1900, "orchestrator")
+    again, _ = made.announced("job", "", "", "other", 200)
+    assert again.lease is answer.lease
+    stranger, effects = made.announced("thief", "", "", "other", 300)
+    assert (stranger.verdict, effects) == (Verdict.TAKEN, [])
+    assert stranger.lease is not None
+    assert stranger.lease.owner == "job"
+    guess, _ = made.announced("thief", "", "lease-5", "other", 300)
+    assert guess.verdict is Verdict.TAKEN
+    assert made.unreserved("thief", "lease-5", 301)[0].verdict is Verdict.TAKEN
+    assert made.unreserved("thief", "", 301)[0].verdict is Verdict.TAKEN
+
+
+def test_an_owner_that_forgot_its_lease_goes_on_with_it_and_a_late_release_ends_nothing_newer() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 5)
+    answer, _ = made.announced("job", "", "from-before", "x", 6)
+    assert answer.lease is not None
+    assert answer.lease.id == "lease-5"
+    assert made.unreserved("job", "from-before", 7)[0].verdict is Verdict.NOTHING
+    assert made.unreserved("job", "", 8)[0].verdict is Verdict.RELEASED
+
+
+def test_releasing_brings_the_background_set_back_and_may_be_repeated() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 5)
+    answer, effects = made.unreserved("job", "lease-5", 50)
+    assert answer.verdict is Verdict.RELEASED
+    assert moves(warm(made, effects, 51)) == [("unload", "big"), ("load", "embed"), ("load", "small")]
+    assert written(effects)[-1].held is None
+    assert made.unreserved("job", "lease-5", 60)[0].verdict is Verdict.NOTHING
+    assert made.unreserved("anybody", "", 60)[0].verdict is Verdict.NOTHING
+
+
+def test_the_first_p0_request_reserves_and_an_announcement_takes_that_over() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    effects = made.offered(ask(0, Level.P0, "big"), 7)
+    held = written(effects)[0].held
+    assert held is not None
+    assert (held.owner, held.until, held.model_set) == (IMPLICIT, 1807, "orchestrator")
+    assert made.unreserved("anybody", "", 8)[0].verdict is Verdict.NOTHING
+    assert _announce(made, 10)
+    assert made.announced("stranger", "", "", "x", 11)[0].verdict is Verdict.TAKEN
+
+
+def test_neither_an_embedding_nor_a_gpu_without_sets_is_reserved_by_a_p0_request() -> None:
+    made = plan(owned(loaded=_BOTH))
+    assert written(made.offered(ask(0, Level.P0, "embed", need=Capability.EMBED), 0)) == []
+    bare = plan(gpu())
+    assert written(bare.offered(ask(0, Level.P0), 0)) == []
+    assert dispatched(bare.released(0, 1)) == []
+    assert dispatched(bare.offered(ask(1), 2)) == [(1, "gpu")]
+
+
+def test_it_ends_after_idle_time_and_a_running_request_is_not_idle() -> None:
+    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    _announce(made, 0)
+    made.offered(ask(0, Level.P0, "big"), 10)
+    assert [moves(made.ticked(float(now))) for now in (310, 420, 430)] == [[], [], []]  # a generation of seven minutes
+    made.released(0, 430)
+    assert moves(made.ticked(729)) == []
+    effects = made.ticked(730)
+    assert written(effects)[-1].held is None
+    assert moves(effects) == [("unload", "big")]
+
+
+def test_it_ends_after_its_longest_time_even_while_it_is_used() -> None:
+    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    _announce(made, 0)
+    for second in range(0, 1800, 200):
+        made.offered(ask(second, Level.P0, "big"), second)
+        made.released(second, second + 100)
+        assert written(made.ticked(second + 150)) == []
+    assert written(made.ticked(1800))[-1].held is None
+
+
+def test_background_keeps_off_a_reserved_gpu_until_it_is_due() -> None:
+    pair = sets(orchestrator=["big=10"], background=["small=6"])
+    made = plan(owned(sets=pair, loaded=frozenset({"big", "small"})))
+    _announce(made, 0)
+    assert dispatched(made.offered(ask(0, Level.P2, "small"), 1)) == [(0, "gpu")]
+    made.released(0, 2)
+    assert made.offered(ask(1, Level.P3, "small", arrived=2.0), 2) == []
+    _announce(made, 200)
+    _announce(made, 400)
+    assert dispatched(made.ticked(541)) == []
+    assert dispatched(made.ticked(542.5)) == [(1, "gpu")]
+
+
+def test_background_runs_again_as_soon_as_the_gpu_is_given_back() -> None:
+    pair = sets(orchestrator=["big=10"], background=["small=6"])
+    made = plan(owned(sets=pair, loaded=frozenset({"big", "small"})))
+    _announce(made, 0)
+    assert made.offered(ask(1, Level.P3, "small"), 2) == []
+    assert dispatched(made.unreserved("job", "", 3)[1]) == [(1, "gpu")]
+
+
+def test_an_announced_reservation_stands_against_who_is_due_and_one_of_a_p0_request_does_not() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 0)
+    made.offered(ask(0, Level.P0, "big"), 0)
+    made.offered(ask(1, Level.P2, "small", arrived=0.0), 0)
+    assert moves(made.ticked(200)) == []
+    assert moves(made.released(0, 200)) == []
+    soft = plan(owned(loaded=frozenset({"big"})))
+    soft.offered(ask(0, Level.P0, "big"), 0)
+    soft.offered(ask(1, Level.P2, "small", arrived=0.0), 0)
+    soft.ticked(109)
+    assert moves(soft.released(0, 110)) == [("unload", "big")]
+
+
+def test_of_two_gpus_one_is_never_reserved() -> None:
+    made = plan(owned("a", loaded=frozenset({"big"})), owned("b", loaded=_BOTH))
+    _announce(made, 0)
+    assert made.announced("second", "", "", "x", 1)[0].verdict is Verdict.TAKEN
+    assert dispatched(made.offered(ask(0, Level.P3, "small"), 2)) == [(0, "b")]
+    happened = made.unreserved("job", "", 3)[1]
+    assert moves(happened) == []  # the background set is on the other one: nothing needs to change
+
+
+def test_of_three_gpus_two_orchestrators_get_one_each() -> None:
+    made = plan(owned("a", loaded=frozenset({"big"})), owned("b", loaded=_BOTH), owned("c"))
+    first, _ = made.announced("one", "", "", "1", 0)
+    second, effects = made.announced("two", "", "", "2", 1)
+    assert first.lease is not None
+    assert second.lease is not None
+    assert (first.lease.backend, second.lease.backend) == ("a", "c")
+    assert moves(effects) == [("load", "big")]
+
+
+def test_it_survives_a_restart_of_the_router() -> None:
+    made = Scheduler()
+    made.restored("gpu", Held("job", "kept", 900, "orchestrator"))
+    effects = made.reconfigured([owned(loaded=_BOTH)], 0, lambda model: True)
+    assert moves(warm(made, effects, 1)) == [("unload", "embed"), ("unload", "small"), ("load", "big")]
+    assert made.announced("stranger", "", "", "x", 2)[0].verdict is Verdict.TAKEN
+    answer, _ = made.announced("job", "", "kept", "x", 3)
+    assert answer.lease is not None
+    assert answer.lease.id == "kept"
+
+
+def test_a_reservation_that_ran_out_while_nobody_was_there_is_gone() -> None:
+    made = Scheduler()
+    made.restored("gpu", Held("job", "kept", 10, "orchestrator"))
+    made.reconfigured([owned(loaded=_BOTH)], 20, lambda model: True)
+    assert made.unreserved("job", "kept", 21)[0].verdict is Verdict.NOTHING
+
+
+def test_announcing_while_the_reserved_gpu_is_away_moves_to_another() -> None:
+    made = plan(owned("a", loaded=frozenset({"big"})), owned("b"))
+    _announce(made, 0)
+    made.reconfigured([owned("a", available=False), owned("b")], 1)
+    answer, effects = made.announced("job", "", "lease-0", "x", 2)
+    assert answer.lease is not None
+    assert (answer.lease.id, answer.lease.backend) == ("lease-0", "b")
+    assert moves(effects) == [("load", "big")]
+
+
+def test_a_load_that_fails_is_told_to_who_announced() -> None:
+    made = plan(owned())
+    _announce(made, 0)
+    effects = made.loaded("gpu", "big", 1, "answered 500")
+    assert [(e.lease, bool(e.error)) for e in effects if isinstance(e, Announced)] == [("lease-0", True)]
+
+
+def test_no_gpu_no_reservation() -> None:
+    assert plan(cpu()).announced("job", "", "", "x", 0)[0].verdict is Verdict.UNAVAILABLE
+    made = plan(owned())
+    assert made.announced("job", "unknown", "", "x", 0)[0].verdict is Verdict.UNAVAILABLE
+
+
+def test_with_preemption_after_the_first_byte_running_background_ends_as_well() -> None:
+    made = plan(owned(loaded=_BOTH, slots=2, preemption=Preemption.AFTER_FIRST_BYTE))
+    for number, level in enumerate((Level.P3, Level.AUTO)):
+        made.offered(ask(number, level, "small"), 0)
+        made.began(number)
+    assert cancelled(_announce(made, 10)) == [(0, True)]
+
+
+def test_while_the_gpu_is_reserved_for_other_models_even_urgent_requests_use_the_cpu() -> None:
+    background = sets(background=["small", "embed"])
+    for announced in (True, False):
+        made = plan(owned(loaded=frozenset({"big"})), cpu(models=_BOTH, sets=background))
+        if announced:
+            _announce(made, 0)
+        else:
+            made.offered(ask(0, Level.P0, "big"), 0)
+        assert dispatched(made.offered(ask(1, Level.P0, "small"), 1)) == [(1, "cpu")]
+        assert moves(made.offered(ask(2, Level.P1, "small", arrived=2.0), 2)) == []
+        assert dispatched(made.released(1, 3)) == [(2, "cpu")]
+
+
+def test_everyday_work_at_p0_reserves_nothing() -> None:
+    made = plan(owned(loaded=_BOTH))
+    assert written(made.offered(ask(0, Level.P0, "small"), 0)) == []
+    made.released(0, 1)
+    assert moves(made.offered(ask(1, Level.P0, "big"), 2)) == [("unload", "embed"), ("unload", "small")]
+
+
+def test_a_gpu_without_sets_can_be_announced_for_a_model() -> None:
+    made = plan(gpu(slots=2))
+    made.offered(ask(0, Level.P3), 0)
+    effects = _announce(made, 1, model="m:latest")
+    assert (cancelled(effects), moves(effects)) == ([(0, False)], [])  # it is in use: nothing to load
+    cold = plan(gpu())
+    effects = _announce(cold, 0, model="m:latest")
+    assert (moves(effects), _ready(effects)) == ([("load", "m:latest")], [])
+    assert moves(_announce(cold, 1, lease="lease-0")) == []  # it is being loaded
+    assert _ready(cold.loaded("gpu", "m:latest", 5)) == ["lease-0"]

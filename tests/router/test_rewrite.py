@@ -1,0 +1,80 @@
+"""Setting keep_alive and num_ctx keeps every other byte, whatever the body looks like."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.proxy.rewrite import rewrite
+
+
+@pytest.mark.parametrize(
+    ("body", "keep_alive", "num_ctx", "result"),
+    [
+        (b"{}", "30m", None, b'{"keep_alive":"30m"}'),
+        (b"{ }", 5, 4096, b'{ "keep_alive":5,"options":{"num_ctx":4096}}'),
+        (b'{"model":"m"}', "30m", 8192, b'{"model":"m","keep_alive":"30m","options":{"num_ctx":8192}}'),
+        (b'{"keep_alive" : 0 , "model":"m"}', "30m", None, b'{"keep_alive" : "30m" , "model":"m"}'),
+        (b'{"keep_alive":0,"keep_alive":-1}', 60, None, b'{"keep_alive":60,"keep_alive":60}'),
+        (b'{"Keep_Alive":0}', 60, None, b'{"Keep_Alive":60}'),
+        ('{"\u212aeep_alive":0}'.encode(), 60, None, '{"\u212aeep_alive":60}'.encode()),
+        (b'{"keep\\u005falive":0}', 60, None, b'{"keep\\u005falive":60}'),
+        (b'{"options":{"num_ctx":2048,"seed":1}}', None, 512, b'{"options":{"num_ctx":512,"seed":1}}'),
+        (b'{"options":{"seed":1} }', None, 512, b'{"options":{"seed":1,"num_ctx":512} }'),
+        (b'{"options":{ }}', None, 512, b'{"options":{ "num_ctx":512}}'),
+        (b'{"options":null}', None, 512, b'{"options":{"num_ctx":512}}'),
+        (b'{"options":7}', None, 512, b'{"options":7}'),
+        (b'{"options":{"NUM_CTX":1}}', None, 512, b'{"options":{"NUM_CTX":1,"num_ctx":512}}'),
+        (
+            b'{"messages":[{"options":{"num_ctx":1}}]}',
+            None,
+            2,
+            b'{"messages":[{"options":{"num_ctx":1}}],"options":{"num_ctx":2}}',
+        ),
+        (b'{"a":"}\\"{","keep_alive":1} trailing }', 2, None, b'{"a":"}\\"{","keep_alive":2} trailing }'),
+        (b'{"prompt":"\xff\xfe"}', 1, None, b'{"prompt":"\xff\xfe","keep_alive":1}'),
+        (b'["keep_alive"]', 1, 1, b'["keep_alive"]'),
+        (b'{"a":', 1, 1, b'{"a":'),
+        (b'{"a":1,}', 1, 1, b'{"a":1,}'),
+        (b'{"a" 1}', 1, 1, b'{"a" 1}'),
+        (b"", 1, 1, b""),
+        (b'{"a":[1,{"b":"]"}], "keep_alive":"5m"}', "1h", None, b'{"a":[1,{"b":"]"}], "keep_alive":"1h"}'),
+    ],
+)
+def test_rewrite(body: bytes, keep_alive: str | int | None, num_ctx: int | None, result: bytes) -> None:
+    assert rewrite(body, keep_alive, num_ctx) == result
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+_BODIES = st.dictionaries(st.text() | st.sampled_from(["keep_alive", "model", "stream"]), _JSON, max_size=6)
+
+
+@given(
+    body=_BODIES,
+    options=st.none() | st.dictionaries(st.text() | st.just("num_ctx"), _JSON, max_size=4),
+    indent=st.none() | st.just(2),
+    ascii_only=st.booleans(),
+)
+def test_only_the_two_values_change(
+    body: dict[str, Any], options: dict[str, Any] | None, indent: int | None, ascii_only: bool
+) -> None:
+    body = {k: v for k, v in body.items() if k.casefold() not in ("keep_alive", "options") or k == "keep_alive"}
+    if options is not None:
+        body["options"] = options
+    text = json.dumps(body, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    changed = json.loads(rewrite(text, "30m", 777).decode("utf-8", "surrogatepass"))
+    assert changed == body | {"keep_alive": "30m", "options": (options or {}) | {"num_ctx": 777}}
+    assert rewrite(text, None, None) == text
+
+
+def test_an_image_of_megabytes_is_one_token() -> None:
+    body = b'{"images":["' + b"A" * (8 << 20) + b'"],"keep_alive":0}'
+    assert rewrite(body, -1, None) == body[:-2] + b"-1}"
