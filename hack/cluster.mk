@@ -21,7 +21,7 @@ cluster-status: ## One line per process of the local cluster
 	@$(CLUSTER_PYTHON) -m hack.cluster status
 
 .PHONY: services-up
-services-up: ## Start only the data services (MongoDB wire, Weaviate)
+services-up: ## Start only the data services (MongoDB wire, Weaviate, Tika)
 	@$(CLUSTER_PYTHON) -m hack.cluster services-up
 
 .PHONY: services-down
@@ -33,6 +33,10 @@ image: ## Build the project images and load them into the local cluster
 	@$(CLUSTER_PYTHON) -m hack.image
 
 # The tools know by the hash of their module when they are out of date.
+.PHONY: browser
+browser: venv ## Install Chromium for the tests of the router's page
+	@$(CLUSTER_PYTHON) -m hack.cluster browser
+
 .PHONY: cluster-tools
 cluster-tools: ## Build helm, kubectl and kubeconform into .cluster/bin
 	@$(CLUSTER_PYTHON) -m hack.cluster tool helm kubectl kubeconform >/dev/null

@@ -10,7 +10,10 @@ import contextlib
 import logging
 import signal
 import sys
+import time
+import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import prometheus_client
@@ -20,14 +23,16 @@ import uvloop
 from aiohttp import web
 
 from crds import errors
-from kb import metrics, settings, wire
-from kb.content import mongo
+from kb import assembly, metrics, mongo, settings, wire
+from kb.access import grants, rates
+from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
-from kb.http import app, content, health, knowledge
-from kb.ingest import answers, lanes, pipeline, recovery
-from kb.ingest import sqlite as ledger
+from kb.http import access, app, content, exploring, health, knowledge, memory, rules, upkeep
+from kb.memory import procedures, session, task, user
 from kb.retrieve import rank, search
+from kb.rules import mongo as rules_mongo
+from kb.upkeep import check
 from kb.vectors import embedding, weaviate
 from router import client as router_client
 
@@ -57,30 +62,41 @@ async def serve(config: settings.Settings) -> None:
             str(config.weaviate_url), config.weaviate_grpc_port, config.embed_model, index=config.index
         )
         stack.push_async_callback(vector_store.close)
-        content_store = mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
+        content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
         stack.push_async_callback(content_store.close)
 
+        database = mongo.Database(config.mongodb_uri.get_secret_value(), config.mongodb_database)
+        stack.push_async_callback(database.close)
+        book = session.Sessions(
+            database,
+            _now,
+            lambda: uuid.uuid4().hex,
+            life=timedelta(days=config.session_days),
+            most=config.session_entries,
+        )
+        more = [
+            *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
+            *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
+        ]
         writing = None
         if config.mode != "read":
-            book = ledger.Ledger(config.data_dir / "ingest.sqlite", _now, max_answers=config.max_answers)
-            stack.push_async_callback(book.close)
-            await book.prepare()
-            asked = answers.Answers(router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
-            stores = pipeline.Stores(book, graph_store, vector_store, content_store)
-            pipe = pipeline.Pipeline(stores, asked, embedder, meters, _now, _limits(config))
-            writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
-            writing = knowledge.Writing(pipe, writers)
-            patience = timedelta(seconds=config.recovery_patience)
-            sweeper = recovery.Recovery(book, pipe, writers, meters, _now, patience=patience)
-            group = await stack.enter_async_context(asyncio.TaskGroup())
-            # A bug in the sweeper takes the process down: a restart is better than intents that nobody looks at.
-            sweeping = group.create_task(sweeper.run(interval=config.recovery_interval))
-            stack.callback(sweeping.cancel)
+            ground = assembly.Ground(
+                config, router, embedder, graph_store, vector_store, content_store, database, meters, _now
+            )
+            writing, served = await assembly.writing(ground, stack)
+            more += served
         reading = None
         if config.mode != "write":
+            more += memory.Users(user.Users(graph_store, vector_store, meters)).routes()
             weights = rank.Weights(alpha=config.alpha)
             breadth = search.Breadth(hops=config.hops)
-            reading = knowledge.Reading(search.Search(graph_store, vector_store, embedder, meters, weights, breadth))
+            finder = search.Search(graph_store, vector_store, embedder, meters, weights, breadth)
+            reading = knowledge.Reading(finder)
+            more += exploring.Exploring(finder, graph_store, vector_store).routes()
+            if config.mode == "read":
+                # What is still being ingested only a process that writes knows.
+                checker = check.Checker(graph_store, vector_store, check.nobody)
+                more += upkeep.Consistency(checker, None).routes()
 
         async def ask_router() -> None:
             # Whatever it answers, it answers: an Ollama without a router in front has no status page.
@@ -98,8 +114,11 @@ async def serve(config: settings.Settings) -> None:
             reading,
             content.Content(content_store, limit=config.max_content_bytes),
             health.Health(checks, meters),
+            more,
         )
-        application = app.build(faces, meters, max_body=config.max_body_bytes, version=wire.VERSION)
+        tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
+        gate = access.Gate(tokens, rates.Rates(config.client_rate, config.client_burst), time.monotonic)
+        application = app.build(faces, meters, max_body=config.max_body_bytes, version=wire.VERSION, gate=gate)
         await _listen(application, config)
 
 
@@ -111,15 +130,6 @@ def _graph(config: settings.Settings) -> graph.Store:
         password = config.arango_password.get_secret_value()
         return arango.Store(config.arango_url, config.arango_database, config.arango_username, password)
     return graph_sqlite.Store(config.data_dir / "graph.sqlite")
-
-
-def _limits(config: settings.Settings) -> pipeline.Limits:
-    return pipeline.Limits(
-        chunk_chars=config.chunk_chars,
-        chunk_overlap=config.chunk_overlap,
-        max_chars=config.max_chars,
-        parallel=config.extract_parallel,
-    )
 
 
 async def _listen(application: web.Application, config: settings.Settings) -> None:

@@ -4,6 +4,8 @@ crds.errors.Operational
 +-- Away            Weaviate, MongoDB, the disk or the router does not answer: 503 + Retry-After
 +-- Crowded         too many writers wait already: 429 + Retry-After
 crds.errors.Permanent
++-- Unauthorized    no bearer token, or an unknown one, where one is needed: 401
++-- Forbidden       the token is not for that scope, or not for writing: 403
 +-- Invalid         a field is wrong: 422, with the field and the remedy
 +-- NotFound        nothing the caller may see under that key: 404
 +-- TooLarge        over a limit: 413
@@ -26,6 +28,14 @@ class Away(errors.Operational):
 
 class Crowded(errors.Operational):
     """The lane's queue is full."""
+
+
+class Unauthorized(errors.Permanent):
+    """Nobody that the service knows."""
+
+
+class Forbidden(errors.Permanent):
+    """Somebody known who may not do that there."""
 
 
 class Invalid(errors.Permanent):

@@ -56,5 +56,20 @@ def content(where: scope.Scope, sha256: str) -> str:
     return _make("content", owner(where), sha256)
 
 
+def alias(where: scope.Scope, key: str) -> str:
+    """Id of an owner's alias of a node's key."""
+    return _make("alias", owner(where), key)
+
+
+def rule(where: scope.Scope, rule_key: str, version: int) -> str:
+    """Id of a version of an owner's rule."""
+    return _make("rule", owner(where), rule_key, str(version))
+
+
+def procedure(client_id: str, source: str, trigger: str) -> str:
+    """Id of a client's procedure for a trigger, learned or defined by a user."""
+    return _make("procedure", client_id, source, trigger)
+
+
 def _make(*parts: str) -> str:
     return str(uuid.uuid5(_ROOT, _SEPARATOR.join(parts)))

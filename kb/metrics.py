@@ -33,4 +33,21 @@ class Metrics:
             "jervis_kb_dropped_relationships", "Relationships without a verbatim sentence.", registry=registry
         )
         self.lanes = Gauge("jervis_kb_lane_writers", "Writers by lane and state.", ("lane", "state"), registry=registry)
+        self.repaired = Counter(
+            "jervis_kb_repairs", "Places where the stores disagreed and were made to agree.", registry=registry
+        )
+        self.lost = Gauge(
+            "jervis_kb_lost_chunks",
+            "Chunks whose text is gone, at the last comparison of the stores.",
+            registry=registry,
+        )
         self.unfinished = Gauge("jervis_kb_unfinished_ingests", "Documents whose ingest is open.", registry=registry)
+        self.queued = Gauge(
+            "jervis_kb_queued_extractions", "Documents that wait for extraction.", ("priority",), registry=registry
+        )
+        self.jobs = Counter("jervis_kb_queue_jobs", "Jobs of the queue by outcome.", ("outcome",), registry=registry)
+        self.uploads = Counter(
+            "jervis_kb_uploads", "Files and images by media type and outcome (taken, refused).", ("type", "outcome"),
+            registry=registry,
+        )  # fmt: skip
+        self.swept = Counter("jervis_kb_swept_contents", "Stored contents deleted as unused.", registry=registry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AnyHttpUrl, Field, SecretStr, model_validator
+from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -50,9 +50,38 @@ class Settings(BaseSettings):
     lane_width: int = Field(default=5, ge=1)
     lane_waiting: int = Field(default=200, ge=0)
 
-    alpha: float = Field(default=0.65, ge=0, le=1)
+    queue_limit: int = Field(default=200_000, ge=1)
+    queue_client_limit: int = Field(default=50_000, ge=1)
+    queue_workers: int = Field(default=2, ge=1, le=64)
+    queue_urgent_workers: int = Field(default=2, ge=1, le=64)
+
+    # Empty: whoever reaches the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
+    tokens_file: str = ""
+    # Requests of one client a second, on average and at once; 0 is no limit.
+    client_rate: float = Field(default=0.0, ge=0)
+    client_burst: int = Field(default=100, ge=1)
+
+    # Empty: files that need Tika are refused.
+    tika_url: str = ""
+    tika_seconds: float = Field(default=30.0, gt=0)
+    max_file_bytes: int = Field(default=32 << 20, ge=1024)
+    vision_model: str = "qwen3-vl:8b"
+    # Networks that /crawl may read though they are not public, as CIDR.
+    crawl_networks: list[IPvAnyNetwork] = Field(default_factory=list)
+    crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
+    crawl_page_seconds: float = Field(default=20.0, gt=0)
+
+    # Stored content that nobody refers to and nobody has used for so long is deleted; 0 keeps it for ever.
+    content_keep_days: float = Field(default=180.0, ge=0)
+    sweep_interval: float = Field(default=3600.0, gt=0)
+
+    session_days: float = Field(default=7.0, gt=0)
+    session_entries: int = Field(default=50, ge=1, le=1000)
+
+    alpha: float = Field(default=0.5, ge=0, le=1)
     hops: int = Field(default=2, ge=0, le=3)
 
+    reconcile_interval: float = Field(default=3600.0, gt=0)
     recovery_interval: float = Field(default=30.0, gt=0)
     recovery_patience: float = Field(default=120.0, ge=0)
     shutdown_seconds: float = Field(default=20.0, ge=0)

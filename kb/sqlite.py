@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from pathlib import Path
 from typing import TypeVar
@@ -33,12 +33,24 @@ _AWAY = frozenset(
 
 
 class Database:
-    """A file with a schema of one `version`, kept in `user_version`; a file of another version is refused."""
+    """A file with a schema of one `version`, kept in `user_version`.
 
-    def __init__(self, path: Path, schema: str, *, version: int, readers: int = 2) -> None:
+    `migrations` lead from a version to the next one; a file of a version from which none leads is refused.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: str,
+        *,
+        version: int,
+        readers: int = 2,
+        migrations: Mapping[int, Callable[[sqlite3.Connection], None]] | None = None,
+    ) -> None:
         self._path = path
         self._schema = schema
         self._version = version
+        self._migrations = migrations or {}
         self._writer = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{path.stem}-write")
         self._readers = futures.ThreadPoolExecutor(readers, thread_name_prefix=f"{path.stem}-read")
         self._local = threading.local()
@@ -116,7 +128,19 @@ class Database:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found == 0:
             connection.executescript(f"BEGIN;{self._schema};PRAGMA user_version={self._version};COMMIT;")
-        elif found != self._version:
+            return
+        # Each step is one transaction with its version number, so that one that breaks off is simply repeated.
+        while found < self._version and found in self._migrations:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._migrations[found](connection)
+                connection.execute(f"PRAGMA user_version={found + 1}")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+            found += 1
+        if found != self._version:
             raise errors.Misconfigured(
                 f"{self._path} has schema version {found}, this program needs {self._version}",
                 field="dataDir",

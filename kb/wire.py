@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, Str
 from pydantic.alias_generators import to_camel
 
 from crds import scope, values
+from kb import selection
 
 VERSION = "1"
 """Of the wire format; the paths start with /api/v1."""
@@ -91,13 +92,58 @@ class IngestReply(Reply):
     problems: list[str] = Field(default_factory=list)
 
 
-class RetrieveRequest(Request):
-    """A question in words. `kinds` narrows to documents of these kinds; None means every kind."""
+class IndexReply(Reply):
+    """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
+
+    `id` names the document in the queue.
+    """
+
+    id: str
+    source_urn: str
+    replaced: bool
+    chunk_ids: list[str]
+    queued: bool
+    priority: int
+
+
+class Narrowed(Request):
+    """A question in a scope, narrowed to some documents; what is not given does not narrow.
+
+    `sources` are source URNs, or beginnings of them ending with `*`. `since` and `until` bound `observedAt`,
+    inclusively; documents without one are left out by them. `asOf` answers as if it were that moment:
+    nothing observed later counts.
+    """
 
     scope: scope.Scope
+    kinds: list[Kind] | None = Field(default=None, max_length=100)
+    sources: list[Urn] | None = Field(default=None, max_length=100)
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    as_of: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _forward(self) -> Narrowed:
+        if self.since is not None and self.until is not None and self.since > self.until:
+            raise ValueError("since must not be after until")
+        return self
+
+    def selection(self) -> selection.Selection:
+        """The narrowing alone, as the stores take it."""
+        return selection.Selection(
+            kinds=None if self.kinds is None else tuple(self.kinds),
+            sources=None if self.sources is None else tuple(self.sources),
+            since=self.since,
+            until=self.until,
+            as_of=self.as_of,
+        )
+
+
+class RetrieveRequest(Narrowed):
+    """A question in words; with `explain` every item says how its confidence came about."""
+
     query: str = Field(min_length=1, max_length=8000)
     max_results: int = Field(default=10, ge=1, le=100)
-    kinds: list[Kind] | None = None
+    explain: bool = False
 
 
 class EdgeRef(Reply):
@@ -109,14 +155,49 @@ class EdgeRef(Reply):
 
 
 class Provenance(Reply):
-    """Where an item comes from. `nodeKey`, `edge` and `sentence` say how the graph reached it."""
+    """Where an item comes from. `nodeKey`, `edge` and `sentence` say what it says about the question."""
 
     source_urn: str
+    kind: str = ""
     title: str
+    observed_at: AwareDatetime | None = None
     chunk_id: str
     node_key: str | None = None
     edge: EdgeRef | None = None
     sentence: str | None = None
+
+
+class Crossed(Reply):
+    """The hop that led to a chunk: over the node that `sentence` of the chunk `chunkId` names.
+
+    `standing` is that chunk's share of the best score, `crowd` how many chunks mention the node, `salience` how much
+    the chunk that was reached is about it.
+    """
+
+    hops: int
+    chunk_id: str
+    node_key: str
+    sentence: str
+    cosine: float
+    standing: float
+    crowd: int
+    salience: float
+
+
+class Explanation(Reply):
+    """What a confidence was made from: a sum of four.
+
+    `fused`: of `cosine` and `bm25`. `own`: of the chunk's sentence that is nearest to the question. `named`: that the
+    chunk is about something which the question names. `hop`: of the way over `via`.
+    """
+
+    cosine: float | None = None
+    bm25: float | None = None
+    fused: float
+    own: float
+    named: float
+    hop: float
+    via: Crossed | None = None
 
 
 class EvidenceItem(Reply):
@@ -126,6 +207,7 @@ class EvidenceItem(Reply):
     content: str
     confidence: float = Field(ge=0, le=1)
     provenance: Provenance
+    explanation: Explanation | None = None
 
 
 class RetrieveReply(Reply):
@@ -133,6 +215,14 @@ class RetrieveReply(Reply):
 
     items: list[EvidenceItem]
     summary: str
+
+
+class RetrieveEvent(Reply):
+    """A line of the streamed answer: how much a stage found; the last line, of stage `reply`, holds the reply."""
+
+    stage: Literal["search", "graph", "reply"]
+    found: int
+    reply: RetrieveReply | None = None
 
 
 class Problem(Reply):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
 
 from kb import wire
 from kb.ingest import answers, draft, extraction, hints, prompt
-
-_NAME = re.compile(r"\b[A-Z0-9][\w'.-]*(?:\s+(?:of|the|de|van|von|and|&)?\s*[A-Z0-9][\w'.-]*)*")
 
 
 def from_triples(entities: Sequence[str], triples: Iterable[Sequence[str]]) -> extraction.Extraction:
@@ -26,13 +21,10 @@ def from_triples(entities: Sequence[str], triples: Iterable[Sequence[str]]) -> e
     )
 
 
-def from_names(title: str, text: str) -> extraction.Extraction:
-    """An extraction by capital letters alone: what a rule can see without any model."""
-    names = dict.fromkeys([title, *(match.group() for match in _NAME.finditer(text))])
-    kept = [name for name in names if len(name) > 2][:200]
-    return extraction.Extraction(
-        entities=[extraction.Entity(name=name[:300], type="entity") for name in kept], relationships=[]
-    )
+def from_names(names: Sequence[str]) -> extraction.Extraction:
+    """An extraction of names alone."""
+    kept = [extraction.Entity(name=name[:300], type="entity") for name in names[:200]]
+    return extraction.Extraction(entities=kept, relationships=[])
 
 
 async def keep(
@@ -64,9 +56,3 @@ async def keep(
         asked = prompt.extract(piece.chunk.text, title=request.title, kind=request.kind)
         answer = extractions[ordinal].model_dump_json(by_alias=True)
         await shelf.keep_answer(answers.key(model, asked, extraction.Extraction), asked.name, answer)
-
-
-def parse(line: str) -> dict[str, Any]:
-    """One line of a JSONL file."""
-    record: dict[str, Any] = json.loads(line)
-    return record

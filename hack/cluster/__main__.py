@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     service.add_argument("action", choices=("start", "stop", "status"))
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
+    add("browser", _browser, "install Chromium, which the tests of the router's page drive")
     tool = add(
         "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in .cluster/bin, print its path"
     )
@@ -115,6 +116,12 @@ def _services_up(_: argparse.Namespace, place: layout.Layout, report: progress.P
         for service in services.ALL:
             with report.step(f"{service.name} answers"):
                 service.wait(place)
+    return 0
+
+
+def _browser(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
+    if prerequisites.missing(prerequisites.BROWSER):
+        prerequisites.ensure(prerequisites.BROWSER, report)
     return 0
 
 

@@ -93,6 +93,7 @@ def environment_of(layout: Layout) -> dict[str, str]:
         "JERVIS_TEST_MONGODB_URI": f"mongodb://{layout.node}:27017",
         "JERVIS_TEST_WEAVIATE_URL": f"http://{layout.node}:8080",
         "JERVIS_TEST_WEAVIATE_GRPC_PORT": "50051",
+        "JERVIS_TEST_TIKA_URL": f"http://{layout.node}:9998",
         "JERVIS_CLUSTER_HOST_ADDRESS": layout.host,
     }
 

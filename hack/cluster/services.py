@@ -1,4 +1,5 @@
-"""The data services beside the cluster: a MongoDB-wire server and Weaviate, inside the namespace, data kept on disk."""
+"""The data services beside the cluster, inside the namespace: a MongoDB-wire server and Weaviate with their data on
+disk, and Tika, which keeps none."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from hack.cluster import binaries, errors, jars, netns, process, progress
 from hack.cluster.layout import Layout
 
-NAMES = ("mongodb", "weaviate")
+NAMES = ("mongodb", "weaviate", "tika")
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,23 @@ def _weaviate_ready(layout: Layout) -> bool:
         connection.close()
 
 
+def _tika_command(layout: Layout, report: progress.Progress) -> list[str]:
+    return [*jars.tika(report), "--host", layout.node, "--port", "9998"]
+
+
+def _tika_ready(layout: Layout) -> bool:
+    connection = http.client.HTTPConnection(layout.node, 9998, timeout=2)
+    try:
+        connection.request("GET", "/version")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):  # not listening yet
+        return False
+    finally:
+        connection.close()
+
+
 ALL = (
     Service("mongodb", {"mongodb": 27017}, 30, _mongodb_command, lambda layout: {}, _mongodb_ready),
     Service("weaviate", {"http": 8080, "grpc": 50051}, 60, _weaviate_command, _weaviate_environment, _weaviate_ready),
+    Service("tika", {"http": 9998}, 60, _tika_command, lambda layout: {}, _tika_ready),
 )

@@ -3,15 +3,17 @@
     with standalone.apiserver(directory) as server:
         subprocess.run(["kubectl", f"--kubeconfig={server.kubeconfig}", "get", "namespaces"])
 
-No root, no network namespace, no controller: namespaces are deleted by nobody and garbage is not collected.
+No root, no network namespace, no controller: namespaces are deleted by nobody and garbage is not collected. Either
+process can be killed and started again on its data (`Part`), as a machine that reboots would do it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +24,48 @@ _ATTEMPTS = 3  # a port can be taken between choosing it and listening on it
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the two processes. It dies with the thread that started it last, so start it in one that stays."""
+
+    daemon: process.Daemon
+    argv: tuple[str | Path, ...]
+    ready: Callable[[], bool]
+
+    def start(self) -> None:
+        """Start it, on the same ports and data as before; `ready` tells when it answers."""
+        # The kernel ends both when the thread that started them ends, so a killed test run leaves nothing behind.
+        dies_with_us = ("setpriv", "--pdeathsig", "KILL", "--")
+        self.daemon.start(self.argv, env={"GOMAXPROCS": str(min(4, len(os.sched_getaffinity(0))))}, prefix=dies_with_us)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone."""
+        identity = self.daemon.identity()
+        if identity is not None:
+            os.kill(identity.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # not our child: the command that started it reaps it
+                os.waitpid(identity.pid, 0)
+        self.daemon.stop()
+
+
+@dataclass(frozen=True)
 class Server:
-    """A running API; both files and the URL are valid until the context ends."""
+    """A running API; both files and the URLs are valid until the context ends. `store` is etcd's URL, without TLS."""
 
     kubeconfig: Path
     url: str
+    store: str
+    etcd: Part
+    api: Part
 
 
 @contextlib.contextmanager
-def apiserver(directory: Path, report: progress.Progress | None = None) -> Iterator[Server]:
+def apiserver(
+    directory: Path, report: progress.Progress | None = None, *, extra: Sequence[str] = ()
+) -> Iterator[Server]:
     """Start both in `directory` (kept afterwards: logs, data) and stop them at the end, also when the caller is killed.
 
-    Raises errors.NotReady with the end of the log when one of them does not start.
+    `extra` are arguments for kube-apiserver. Raises errors.NotReady with the end of the log when one of them does not
+    start.
     """
     report = report or progress.Progress()
     directory = directory.resolve()
@@ -47,7 +79,7 @@ def apiserver(directory: Path, report: progress.Progress | None = None) -> Itera
             for daemon in daemons:
                 stack.callback(daemon.stop)
             try:
-                server = _start(directory, daemons, programs)
+                server = _start(directory, daemons, programs, extra)
             except errors.NotReady as failure:
                 if attempt + 1 < _ATTEMPTS and "address already in use" in str(failure):
                     continue
@@ -56,23 +88,39 @@ def apiserver(directory: Path, report: progress.Progress | None = None) -> Itera
         return
 
 
-def _start(directory: Path, daemons: tuple[process.Daemon, process.Daemon], programs: tuple[Path, Path]) -> Server:
+def _start(
+    directory: Path,
+    daemons: tuple[process.Daemon, process.Daemon],
+    programs: tuple[Path, Path],
+    extra: Sequence[str],
+) -> Server:
     ports = free_ports(3)
     store = etcd.Addresses(f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}")
     endpoint = api.Endpoint("127.0.0.1", ports[2], "10.0.0.0/24", "10.0.0.1")
     files = api.Files.issue(certificates.Authority(directory / "certificates"), endpoint)
-    # The kernel ends both when the thread that started them ends, so a killed test run leaves nothing behind.
-    dies_with_us = ("setpriv", "--pdeathsig", "KILL", "--")
-    daemons[0].start(etcd.command(programs[0], directory / "etcd", store), prefix=dies_with_us)
-    daemons[1].start(
-        # Loopback cannot be an endpoint of the Service `kubernetes`, and no pod is there to use it.
-        api.command(programs[1], endpoint, files, store.client, ("--endpoint-reconciler-type=none",)),
-        env={"GOMAXPROCS": str(min(4, os.cpu_count() or 1))},
-        prefix=dies_with_us,
+    parts = (
+        Part(
+            daemons[0],
+            tuple(etcd.command(programs[0], directory / "etcd", store)),
+            lambda: _listening(ports[0]),
+        ),
+        Part(
+            daemons[1],
+            # Loopback cannot be an endpoint of the Service `kubernetes`, and no pod is there to use it.
+            tuple(api.command(programs[1], endpoint, files, store.client, ("--endpoint-reconciler-type=none", *extra))),
+            lambda: api.ready(endpoint, files),
+        ),
     )
-    daemons[1].wait(lambda: api.ready(endpoint, files), 60)
+    for part in parts:
+        part.start()
+    daemons[1].wait(parts[1].ready, 60)
     kubeconfig = files.authority.kubeconfig(directory / "kubeconfig", endpoint.url, files.admin)
-    return Server(kubeconfig, endpoint.url)
+    return Server(kubeconfig, endpoint.url, store.client, *parts)
+
+
+def _listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_ports(count: int) -> list[int]:

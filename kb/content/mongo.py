@@ -7,8 +7,9 @@ Needs no transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from gridfs.errors import CorruptGridFile, NoFile
@@ -21,20 +22,33 @@ from kb import errors, identity, visibility, wire
 _BUCKET = "content"
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Store:
     """Implements `kb.content.store.Store` on one database.
 
     The connection is made on first use; a server that is away costs a call `patience` seconds.
     """
 
-    def __init__(self, uri: str, database: str, *, patience: float = 5.0) -> None:
+    def __init__(
+        self,
+        uri: str,
+        database: str,
+        *,
+        patience: float = 5.0,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
         milliseconds = int(patience * 1000)
         self._client: Any = motor_asyncio.AsyncIOMotorClient(
             uri, serverSelectionTimeoutMS=milliseconds, connectTimeoutMS=milliseconds, appname="jervis-kb"
         )
+        self._clock = clock
         self.database_name = database
         self._database = self._client[database]
         self._files = self._database[f"{_BUCKET}.files"]
+        self._chunks = self._database[f"{_BUCKET}.chunks"]
         self._bucket: Any = motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=_BUCKET)
 
     async def ready(self) -> None:
@@ -44,14 +58,21 @@ class Store:
     async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
         sha256 = identity.digest_bytes(body)
         key = identity.content(owner, sha256)
-        metadata = {**owner.model_dump(by_alias=True), "sha256": sha256, "mediaType": media_type}
+        metadata = {
+            **owner.model_dump(by_alias=True),
+            "sha256": sha256,
+            "mediaType": media_type,
+            "usedAt": self._clock(),
+        }
         reference = wire.ContentRef(key=key, sha256=sha256, bytes=len(body))
         with _translated():
             entry = await self._entry(key)
             if entry is not None:
                 # Only the group of a project's content can differ: the newest writer knows it best.
-                await self._files.update_one({"_id": entry["_id"]}, {"$set": {"metadata": metadata}})
-                return reference
+                kept = await self._files.update_one({"_id": entry["_id"]}, {"$set": {"metadata": metadata}})
+                if kept.matched_count:
+                    return reference
+                # Swept between the two calls: upload it again.
             mine = await self._bucket.upload_from_stream(key, body, metadata=metadata)
             first = await self._entry(key)
             if first is not None and first["_id"] != mine:
@@ -80,9 +101,30 @@ class Store:
                 raise missing from None
             except CorruptGridFile as error:
                 raise _damaged(key) from error
+            # What is used is not swept.
+            await self._files.update_one({"_id": entry["_id"]}, {"$set": {"metadata.usedAt": self._clock()}})
         if identity.digest_bytes(body) != metadata["sha256"]:
             raise _damaged(key)
         return body
+
+    async def idle(self, *, before: datetime, limit: int = 500) -> list[str]:
+        """Keys of what nobody has stored or loaded since `before`, the longest unused first."""
+        with _translated():
+            cursor = self._files.find(_idle(before), {"filename": 1}).sort([("metadata.usedAt", 1)]).limit(limit)
+            return [row["filename"] async for row in cursor]
+
+    async def touch(self, key: str) -> None:
+        """Count as used now."""
+        with _translated():
+            await self._files.update_one({"filename": key}, {"$set": {"metadata.usedAt": self._clock()}})
+
+    async def discard(self, key: str, *, before: datetime) -> bool:
+        """Delete the content, unless somebody has used it since `before`. A crash leaves chunks that nobody sees."""
+        with _translated():
+            gone = await self._files.find_one_and_delete({"filename": key, **_idle(before)}, {"_id": 1})
+            if gone is not None:
+                await self._chunks.delete_many({"files_id": gone["_id"]})
+        return gone is not None
 
     async def close(self) -> None:
         self._client.close()
@@ -91,6 +133,16 @@ class Store:
         """The oldest complete upload under `key`."""
         entry: dict[str, Any] | None = await self._files.find_one({"filename": key}, sort=[("_id", 1)])
         return entry
+
+
+def _idle(before: datetime) -> dict[str, Any]:
+    # What was stored by a version that did not write down its use is as old as its upload.
+    return {
+        "$or": [
+            {"metadata.usedAt": {"$lt": before}},
+            {"metadata.usedAt": {"$exists": False}, "uploadDate": {"$lt": before}},
+        ]
+    }
 
 
 def _damaged(key: str) -> errors.Invalid:

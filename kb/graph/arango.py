@@ -17,8 +17,10 @@ import asyncio
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -27,8 +29,8 @@ from arango.client import ArangoClient
 from arango.http import DefaultHTTPClient
 
 from crds import scope
-from kb import errors, visibility
-from kb.graph import aql, model
+from kb import errors, selection, visibility
+from kb.graph import aql, model, traversal
 
 _Result = TypeVar("_Result")
 _KEY_CHARS = 200
@@ -69,67 +71,138 @@ class Store:
 
         return await self._call(work)
 
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        bound = {"project": owner.project_id, "group": owner.group_id}
+
+        def work() -> list[str]:
+            if not self._exists(owner.client_id):
+                return []
+            nodes, edges = _nodes(owner.client_id), _edges(owner.client_id)
+            with self._transaction(owner.client_id) as transaction:
+                changed = transaction.aql.execute(aql.REGROUP_NODES, bind_vars=bound | {"@nodes": nodes})
+                transaction.aql.execute(aql.REGROUP_EDGES, bind_vars=bound | {"@edges": edges})
+                return sorted(changed)
+
+        return await self._call(work)
+
     async def committed(
-        self, viewer: scope.Scope, chunk_ids: Collection[str], kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection = selection.ALL
     ) -> set[str]:
-        rows = await self._ask(aql.COMMITTED, viewer, chunks=sorted(chunk_ids), kinds=_list(kinds))
+        rows = await self._ask(aql.COMMITTED, viewer, chunks=sorted(chunk_ids), **_selected(chosen))
         return {str(row) for row in rows}
 
-    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Reach]:
+    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
         rows = await self._ask(aql.MENTIONED, viewer, chunks=sorted(chunk_ids))
-        reached = [_reach(row, None if row["structural"] else _edge(row)) for row in rows]
-        return sorted(reached, key=lambda way: (way.node_key, way.chunk_id, way.sentence_id, str(way.edge)))
+        return sorted((_said(row) for row in rows), key=_place)
 
-    async def reach(
+    async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
+        rows = await self._ask(aql.BRIDGES, viewer, chunks=sorted(chunk_ids))
+        return sorted({model.Bridge(*row) for row in rows})
+
+    async def leads(
         self,
         viewer: scope.Scope,
-        chunk_ids: Collection[str],
+        node_keys: Collection[str],
+        chosen: selection.Selection = selection.ALL,
         *,
-        kinds: Sequence[str] | None = None,
         per_node: int = 50,
-        limit: int = 1000,
-    ) -> list[model.Reach]:
-        start = await self.mentioned(viewer, chunk_ids)
-        nodes = sorted({mention.node_key for mention in start})
-        crossed: dict[str, model.Edge | None] = dict.fromkeys(nodes)
-        for edge in await self._around(viewer, nodes, limit):
-            for node in (edge.source, edge.target):
-                crossed.setdefault(node, edge)
-        rows = await self._ask(
-            aql.ELSEWHERE,
-            viewer,
-            nodes=[[node, safe_key(node)] for node in sorted(crossed)],
-            chunks=sorted(chunk_ids),
-            kinds=_list(kinds),
-            limit=limit,
-        )
-        return _capped([_reach(row, crossed[row["target"]]) for row in rows], per_node)[:limit]
+    ) -> list[model.Lead]:
+        rows = await self._ask(aql.LEADS, viewer, nodes=_named(node_keys), rows=8 * per_node, **_selected(chosen))
+        salient: dict[str, dict[str, float]] = {}
+        for node, chunk_id, salience in rows:
+            chunks = salient.setdefault(node, {})
+            chunks[chunk_id] = max(chunks.get(chunk_id, 0.0), salience)
+        leads = []
+        for node, chunks in sorted(salient.items()):
+            kept = sorted(chunks.items(), key=lambda pair: (-pair[1], pair[0]))[:per_node]
+            leads += [model.Lead(node, chunk_id, salience, len(kept)) for chunk_id, salience in kept]
+        return leads
+
+    async def named(self, viewer: scope.Scope, names: Collection[str]) -> dict[str, list[str]]:
+        found: dict[str, set[str]] = {}
+        for name, key in await self._ask(aql.NAMED, viewer, names=sorted(names)):
+            found.setdefault(name, set()).add(key)
+        return {name: sorted(keys) for name, keys in found.items()}
+
+    async def nodes(
+        self,
+        viewer: scope.Scope,
+        *,
+        keys: Collection[str] | None = None,
+        text: str | None = None,
+        node_type: str | None = None,
+        limit: int = 50,
+    ) -> list[model.Node]:
+        wanted = {"keys": None if keys is None else sorted(keys), "text": text.casefold() if text else None}
+        found: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+        for row in await self._ask(aql.NODES, viewer, type=node_type, limit=limit, **wanted):
+            found.setdefault(row["key"], (row["type"], []))[1].extend(row["rows"])
+        nodes = [_node(key, kind, rows) for key, (kind, rows) in found.items()]
+        return sorted(nodes, key=lambda node: (-node.mentions, node.key))[:limit]
 
     async def traverse(
-        self, viewer: scope.Scope, start: Collection[str], *, hops: int = 2, limit: int = 500
-    ) -> list[model.Visit]:
-        present = await self._ask(aql.PRESENT, viewer, nodes=[[node, safe_key(node)] for node in sorted(start)])
-        visits = [model.Visit(node, 0, None) for node in sorted({str(row) for row in present})][:limit]
-        seen = {visit.node_key for visit in visits}
-        frontier = sorted(seen)
-        for hop in range(1, hops + 1):
-            if not frontier or len(visits) >= limit:
-                break
-            met: dict[str, model.Edge] = {}
-            for edge in await self._around(viewer, frontier, 2 * limit):
-                for node in (edge.source, edge.target):
-                    if node not in seen:
-                        met.setdefault(node, edge)
-            frontier = sorted(met)[: limit - len(visits)]
-            visits += [model.Visit(node, hop, met[node]) for node in frontier]
-            seen.update(frontier)
-        return visits
+        self, viewer: scope.Scope, start: Collection[str], steps: model.Steps, *, as_of: datetime | None = None
+    ) -> model.Walk:
+        bound = {
+            "types": None if steps.edge_types is None else list(steps.edge_types),
+            "latest": None if as_of is None else selection.millis(as_of),
+        }
+        present = await self._ask(aql.PRESENT, viewer, nodes=_named(start))
+        walk = traversal.Traversal(steps, [str(row) for row in present])
+        while frontier := walk.frontier():
+            around: dict[str, set[model.Edge]] = {}
+            asked = {"nodes": _named(frontier), "limit": steps.fan_out + 1, **bound}
+            for row in await self._ask(aql.AROUND, viewer, **asked):
+                around.setdefault(row["node"], set()).add(_edge(row))
+            walk.step((node, sorted(edges)) for node, edges in around.items())
+        met = walk.seen()
+        among = await self._ask(aql.AMONG, viewer, nodes=_named(met), keys=met, limit=traversal.EDGES + 1, **bound)
+        return walk.finish([_edge(row) for row in among])
+
+    async def relationships(
+        self,
+        viewer: scope.Scope,
+        *,
+        source: str | None = None,
+        edge_type: str | None = None,
+        target: str | None = None,
+        limit: int = 200,
+    ) -> list[model.Said]:
+        bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
+        said = [_said(row) for row in await self._ask(aql.PROOFS, viewer, **bound)]
+        return sorted(said, key=_latest)[:limit]
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
         proven: dict[model.Edge, set[str]] = {}
         for row in await self._ask(aql.EDGES, viewer, limit=limit):
             proven.setdefault(_edge(row), set()).update(row["chunks"])
         return [model.Proven(edge, tuple(sorted(proven[edge]))) for edge in sorted(proven)][:limit]
+
+    async def naming(
+        self, owner: scope.Scope, node_key: str, *, after: str = "", limit: int = 500
+    ) -> list[tuple[model.Document, scope.Scope]]:
+        client = owner.client_id
+
+        def work() -> list[Any]:
+            if not self._exists(client):
+                return []
+            bound = {
+                "@edges": _edges(client),
+                "target": f"{_nodes(client)}/{safe_key(node_key)}",
+                "project": owner.project_id,
+                "group": owner.group_id,
+                "after": after,
+                "limit": limit,
+            }
+            return list(self._database.aql.execute(aql.NAMING, bind_vars=bound))
+
+        return [
+            (
+                _document(row),
+                scope.Scope(client_id=client, project_id=row["projectId"], group_id=row["groupId"]),
+            )
+            for row in await self._call(work)
+        ]
 
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         documents = chunks = mentions = 0
@@ -143,14 +216,42 @@ class Store:
             edges.update(json.dumps(edge) for edge in row["edges"])
         return model.Counts(documents, chunks, len(nodes), len(edges), mentions)
 
+    async def audit(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.Committed], str | None]:
+        rows = await self._audited(client_id, {"after": after or "", "limit": limit, "chunks": None})
+        page = [one for row in rows for one in _committed(client_id, row)]
+        return page, str(rows[-1]["key"]) if len(rows) == limit else None
+
+    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
+        wanted = set(chunk_ids)
+        rows = await self._audited(client_id, {"after": "", "limit": len(wanted), "chunks": sorted(wanted)})
+        return {one.chunk_id: one for row in rows for one in _committed(client_id, row) if one.chunk_id in wanted}
+
+    async def _audited(self, client_id: str, bound: dict[str, Any]) -> list[Any]:
+        named = bound | {"@nodes": _nodes(client_id), "@edges": _edges(client_id)}
+
+        def work() -> list[Any]:
+            return list(self._database.aql.execute(aql.AUDIT, bind_vars=named)) if self._exists(client_id) else []
+
+        return await self._call(work)
+
+    async def clients(self) -> list[str]:
+        def work() -> list[str]:
+            names = [str(graph["name"]) for graph in self._database.graphs()]
+            return sorted(
+                name[1 : -len("_graph")] for name in names if name.startswith("c") and name.endswith("_graph")
+            )
+
+        return await self._call(work)
+
     async def close(self) -> None:
         await asyncio.to_thread(self._client.close)
 
     def _transact(self, client: str, document_id: str, rows: _Rows | None) -> bool:
         """Take the document away and, with `rows`, put it back as they say; True when it was there."""
         nodes, edges = {"@nodes": _nodes(client)}, {"@edges": _edges(client)}
-        transaction: Any = self._database.begin_transaction(write=[_nodes(client), _edges(client)])
-        try:
+        with self._transaction(client) as transaction:
             ends = list(transaction.aql.execute(aql.DROP_EDGES, bind_vars=edges | {"id": document_id}))
             key = _document_key(document_id)
             known = list(transaction.aql.execute(aql.DROP_DOCUMENT, bind_vars=nodes | {"key": key}))
@@ -160,15 +261,18 @@ class Store:
                 transaction.aql.execute(aql.PUT_EDGES, bind_vars=edges | {"rows": list(rows.edges.values())})
             candidates = {"candidates": sorted(set(ends))}
             transaction.aql.execute(aql.DROP_LONELY, bind_vars=nodes | edges | candidates)
+        return bool(known)
+
+    @contextmanager
+    def _transaction(self, client: str) -> Iterator[Any]:
+        """A stream transaction over the client's collections: all of it, or nothing."""
+        transaction: Any = self._database.begin_transaction(write=[_nodes(client), _edges(client)])
+        try:
+            yield transaction
         except BaseException:
             transaction.abort_transaction()
             raise
         transaction.commit_transaction()
-        return bool(known)
-
-    async def _around(self, viewer: scope.Scope, nodes: Sequence[str], limit: int) -> list[model.Edge]:
-        rows = await self._ask(aql.AROUND, viewer, nodes=[safe_key(node) for node in nodes], limit=limit)
-        return sorted({_edge(row) for row in rows})[:limit]
 
     async def _ask(self, query: str, viewer: scope.Scope, **values: Any) -> list[Any]:
         """The rows of a query over every partition in which the viewer's data can lie."""
@@ -256,9 +360,13 @@ def _rows(owner: scope.Scope, patch: model.Patch) -> _Rows:
         "sourceUrn": document.source_urn,
         "kind": document.kind,
         "title": document.title,
+        "observedMs": document.observed_ms,
     }
     types = {mention.node_key: mention.node_type for mention in patch.mentions}
-    entities = [{"_key": safe_key(key), "type": kind, "key": key} for key, kind in sorted(types.items())]
+    entities = [
+        {"_key": safe_key(key), "type": kind, "key": key, "name": model.name_of(key)}
+        for key, kind in sorted(types.items())
+    ]
     rows = _Rows({"_key": me, "type": "document", "chunkIds": list(patch.chunk_ids), **origin}, entities, {})
 
     def add(source: str, kind: str, target: str, start: str, proof: dict[str, Any]) -> None:
@@ -270,7 +378,11 @@ def _rows(owner: scope.Scope, patch: model.Patch) -> _Rows:
         row["evidenceChunkIds"] = sorted({*row["evidenceChunkIds"], proof["chunkId"]})
 
     for mention in patch.mentions:
-        said = _proof(mention) | {"name": mention.name, "description": mention.description}
+        said = _proof(mention) | {
+            "name": mention.name,
+            "description": mention.description,
+            "salience": mention.salience,
+        }
         add(me, "mentions", mention.node_key, me, said)
     for stated in patch.evidence:
         add(stated.source, stated.type, stated.target, safe_key(stated.source), _proof(stated))
@@ -295,23 +407,70 @@ def _tolerate(code: int, work: Callable[[], object]) -> None:
             raise
 
 
-def _capped(reached: list[model.Reach], per_node: int) -> list[model.Reach]:
-    """At most `per_node` chunks at each node; first chunks of every node come before second ones."""
-    places: dict[str, dict[str, int]] = {}
-    for way in sorted(reached, key=lambda way: (way.node_key, way.chunk_id)):
-        chunks = places.setdefault(way.node_key, {})
-        chunks.setdefault(way.chunk_id, len(chunks))
-    ranked = [(places[way.node_key][way.chunk_id], way) for way in reached]
-    kept = [(place, way) for place, way in ranked if place < per_node]
-    kept.sort(key=lambda pair: (pair[0], pair[1].node_key, pair[1].chunk_id, pair[1].sentence_id))
-    return [way for _, way in kept]
+def _document(row: dict[str, Any]) -> model.Document:
+    return model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"], row["observedMs"])
 
 
-def _reach(row: dict[str, Any], edge: model.Edge | None) -> model.Reach:
-    document = model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"])
-    node = row["target"] if edge is None or row["structural"] else row["source"]
+def _said(row: dict[str, Any]) -> model.Said:
+    edge = None if row["structural"] else _edge(row)
+    node = row["target"] if edge is None else row["source"]
     proof = row["proof"]
-    return model.Reach(proof["chunkId"], document, node, edge, proof["sentenceId"], proof["sentence"])
+    return model.Said(proof["chunkId"], _document(row), node, edge, proof["sentenceId"], proof["sentence"])
+
+
+def _place(said: model.Said) -> tuple[str, str, str, str, str]:
+    edge = (said.edge.type, said.edge.target) if said.edge else ("", "")
+    return said.node_key, said.chunk_id, said.sentence_id, *edge
+
+
+def _latest(said: model.Said) -> tuple[str, str, bool, int, str, str]:
+    observed = said.document.observed_ms
+    return said.node_key, str(said.edge), observed is None, -(observed or 0), said.chunk_id, said.sentence_id
+
+
+def _node(key: str, kind: str, rows: Sequence[dict[str, Any]]) -> model.Node:
+    said = {name: tuple(dict.fromkeys(row[name] for row in rows if row[name])) for name in ("name", "description")}
+    chunks = tuple(dict.fromkeys(row["chunkId"] for row in rows))
+    return model.Node(key, kind, said["name"], said["description"], chunks, len(rows))
+
+
+def _committed(client_id: str, row: dict[str, Any]) -> list[model.Committed]:
+    """A document's row of an audit, by chunk."""
+    owner = scope.Scope(client_id=client_id, project_id=row["projectId"], group_id=row["groupId"])
+    nodes: dict[str, set[str]] = {}
+    sentences: dict[str, set[str]] = {}
+    for said in row["mentions"]:
+        sentences.setdefault(said["chunk"], set()).add(said["sentence"])
+        if said["node"] is not None:
+            nodes.setdefault(said["chunk"], set()).add(said["node"])
+    return [
+        model.Committed(
+            chunk_id,
+            owner,
+            _document(row),
+            tuple(sorted(nodes.get(chunk_id, ()))),
+            tuple(sorted(sentences.get(chunk_id, ()))),
+        )
+        for chunk_id in row["chunkIds"]
+    ]
+
+
+def _named(keys: Iterable[str]) -> list[list[str]]:
+    """Keys as the queries take them: beside what ArangoDB calls them."""
+    return [[key, safe_key(key)] for key in sorted(keys)]
+
+
+def _selected(chosen: selection.Selection) -> dict[str, Any]:
+    earliest, latest = chosen.span()
+    sources = chosen.sources
+    return {
+        "kinds": None if chosen.kinds is None else list(chosen.kinds),
+        "sources": None if sources is None else [one for one in sources if not one.endswith("*")],
+        "beginnings": [one[:-1] for one in sources or () if one.endswith("*")],
+        "dated": chosen.dated,
+        "earliest": earliest,
+        "latest": latest,
+    }
 
 
 def _edge(row: dict[str, Any]) -> model.Edge:
@@ -324,7 +483,3 @@ def _nodes(client: str) -> str:
 
 def _edges(client: str) -> str:
     return f"c{client}_edges"
-
-
-def _list(kinds: Iterable[str] | None) -> list[str] | None:
-    return None if kinds is None else list(kinds)

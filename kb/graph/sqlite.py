@@ -6,22 +6,29 @@ distinct keys of these, so that taking a document's rows away leaves exactly wha
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from crds import scope
-from kb import sqlite
-from kb.graph import model, statements
+from kb import selection, sqlite
+from kb.graph import model, statements, traversal
+
+_SEPARATOR = "\x1f"
 
 
 class Store:
     """Implements `kb.graph.store.Store` over `path`."""
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite.Database(path, statements.SCHEMA, version=1)
+        self._database = sqlite.Database(
+            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1}
+        )
 
     async def prepare(self) -> None:
         await self._database.prepare()
@@ -30,143 +37,341 @@ class Store:
         await self._database.read(lambda connection: connection.execute("SELECT 1").fetchone())
 
     async def replace(self, owner: scope.Scope, patch: model.Patch) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            document = patch.document
-            client = owner.client_id
-            _erase(connection, client, document.id)
-            connection.execute(
-                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    client,
-                    document.id,
-                    owner.project_id,
-                    owner.group_id,
-                    document.source_urn,
-                    document.kind,
-                    document.title,
-                ),
-            )
-            connection.executemany(
-                "INSERT INTO chunks VALUES (?, ?, ?)", [(client, chunk_id, document.id) for chunk_id in patch.chunk_ids]
-            )
-            connection.executemany(
-                "INSERT INTO mentions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(client, m.node_key, m.chunk_id, m.sentence_id, document.id, *_said(m)) for m in patch.mentions],
-            )
-            connection.executemany(
-                "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (client, e.source, e.type, e.target, e.chunk_id, e.sentence_id, document.id, e.sentence)
-                    for e in patch.evidence
-                ],
-            )
-
-        await self._database.write(work)
+        rows = _Rows(owner, patch)
+        await self._database.write(functools.partial(_replace, rows=rows))
 
     async def remove(self, owner: scope.Scope, document_id: str) -> bool:
-        return await self._database.write(lambda connection: _erase(connection, owner.client_id, document_id))
+        document = number(owner.client_id, document_id)
+
+        def work(connection: sqlite3.Connection) -> bool:
+            named, found = _erase(connection, document)
+            _sweep(connection, named)
+            return found
+
+        return await self._database.write(work)
+
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        bound = {"client": owner.client_id, "project": owner.project_id, "grp": owner.group_id}
+        rows = await self._database.write(lambda connection: connection.execute(statements.REGROUP, bound).fetchall())
+        return sorted(row["document_id"] for row in rows)
 
     async def committed(
-        self, viewer: scope.Scope, chunk_ids: Collection[str], kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection = selection.ALL
     ) -> set[str]:
-        rows = await self._rows(statements.COMMITTED, viewer, chunks=_list(chunk_ids), kinds=_kinds(kinds))
+        rows = await self._rows(statements.COMMITTED, viewer, chunks=_numbers(chunk_ids), **_selected(chosen))
         return {row["chunk_id"] for row in rows}
 
-    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Reach]:
-        rows = await self._rows(statements.MENTIONED, viewer, chunks=_list(chunk_ids))
-        return [_reach(row, _edge(row) if row["source"] else None) for row in rows]
+    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
+        rows = await self._rows(statements.MENTIONED, viewer, chunks=_numbers(chunk_ids))
+        return [_said(row) for row in rows]
 
-    async def reach(
+    async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
+        rows = await self._rows(statements.BRIDGES, viewer, chunks=_numbers(chunk_ids))
+        return sorted(model.Bridge(*row) for row in rows)
+
+    async def leads(
         self,
         viewer: scope.Scope,
-        chunk_ids: Collection[str],
+        node_keys: Collection[str],
+        chosen: selection.Selection = selection.ALL,
         *,
-        kinds: Sequence[str] | None = None,
         per_node: int = 50,
-        limit: int = 1000,
-    ) -> list[model.Reach]:
-        chunks = _list(chunk_ids)
-        start = await self.mentioned(viewer, chunk_ids)
-        nodes = sorted({mention.node_key for mention in start})
-        around = await self._rows(statements.AROUND, viewer, nodes=json.dumps(nodes), limit=limit)
-        crossed: dict[str, model.Edge | None] = dict.fromkeys(nodes)
-        for row in around:
-            edge = _edge(row)
-            for node in (edge.source, edge.target):
-                crossed.setdefault(node, edge)
-        rows = await self._rows(
-            statements.ELSEWHERE,
-            viewer,
-            nodes=json.dumps(sorted(crossed)),
-            chunks=chunks,
-            kinds=_kinds(kinds),
-            per_node=per_node,
-            limit=limit,
-        )
-        return [_reach(row, crossed[row["node_key"]]) for row in rows]
+    ) -> list[model.Lead]:
+        bound = {**_viewer(viewer), **_selected(chosen), "nodes": _list(node_keys)}
+
+        def work(connection: sqlite3.Connection) -> list[model.Lead]:
+            salient: dict[str, dict[str, float]] = {}
+            for node, key in connection.execute(statements.NODE_IDS, bound).fetchall():
+                # A chunk may mention a node in several sentences; eight at most (kb.ingest.weave).
+                values = {**bound, "node": node, "rows": 8 * per_node}
+                found = salient.setdefault(key, {})
+                for chunk_id, salience in connection.execute(statements.LEADS, values):
+                    if len(found) == per_node and chunk_id not in found:
+                        break
+                    found[chunk_id] = max(found.get(chunk_id, 0.0), salience)
+            return [
+                model.Lead(key, chunk_id, salience, len(found))
+                for key, found in sorted(salient.items())
+                for chunk_id, salience in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:per_node]
+            ]
+
+        return await self._database.read(work)
+
+    async def named(self, viewer: scope.Scope, names: Collection[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, key in await self._rows(statements.NAMED, viewer, names=_list(names)):
+            found.setdefault(name, []).append(key)
+        return found
+
+    async def nodes(
+        self,
+        viewer: scope.Scope,
+        *,
+        keys: Collection[str] | None = None,
+        text: str | None = None,
+        node_type: str | None = None,
+        limit: int = 50,
+    ) -> list[model.Node]:
+        wanted = {"nodes": None if keys is None else _list(keys), "type": node_type, "limit": limit}
+        bound = {**_viewer(viewer), **wanted, "text": text.casefold() if text else None}
+
+        def work(connection: sqlite3.Connection) -> list[model.Node]:
+            found = connection.execute(statements.SEARCH_NODES, bound).fetchall()
+            named = {**bound, "nodes": _list(row["node_key"] for row in found)}
+            described: dict[str, list[sqlite3.Row]] = {}
+            for row in connection.execute(statements.DESCRIBE, named):
+                described.setdefault(row["node_key"], []).append(row)
+            return [_node(row, described.get(row["node_key"], [])) for row in found]
+
+        return await self._database.read(work)
 
     async def traverse(
-        self, viewer: scope.Scope, start: Collection[str], *, hops: int = 2, limit: int = 500
-    ) -> list[model.Visit]:
-        present = await self._rows(statements.PRESENT, viewer, nodes=_list(start))
-        visits = [model.Visit(row["node_key"], 0, None) for row in present][:limit]
-        seen = {visit.node_key for visit in visits}
-        frontier = sorted(seen)
-        for hop in range(1, hops + 1):
-            if not frontier or len(visits) >= limit:
-                break
-            # Twice the room: an edge back to a node already seen takes a row too.
-            rows = await self._rows(statements.AROUND, viewer, nodes=json.dumps(frontier), limit=2 * limit)
-            met: dict[str, model.Edge] = {}
-            for edge in map(_edge, rows):
-                for node in (edge.source, edge.target):
-                    if node not in seen:
-                        met.setdefault(node, edge)
-            frontier = sorted(met)[: limit - len(visits)]
-            visits += [model.Visit(node, hop, met[node]) for node in frontier]
-            seen.update(frontier)
-        return visits
+        self,
+        viewer: scope.Scope,
+        start: Collection[str],
+        steps: model.Steps,
+        *,
+        as_of: datetime | None = None,
+    ) -> model.Walk:
+        types = None if steps.edge_types is None else json.dumps(list(steps.edge_types))
+        latest = None if as_of is None else selection.millis(as_of)
+        bound = {**_viewer(viewer), "types": types, "latest": latest}
+
+        def around(connection: sqlite3.Connection, keys: Sequence[str]) -> Iterable[tuple[str, list[model.Edge]]]:
+            """The edges at each of the nodes, one more than may be followed."""
+            ids: dict[str, list[int]] = {}
+            for node, key in connection.execute(statements.NODE_IDS, {**bound, "nodes": _list(keys)}):
+                ids.setdefault(key, []).append(node)
+            for key in sorted(ids):
+                values = {**bound, "limit": steps.fan_out + 1}
+                found = {
+                    _edge(row)
+                    for node in ids[key]
+                    for row in connection.execute(statements.AROUND, {**values, "node": node})
+                }
+                yield key, sorted(found)
+
+        def work(connection: sqlite3.Connection) -> model.Walk:
+            present = connection.execute(statements.PRESENT, {**bound, "nodes": _list(start)}).fetchall()
+            walk = traversal.Traversal(steps, [row["node_key"] for row in present])
+            while frontier := walk.frontier():
+                walk.step(around(connection, frontier))
+            among = {**bound, "nodes": _list(walk.seen()), "limit": traversal.EDGES + 1}
+            edges = [_edge(row) for row in connection.execute(statements.AMONG, among)]
+            return walk.finish(edges)
+
+        return await self._database.read(work)
+
+    async def relationships(
+        self,
+        viewer: scope.Scope,
+        *,
+        source: str | None = None,
+        edge_type: str | None = None,
+        target: str | None = None,
+        limit: int = 200,
+    ) -> list[model.Said]:
+        bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
+        return [_said(row) for row in await self._rows(statements.PROOFS, viewer, **bound)]
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
         rows = await self._rows(statements.EDGES, viewer, limit=limit)
         return [model.Proven(_edge(row), tuple(sorted(json.loads(row["chunks"])))) for row in rows]
 
+    async def naming(
+        self, owner: scope.Scope, node_key: str, *, after: str = "", limit: int = 500
+    ) -> list[tuple[model.Document, scope.Scope]]:
+        rows = await self._rows(statements.NAMING, owner, node=node_key, after=after, limit=limit)
+        return [
+            (
+                _document(row),
+                scope.Scope(client_id=owner.client_id, project_id=row["project"], group_id=row["grp"]),
+            )
+            for row in rows
+        ]
+
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         rows = await self._rows(statements.COUNTS, viewer)
         return model.Counts(*rows[0])
+
+    async def audit(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.Committed], str | None]:
+        bound = {"client": client_id, "after": int(after) if after else _FIRST, "limit": limit, "chunks": None}
+
+        def work(connection: sqlite3.Connection) -> tuple[list[model.Committed], str | None]:
+            page, last = _audited(connection, bound)
+            return page, str(last) if len(page) == limit else None
+
+        return await self._database.read(work)
+
+    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
+        bound = {"client": client_id, "after": _FIRST, "limit": -1, "chunks": _numbers(chunk_ids)}
+        page, _ = await self._database.read(lambda connection: _audited(connection, bound))
+        return {one.chunk_id: one for one in page}
+
+    async def clients(self) -> list[str]:
+        rows = await self._database.read(
+            lambda connection: connection.execute("SELECT DISTINCT client FROM documents ORDER BY 1").fetchall()
+        )
+        return [row["client"] for row in rows]
 
     async def close(self) -> None:
         await self._database.close()
 
     async def _rows(self, statement: str, viewer: scope.Scope, **values: Any) -> list[sqlite3.Row]:
-        bound = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, **values}
+        bound = {**_viewer(viewer), **values}
         return await self._database.read(lambda connection: connection.execute(statement, bound).fetchall())
 
 
-def _erase(connection: sqlite3.Connection, client: str, document_id: str) -> bool:
-    found = connection.execute("DELETE FROM documents WHERE client = ? AND document_id = ?", (client, document_id))
-    for table in ("chunks", "mentions", "evidence"):
-        # The table's name is one of the three above.
-        connection.execute(f"DELETE FROM {table} WHERE client = ? AND document_id = ?", (client, document_id))  # noqa: S608
-    return found.rowcount > 0
+# The least number that SQLite has for a row.
+_FIRST = -(1 << 63)
 
 
-def _said(mention: model.Mention) -> tuple[str, str, str, str]:
-    return mention.sentence, mention.node_type, mention.name, mention.description
+def number(*parts: str) -> int:
+    """The row id of what is called so: 63 bits of a hash (two of ten million names share one once in 10^5 stores)."""
+    digest = hashlib.blake2b(_SEPARATOR.join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
-def _reach(row: sqlite3.Row, edge: model.Edge | None) -> model.Reach:
-    document = model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"])
-    return model.Reach(row["chunk_id"], document, row["node_key"], edge, row["sentence_id"], row["sentence"])
+class _Rows:
+    """What a patch becomes in the tables; made outside the writing thread."""
+
+    def __init__(self, owner: scope.Scope, patch: model.Patch) -> None:
+        client, document = owner.client_id, patch.document
+        me = self.document_number = number(client, document.id)
+        place = (owner.project_id, owner.group_id)
+        facts = (document.source_urn, document.kind, document.title, document.observed_ms)
+        nodes = {one.node_key: number(client, one.node_key) for one in patch.mentions}
+        chunks = {chunk_id: number(chunk_id) for chunk_id in patch.chunk_ids}
+        everything: tuple[model.Mention | model.Evidence, ...] = (*patch.mentions, *patch.evidence)
+        said = {one.sentence_id: one for one in everything}
+        texts = {sentence_id: number(sentence_id) for sentence_id in said}
+        types = {one.node_key: one.node_type for one in patch.mentions}
+        self.document = (me, client, document.id, *place, *facts)
+        self.chunks = [(chunks[chunk_id], me, chunk_id) for chunk_id in patch.chunk_ids]
+        self.sentences = [(texts[key], chunks[one.chunk_id], key, one.sentence) for key, one in said.items()]
+        self.nodes = [(nodes[key], client, key, kind, model.name_of(key)) for key, kind in types.items()]
+        self.mentions = [
+            (
+                nodes[one.node_key],
+                1.0 - one.salience,
+                chunks[one.chunk_id],
+                texts[one.sentence_id],
+                me,
+                one.name,
+                one.description,
+            )
+            for one in patch.mentions
+        ]
+        self.evidence = [
+            (nodes[one.source], one.type, nodes[one.target], texts[one.sentence_id], chunks[one.chunk_id], me)
+            for one in patch.evidence
+        ]
+
+
+def _replace(connection: sqlite3.Connection, rows: _Rows) -> None:
+    named, _ = _erase(connection, rows.document_number)
+    connection.execute(statements.PUT_DOCUMENT, rows.document)
+    connection.executemany(statements.PUT_CHUNK, rows.chunks)
+    connection.executemany(statements.PUT_SENTENCE, rows.sentences)
+    connection.executemany(statements.PUT_NODE, rows.nodes)
+    connection.executemany(statements.PUT_MENTION, rows.mentions)
+    connection.executemany(statements.PUT_EVIDENCE, rows.evidence)
+    _sweep(connection, named - {row[0] for row in rows.nodes})
+
+
+def _erase(connection: sqlite3.Connection, document: int) -> tuple[set[int], bool]:
+    """Take a document's rows away; returns the nodes that it named, and whether it was there."""
+    named = {row[0] for row in connection.execute(statements.NAMED_BY, (document,))}
+    found = 0
+    for statement in statements.ERASE:
+        found = connection.execute(statement, (document,)).rowcount
+    return named, found > 0
+
+
+def _sweep(connection: sqlite3.Connection, nodes: Collection[int]) -> None:
+    """Take away those of `nodes` that nothing mentions any more."""
+    connection.executemany(statements.DROP_LONELY, [(node, node) for node in nodes])
+
+
+def _audited(connection: sqlite3.Connection, bound: dict[str, Any]) -> tuple[list[model.Committed], int | None]:
+    """What the graph holds of a client's chunks, and the row of the last of them."""
+    rows = connection.execute(statements.AUDIT, bound).fetchall()
+    chunks = {"chunks": json.dumps([row["id"] for row in rows])}
+    keys = _gathered(connection.execute(statements.AUDIT_NODES, chunks))
+    sentences = _gathered(connection.execute(statements.AUDIT_SENTENCES, chunks))
+    page = [
+        model.Committed(
+            row["chunk_id"],
+            scope.Scope(client_id=bound["client"], project_id=row["project"], group_id=row["grp"]),
+            _document(row),
+            tuple(sorted(keys.get(row["id"], ()))),
+            tuple(sorted(sentences.get(row["id"], ()))),
+        )
+        for row in rows
+    ]
+    return page, rows[-1]["id"] if rows else None
+
+
+def _from_version_1(connection: sqlite3.Connection) -> None:
+    connection.create_function("number", -1, number, deterministic=True)
+    connection.create_function("salience", 2, model.salience, deterministic=True)
+    connection.create_function("name_of", 1, model.name_of, deterministic=True)
+    for script in (statements.MOVE_ASIDE, statements.SCHEMA, statements.CARRY_OVER):
+        for statement in script.split(";"):
+            connection.execute(statement)
+
+
+def _viewer(viewer: scope.Scope) -> dict[str, Any]:
+    return {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id}
+
+
+def _selected(chosen: selection.Selection) -> dict[str, Any]:
+    earliest, latest = chosen.span()
+    sources = chosen.sources
+    return {
+        "kinds": None if chosen.kinds is None else json.dumps(chosen.kinds),
+        "sources": None if sources is None else json.dumps([one for one in sources if not one.endswith("*")]),
+        "beginnings": json.dumps([one[:-1] for one in sources or () if one.endswith("*")]),
+        "dated": chosen.dated,
+        "earliest": earliest,
+        "latest": latest,
+    }
+
+
+def _gathered(pairs: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
+    gathered: dict[int, set[str]] = {}
+    for place, text in pairs:
+        gathered.setdefault(place, set()).add(text)
+    return gathered
+
+
+def _document(row: sqlite3.Row) -> model.Document:
+    return model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"], row["observed"])
+
+
+def _said(row: sqlite3.Row) -> model.Said:
+    edge = _edge(row) if row["source"] else None
+    return model.Said(row["chunk_id"], _document(row), row["node_key"], edge, row["sentence_id"], row["sentence"])
+
+
+def _node(row: sqlite3.Row, described: Sequence[sqlite3.Row]) -> model.Node:
+    names = dict.fromkeys(said["name"] for said in described if said["name"])
+    descriptions = dict.fromkeys(said["description"] for said in described if said["description"])
+    chunks = dict.fromkeys(said["chunk_id"] for said in described)
+    return model.Node(
+        row["node_key"], row["node_type"], tuple(names), tuple(descriptions), tuple(chunks), row["mentions"]
+    )
 
 
 def _edge(row: sqlite3.Row) -> model.Edge:
     return model.Edge(row["source"], row["type"], row["target"])
 
 
-def _list(values: Collection[str]) -> str:
+def _list(values: Iterable[str]) -> str:
     return json.dumps(sorted(values))
 
 
-def _kinds(kinds: Sequence[str] | None) -> str | None:
-    return None if kinds is None else json.dumps(list(kinds))
+def _numbers(chunk_ids: Iterable[str]) -> str:
+    return json.dumps([number(chunk_id) for chunk_id in chunk_ids])

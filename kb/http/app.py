@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from kb import metrics
-from kb.http import content, health, knowledge, openapi, problems
+from kb.http import access, content, health, knowledge, openapi, page, problems
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,16 @@ class Faces:
     reading: knowledge.Reading | None
     content: content.Content
     health: health.Health
+    more: Sequence[openapi.Served] = ()
+    """Routes beside these, each with its handler."""
 
 
-def build(faces: Faces, meters: metrics.Metrics, *, max_body: int, version: str) -> web.Application:
-    """The application. JSON bodies over `max_body` bytes are refused with 413."""
-    application = web.Application(client_max_size=max_body, middlewares=[problems.middleware(meters)])
+def build(
+    faces: Faces, meters: metrics.Metrics, *, max_body: int, version: str, gate: access.Gate | None = None
+) -> web.Application:
+    """The application. JSON bodies over `max_body` bytes are refused with 413; `gate` says who may come in."""
+    guards = [problems.middleware(meters), *([access.middleware(gate)] if gate is not None else [])]
+    application = web.Application(client_max_size=max_body, middlewares=guards)
     served: list[openapi.Route] = []
 
     def add(route: openapi.Route, handler: problems.Handler) -> None:
@@ -36,7 +42,11 @@ def build(faces: Faces, meters: metrics.Metrics, *, max_body: int, version: str)
     if faces.reading is not None:
         add(openapi.RETRIEVE, faces.reading.retrieve)
     add(openapi.LOAD, faces.content.load)
+    for route, handler in faces.more:
+        add(route, handler)
 
+    if faces.reading is not None:
+        page.add_to(application)
     specification = openapi.document(served, version)
 
     async def describe(request: web.Request) -> web.Response:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from crds import priority, scope
 from kb import errors
-from kb.http import problems
+from kb.http import access, problems
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 _GLOBAL = 'Name the client whose data it is; "" is the global scope, which everybody sees.'
@@ -26,7 +26,11 @@ async def read(request: web.Request, model: type[_Model]) -> _Model:
         raise problems.MalformedJson(
             f"the body is not JSON: {error}", remedy="Send a JSON object with Content-Type: application/json."
         ) from error
-    return validate(document, model)
+    made = validate(document, model)
+    where = getattr(made, "scope", None)
+    if isinstance(where, scope.Scope):
+        access.check(request, where)
+    return made
 
 
 def validate(document: Any, model: type[_Model]) -> _Model:
@@ -44,7 +48,25 @@ def owner(request: web.Request) -> scope.Scope:
     """The scope in the query: clientId (mandatory, "" for global), projectId, groupId."""
     names = ("clientId", "projectId", "groupId")
     given: Mapping[str, str] = {name: request.query[name] for name in names if name in request.query}
-    return validate(given, scope.Scope)
+    where = validate(given, scope.Scope)
+    access.check(request, where)
+    return where
+
+
+async def raw(request: web.Request, limit: int, remedy: str) -> bytes:
+    """The body as it is, at most `limit` bytes of it. Raises `errors.TooLarge` before more is read, or `Invalid`."""
+    too_large = errors.TooLarge(f"the body is larger than {limit} bytes", field="body", remedy=remedy)
+    if request.content_length is not None and request.content_length > limit:
+        raise too_large
+    read = bytearray()
+    # Not request.read(): its limit is that of the JSON bodies, which are far smaller.
+    async for piece in request.content.iter_chunked(1 << 16):
+        read += piece
+        if len(read) > limit:
+            raise too_large
+    if not read:
+        raise errors.Invalid("the body is empty", field="body", remedy="Send the content as the raw body.")
+    return bytes(read)
 
 
 def urgency(request: web.Request) -> priority.Priority | None:

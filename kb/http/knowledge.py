@@ -11,6 +11,8 @@ from kb.http import body
 from kb.ingest import lanes, pipeline
 from kb.retrieve import search
 
+_LINES = "application/x-ndjson"
+
 
 class Writing:
     """The routes of a process that writes."""
@@ -50,14 +52,30 @@ class Reading:
     def __init__(self, finder: search.Search) -> None:
         self._search = finder
 
-    async def retrieve(self, request: web.Request) -> web.Response:
-        """POST /api/v1/retrieve"""
+    async def retrieve(self, request: web.Request) -> web.StreamResponse:
+        """POST /api/v1/retrieve; in lines, stage by stage, where the caller accepts application/x-ndjson."""
         question = await body.read(request, wire.RetrieveRequest)
-        return _json(await self._search.retrieve(question, _or_background(body.urgency(request))))
+        urgency = _or_background(body.urgency(request))
+        if _LINES not in request.headers.get("Accept", ""):
+            return _json(await self._search.retrieve(question, urgency))
+        events = self._search.stream(question, urgency)
+        # The first stage answers before the status goes out, so that what cannot succeed is an error and not a line.
+        first = await anext(events)
+        response = web.StreamResponse(headers={"Content-Type": _LINES, "Cache-Control": "no-store"})
+        await response.prepare(request)
+        await response.write(_line(first))
+        async for event in events:
+            await response.write(_line(event))
+        await response.write_eof()
+        return response
 
 
 def _or_background(urgency: priority.Priority | None) -> priority.Priority:
     return priority.Priority.P3 if urgency is None else urgency
+
+
+def _line(event: wire.RetrieveEvent) -> bytes:
+    return event.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
 
 
 def _json(reply: pydantic.BaseModel, status: int = 200) -> web.Response:

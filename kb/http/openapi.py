@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pydantic
+from aiohttp import web
 from pydantic.json_schema import models_json_schema
 
 from crds import priority
@@ -26,8 +28,11 @@ class Route:
     raw_body: bool = False
     raw_reply: bool = False
     query: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
+Served = tuple[Route, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+"""A route and what answers it."""
 SCOPE = ("clientId", "projectId", "groupId")
 INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=wire.IngestRequest, reply=wire.IngestReply)
 FORGET = Route("DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE))
@@ -41,6 +46,8 @@ LOAD = Route("GET", "/api/v1/content/{key}", "Stored content", raw_reply=True, q
 
 _FAILURES = {
     "400": "the body is not JSON",
+    "401": "a bearer token is needed, or this one is unknown",
+    "403": "the token is not for this scope, or not for writing",
     "404": "not there, or not visible in this scope",
     "413": "too large",
     "422": "a field is wrong; the error names it and the remedy",
@@ -97,8 +104,9 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "query", "required": name not in _OPTIONAL, "schema": text} for name in route.query
     ]
-    if "{key}" in route.path:
-        parameters.append({"name": "key", "in": "path", "required": True, "schema": text})
+    parameters += [{"name": name, "in": "query", "required": False, "schema": text} for name in route.optional]
+    for name in re.findall(r"{(\w+)}", route.path):
+        parameters.append({"name": name, "in": "path", "required": True, "schema": text})
     about = "0..3 or P0..P3, 0 is the most urgent; 0..2 take the fast lane and it is passed on to the models"
     parameters.append({"name": priority.HEADER, "in": "header", "schema": text, "description": about})
     return parameters

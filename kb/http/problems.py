@@ -1,6 +1,7 @@
 """Errors as answers: one shape, `{"error": {code, message, field, remedy}}`, and the status that says what to do.
 
-400 malformed_json     422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     413 too_large
+400 malformed_json     401 unauthorized     403 forbidden
+422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     413 too_large
 429 crowded and 503 unavailable carry Retry-After: the same request may succeed later
 500 internal is a bug of this service
 """
@@ -24,6 +25,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _RETRY_AFTER = 5.0
 # The first class that fits decides, so the more specific come first.
 _PERMANENT: tuple[tuple[type[root.Permanent], int, str], ...] = (
+    (errors.Unauthorized, 401, "unauthorized"),
+    (errors.Forbidden, 403, "forbidden"),
     (errors.NotFound, 404, "not_found"),
     (errors.TooLarge, 413, "too_large"),
     (errors.Invalid, 422, "invalid"),
@@ -48,7 +51,8 @@ def answer(error: root.JervisError) -> web.Response:
     for kind, status, code in _PERMANENT:
         if isinstance(error, kind):
             problem = wire.Problem(code=code, message=error.message, field=error.field, remedy=error.remedy)
-            return _reply(status, problem)
+            challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+            return _reply(status, problem, challenge)
     return _reply(500, wire.Problem(code="internal", message=error.message))
 
 

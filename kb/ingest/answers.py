@@ -7,7 +7,7 @@ repeated or resumed ingest asks nothing twice. What fails validation three times
 from __future__ import annotations
 
 import json
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pydantic
 
@@ -52,22 +52,29 @@ class Answers:
 
     async def ask(self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority) -> _Shape:
         """The model's answer to `question` as a valid `shape`."""
+        known = await self.kept(question, shape)
+        if known is not None:
+            return known
         schema = shape.model_json_schema(by_alias=True)
-        place = key(self._model, question, shape)
-        kept = await self._shelf.answer(place)
-        if kept is not None:
-            self._meters.answers.labels(question.name, "cache").inc()
-            return shape.model_validate_json(kept)
         answer = await self._converse(question, shape, schema, urgency)
+        place = key(self._model, question, shape)
         await self._shelf.keep_answer(place, question.name, answer.model_dump_json(by_alias=True))
         # Counted once it is kept: from here on nobody asks it again.
         self._meters.answers.labels(question.name, "model").inc()
         return answer
 
+    async def kept(self, question: prompt.Prompt, shape: type[_Shape]) -> _Shape | None:
+        """The answer that was given before, if it is still kept; asks nobody."""
+        known = await self._shelf.answer(key(self._model, question, shape))
+        if known is None:
+            return None
+        self._meters.answers.labels(question.name, "cache").inc()
+        return shape.model_validate_json(known)
+
     async def _converse(
         self, question: prompt.Prompt, shape: type[_Shape], schema: dict[str, object], urgency: priority.Priority
     ) -> _Shape:
-        messages: list[dict[str, str]] = list(question.messages)
+        messages: list[dict[str, Any]] = list(question.messages)
         for attempt in range(ATTEMPTS):
             text = await self._router.chat(self._model, messages, urgency, format_schema=schema, num_ctx=self._num_ctx)
             try:

@@ -9,6 +9,7 @@ Source: kb page, traps 3 and 7.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -64,6 +65,22 @@ class Intents(Protocol):
 
     async def unfinished(self, *, before: datetime, limit: int = 100) -> list[tuple[Intent, str]]:
         """Open records not touched since `before`, oldest first, each with its request."""
+        ...
+
+    async def mentions(self, text: str) -> bool:
+        """Whether an open request contains `text`."""
+        ...
+
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[Intent]:
+        """Failed records that the viewer may see, the latest first."""
+        ...
+
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[Intent]:
+        """Open records that the viewer may see, the latest first."""
+        ...
+
+    async def working(self, document_ids: Collection[str]) -> set[str]:
+        """Those of the given documents whose record is open."""
         ...
 
     async def count(self) -> dict[State, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 EXTRACT = "kb.extract/v1"
 HINTS = "kb.hints/v1"
@@ -35,7 +36,7 @@ class Prompt:
     """A question to a model: `name` with its version, and the chat messages."""
 
     name: str
-    messages: tuple[dict[str, str], ...]
+    messages: tuple[dict[str, Any], ...]
 
 
 def extract(text: str, *, title: str, kind: str) -> Prompt:
@@ -47,6 +48,11 @@ def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str])
     """Routing hints of one document."""
     lines = [f"Today: {today.isoformat()}", f"Team: {', '.join(_line(name) for name in team)}"]
     return _prompt(HINTS, _HINTS_SYSTEM, [*lines, f"Kind: {kind}", f"Title: {title}", _document(text)])
+
+
+def compose(name: str, instructions: str, lines: Sequence[str], document: str) -> Prompt:
+    """A prompt in the agreed layout: `instructions` to the system, then `lines` and the fenced document."""
+    return _prompt(name, f"[prompt:{name}]\n{instructions}", [*lines, _document(document)])
 
 
 def _prompt(name: str, system: str, parts: Sequence[str]) -> Prompt:

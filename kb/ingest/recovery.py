@@ -47,7 +47,7 @@ class Recovery:
         """Try every document left open since `before` once; returns how many were finished."""
         finished = 0
         for record, request in await self._intents.unfinished(before=before):
-            if self._pipeline.in_work(record.document_id):
+            if self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
                 continue
             try:
                 async with self._lanes.enter(priority.Priority.P3):

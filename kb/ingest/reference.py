@@ -71,9 +71,13 @@ def key(kind: str, name: str, where: scope.Scope) -> str | None:
     document = _document(namespace, name, where)
     if document is not None:
         return document
-    value = _SPECIAL.sub("_", name).casefold().strip("_ .:")
-    value = _strip_prefix(namespace, value)
+    value = _strip_prefix(namespace, fold(name))
     return f"{namespace}:{value}" if value else None
+
+
+def fold(name: str) -> str:
+    """A name as it stands in a key: the same however it is cased, spaced or punctuated at its ends."""
+    return _SPECIAL.sub("_", _spaces(unicodedata.normalize("NFKC", name))).casefold().strip("_ .:")
 
 
 def issue(name: str) -> str | None:

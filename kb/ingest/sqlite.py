@@ -5,8 +5,9 @@ Both are bookkeeping of the writing process: losing the file costs model calls, 
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +35,14 @@ ON CONFLICT (document_id) DO UPDATE SET
     known = known OR state = 'Finished', request = :request
 RETURNING *
 """
+# `kb.visibility.sees` over the record's own columns.
+_FAILED = """
+SELECT * FROM intents WHERE state = 'Failed' AND (client = '' OR (client = :client AND (
+    (project = '' AND grp = '') OR (project <> '' AND project = :project) OR (grp <> '' AND grp = :grp))))
+ORDER BY updated_at DESC LIMIT :limit
+"""
 _EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
+_PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
 class Ledger:
@@ -92,6 +100,35 @@ class Ledger:
             ).fetchall()
         )
         return [(_intent(row), row["request"]) for row in rows]
+
+    async def mentions(self, text: str) -> bool:
+        row = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT 1 FROM intents WHERE state = 'Open' AND instr(request, ?) LIMIT 1", (text,)
+            ).fetchone()
+        )
+        return row is not None
+
+    async def failed(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
+        values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
+        rows = await self._database.read(lambda connection: connection.execute(_FAILED, values).fetchall())
+        return [_intent(row) for row in rows]
+
+    async def pending(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
+        values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
+        rows = await self._database.read(lambda connection: connection.execute(_PENDING, values).fetchall())
+        return [_intent(row) for row in rows]
+
+    async def working(self, document_ids: Collection[str]) -> set[str]:
+        wanted = json.dumps(sorted(document_ids))
+        rows = await self._database.read(
+            lambda connection: connection.execute(
+                "SELECT document_id FROM intents WHERE state = 'Open' "
+                "AND document_id IN (SELECT value FROM json_each(?))",
+                (wanted,),
+            ).fetchall()
+        )
+        return {row["document_id"] for row in rows}
 
     async def count(self) -> dict[intent.State, int]:
         rows = await self._database.read(

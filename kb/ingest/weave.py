@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kb import identity, wire
+from kb import identity, selection, wire
 from kb.graph import model as graph
 from kb.ingest import draft, extraction, reference, relation, sentence
 from kb.vectors import model as vectors
@@ -43,7 +43,8 @@ class _Loom:
         """Record that `text` names the node; the first record of a sentence stays."""
         sentence_id = identity.sentence(piece.id, text)
         kind = reference.kind_of(key)
-        made = graph.Mention(key, piece.id, sentence_id, text, kind, name, description)
+        salience = graph.salience(self.request.title, name)
+        made = graph.Mention(key, piece.id, sentence_id, text, kind, name, description, salience)
         self.mentions.setdefault((key, piece.id, sentence_id), made)
 
     def prove(self, source: str, kind: str, target: str, piece: draft.Piece, text: str) -> None:
@@ -155,7 +156,13 @@ def _finish(loom: _Loom) -> Woven:
         for ordinal, piece in enumerate(made.pieces)
     )
     patch = graph.Patch(
-        document=graph.Document(made.document_id, request.source_urn, request.kind, request.title),
+        document=graph.Document(
+            made.document_id,
+            request.source_urn,
+            request.kind,
+            request.title,
+            None if request.observed_at is None else selection.millis(request.observed_at),
+        ),
         chunk_ids=tuple(piece.id for piece in made.pieces),
         mentions=tuple(sorted(loom.mentions.values())),
         evidence=tuple(sorted(loom.evidence.values())),

@@ -1,13 +1,13 @@
 """Scores into one order. Pure.
 
-The measured table of the kb page decided the shape: score fusion with alpha 0.6-0.7 beats rank fusion, and a hop is
-worth what the cosine between the question and the sentence that was crossed says, not that it exists.
+The measured table of docs/decisions/0014 decided the shape: score fusion beats rank fusion, and a hop is worth what
+the cosine between the question and the sentence that was crossed says, not that it exists.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -15,38 +15,61 @@ from dataclasses import dataclass
 class Weights:
     """`alpha`: share of the dense score in the fusion. The others say what a cosine is worth beside the fused score.
 
-    `own`: the best sentence of a chunk that was found directly. `hop`: the sentence, in a chunk already found, that
-    mentions the node over which a hop leads away. `decay`: what remains of that per further hop. The sentence at the
-    far end was measured too and ranks worse than none.
+    `own`: the best sentence of a chunk that was found directly. `named`: that the question names a node which the
+    chunk is about. `hop`: the sentence, in a chunk already found, that mentions the node over which a hop leads away.
+    `trust`: how much of that depends on how good the chunk is that is left. `decay`: what remains of it per further
+    hop.
     """
 
-    alpha: float = 0.65
-    own: float = 0.25
-    hop: float = 0.5
-    decay: float = 0.5
+    alpha: float = 0.5
+    own: float = 0.4
+    named: float = 1.0
+    hop: float = 2.8
+    trust: float = 1.0
+    decay: float = 1.0
 
 
 @dataclass(frozen=True)
 class Way:
-    """How the graph leads to a chunk: the cosine of the question with the sentence that is left, and the hops taken.
+    """How the graph leads to a chunk, after `hops` hops. `aim`: see the function of that name.
 
-    A chunk that was found directly has 0 hops, and the sentence is its own. `crowd`: to how many chunks the node leads.
+    `cosine`: of the question with the sentence that is left. `standing`: the score of the chunk that is left, as a
+    share of the best one.
     """
 
     cosine: float
-    crowd: int = 1
-    hops: int = 0
+    standing: float
+    hops: int
+    aim: float
 
     def worth(self, weights: Weights) -> float:
         """What the way adds to the chunk's score."""
-        if self.hops == 0:
-            return weights.own * max(self.cosine, 0.0)
-        return weights.hop * specific(self.cosine, self.crowd) * float(weights.decay ** (self.hops - 1))
+        trusted = 1.0 - weights.trust * (1.0 - self.standing)
+        return weights.hop * max(self.cosine, 0.0) * trusted * self.aim * float(weights.decay ** (self.hops - 1))
 
 
-def specific(cosine: float, crowd: int) -> float:
-    """What a sentence is worth whose node leads to `crowd` chunks: less, the more there are."""
-    return max(cosine, 0.0) / (1.0 + 0.5 * math.log(max(crowd, 1)))
+def aim(salience: float, crowd: int, cap: int) -> float:
+    """How well a node leads to one of the `crowd` chunks that mention it: fully, where the chunk is about the node.
+
+    Elsewhere less, the more there are; not at all from a hub, of which no more than `cap` were looked at.
+    """
+    specific = 0.0 if crowd >= cap else 1.0 / (1.0 + 3.0 * math.log(max(crowd, 1)))
+    return max(salience, specific)
+
+
+@dataclass
+class Score:
+    """The parts of a chunk's score; their sum is what it is ordered by."""
+
+    fused: float = 0.0
+    own: float = 0.0
+    named: float = 0.0
+    hop: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """The sum of the parts."""
+        return self.fused + self.own + self.named + self.hop
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:
@@ -58,20 +81,14 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float)
     }
 
 
-def combine(fused: Mapping[str, float], ways: Mapping[str, Sequence[Way]], weights: Weights) -> dict[str, float]:
-    """Final score of every chunk: its fused score, its own best sentence, and the best way that hops to it."""
-    scores = dict.fromkeys(fused.keys() | ways.keys(), 0.0)
-    for key in scores:
-        own = max((way.worth(weights) for way in ways.get(key, ()) if way.hops == 0), default=0.0)
-        hopped = max((way.worth(weights) for way in ways.get(key, ()) if way.hops > 0), default=0.0)
-        scores[key] = fused.get(key, 0.0) + own + hopped
-    return scores
+def confidence(score: Score, weights: Weights) -> float:
+    """A score as a number between 0 and 1 that keeps the order; 1 is the best that a chunk could have had."""
+    return min(max(score.total / (1.0 + weights.own + weights.named + weights.hop), 0.0), 1.0)
 
 
-def confidence(scores: Mapping[str, float], weights: Weights) -> dict[str, float]:
-    """Scores as numbers between 0 and 1 that keep their order; 1 is the best that a chunk could have had."""
-    best = 1.0 + weights.own + weights.hop
-    return {key: min(max(score / best, 0.0), 1.0) for key, score in scores.items()}
+def order(scores: Mapping[str, Score]) -> list[str]:
+    """The keys, best first; equals by key, so that the same question has the same answer."""
+    return sorted(scores, key=lambda key: (-scores[key].total, key))
 
 
 def _scale(scores: Mapping[str, float]) -> dict[str, float]:

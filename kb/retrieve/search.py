@@ -1,6 +1,7 @@
 """The search: question -> evidence pack.
 
-    embed -> dense + lexical -> only what the graph has committed -> fuse -> two hops from the best -> rank -> pack
+    embed -> dense + lexical -> only what the graph has committed -> fuse -> what the question names
+          -> two hops from the best -> rank -> pack
 
 Seed 001 "RAG-first Search", "Graph Expansion", "Evidence Pack Assembly".
 """
@@ -8,13 +9,16 @@ Seed 001 "RAG-first Search", "Graph Expansion", "Evidence Pack Assembly".
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from crds import priority
+from crds import priority, scope
 from kb import metrics, wire
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.retrieve import rank
+from kb.retrieve import naming, pack, rank
+from kb.selection import Selection
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 
@@ -24,7 +28,8 @@ class Breadth:
     """How widely is searched.
 
     `hits`: chunks taken from each list. `own`: those found directly that are judged by their sentences too. `seeds`:
-    chunks to hop from, `hops`: how often at most. `per_node` and `reach` bound what the graph returns.
+    chunks to hop from, `hops`: how often at most; without hops the graph is not asked for anything but what is
+    committed. `per_node` bounds the chunks taken at one node.
     """
 
     hits: int = 50
@@ -32,27 +37,33 @@ class Breadth:
     seeds: int = 8
     hops: int = 2
     per_node: int = 50
-    reach: int = 1000
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found without the graph: raw and fused scores by chunk id."""
+
+    dense: Mapping[str, float]
+    lexical: Mapping[str, float]
+    fused: Mapping[str, float]
 
 
 @dataclass
 class _Trail:
-    """What is known about the ways to chunks while a search runs.
+    """What is known while a search runs, by chunk id; `cosines` of the question with sentences, by sentence id.
 
-    `cosines`: sentence id -> cosine with the question. `ways`: chunk id -> the ways to it. `shown`: chunk id -> what
-    its best way is worth and through which sentence it goes, for the provenance.
+    `bridges` leave a chunk, `via` is the best hop to one; `named` are the nodes that the question itself names.
     """
 
+    scores: dict[str, rank.Score]
     cosines: dict[str, float] = field(default_factory=dict)
-    ways: dict[str, list[rank.Way]] = field(default_factory=dict)
-    shown: dict[str, tuple[float, graph_model.Reach]] = field(default_factory=dict)
+    bridges: dict[str, list[graph_model.Bridge]] = field(default_factory=dict)
+    via: dict[str, pack.Via] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
-    def add(self, reach: graph_model.Reach, way: rank.Way, worth: float) -> None:
-        """Remember a way; the first of the best is shown."""
-        self.ways.setdefault(reach.chunk_id, []).append(way)
-        known = self.shown.get(reach.chunk_id)
-        if known is None or worth > known[0]:
-            self.shown[reach.chunk_id] = (worth, reach)
+    def score(self, chunk_id: str) -> rank.Score:
+        """The score of a chunk, which may be met for the first time."""
+        return self.scores.setdefault(chunk_id, rank.Score())
 
 
 class Search:
@@ -76,137 +87,149 @@ class Search:
 
     async def retrieve(self, request: wire.RetrieveRequest, urgency: priority.Priority) -> wire.RetrieveReply:
         """The evidence pack for a question, best first, each chunk once."""
-        with self._meters.stages.labels("embed").time():
-            [vector] = await self._embedder.embed([request.query], urgency)
-        with self._meters.stages.labels("search").time():
-            fused, chunks = await self._direct(request, vector)
-        with self._meters.stages.labels("hops").time():
-            trail = await self._hops(request, vector, fused)
-        scores = rank.combine(fused, trail.ways, self._weights)
-        best = _top(scores)[: request.max_results]
-        chunks |= await self._vectors.chunks(request.scope, [key for key in best if key not in chunks])
-        # The text of a chunk that was deleted between the two stores' answers is gone, and so is the chunk.
-        best = [chunk_id for chunk_id in best if chunk_id in chunks]
-        confidence = rank.confidence(scores, self._weights)
-        shown = {chunk_id: trail.shown[chunk_id][1] for chunk_id in best if chunk_id in trail.shown}
-        items = [
-            _item(chunks[chunk_id], confidence[chunk_id], chunk_id in fused, shown.get(chunk_id)) for chunk_id in best
-        ]
-        nodes = {reach.node_key for reach in shown.values()}
-        direct = sum(item.source == "RAG" for item in items)
-        summary = f"Found {direct} RAG results and {len(nodes)} related graph nodes."
-        return wire.RetrieveReply(items=items, summary=summary)
+        [*_, last] = [event async for event in self.stream(request, urgency)]
+        assert last.reply is not None
+        return last.reply
 
-    async def _direct(
-        self, request: wire.RetrieveRequest, vector: model.Vector
-    ) -> tuple[dict[str, float], dict[str, model.Chunk]]:
+    async def stream(
+        self, request: wire.RetrieveRequest, urgency: priority.Priority
+    ) -> AsyncIterator[wire.RetrieveEvent]:
+        """The same in steps: how much each stage found, as soon as it is known, and the reply at the end."""
+        chosen = request.selection()
         limit = max(self._breadth.hits, 3 * request.max_results)
-        dense, lexical = await asyncio.gather(
-            self._vectors.dense(request.scope, vector, limit=limit, kinds=request.kinds),
-            self._vectors.lexical(request.scope, request.query, limit=limit, kinds=request.kinds),
-        )
-        chunks = {hit.chunk.id: hit.chunk for hit in (*dense, *lexical)}
-        committed = await self._graph.committed(request.scope, chunks, request.kinds)
-        fused = rank.fuse(
-            {hit.chunk.id: hit.score for hit in dense if hit.chunk.id in committed},
-            {hit.chunk.id: hit.score for hit in lexical if hit.chunk.id in committed},
-            self._weights.alpha,
-        )
-        return fused, {chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id in committed}
+        vector = await self.embed(request.query, urgency)
+        found = await self.direct(request.scope, request.query, vector, chosen, limit=limit)
+        yield wire.RetrieveEvent(stage="search", found=len(found.fused))
+        trail = _Trail({chunk_id: rank.Score(fused=fused) for chunk_id, fused in found.fused.items()})
+        if self._breadth.hops:
+            with self._stage("hops"):
+                await self._name(request, chosen, trail)
+                await self._hops(request.scope, chosen, vector, trail)
+            yield wire.RetrieveEvent(stage="graph", found=len(trail.scores.keys() - found.fused.keys()))
+        with self._stage("pack"):
+            reply = await self._pack(request, found, trail)
+        yield wire.RetrieveEvent(stage="reply", found=len(reply.items), reply=reply)
 
-    async def _hops(self, request: wire.RetrieveRequest, vector: model.Vector, fused: dict[str, float]) -> _Trail:
-        """The ways to every chunk that the graph leads to, from the best of those found directly."""
-        trail = _Trail()
-        if not self._breadth.hops:
-            return trail
-        found = _top(fused)[: self._breadth.own]
-        own = await self._judged(request, vector, await self._graph.mentioned(request.scope, found), trail)
-        for reach in own:
-            way = rank.Way(trail.cosines[reach.sentence_id])
-            trail.add(reach, way, way.worth(self._weights))
-        seen: set[str] = set()
+    async def embed(self, query: str, urgency: priority.Priority) -> model.Vector:
+        """The question's vector."""
+        with self._stage("embed"):
+            [vector] = await self._embedder.embed([query], urgency)
+        return vector
+
+    async def direct(
+        self,
+        viewer: scope.Scope,
+        query: str,
+        vector: model.Vector,
+        chosen: Selection,
+        *,
+        limit: int,
+        alpha: float | None = None,
+    ) -> Found:
+        """Chunks by meaning and by letter, as far as the graph has committed them, and their fused scores."""
+        with self._stage("search"):
+            dense, lexical = await asyncio.gather(
+                self._vectors.dense(viewer, vector, limit=limit, chosen=chosen),
+                self._vectors.lexical(viewer, query, limit=limit, chosen=chosen),
+            )
+            hits = {hit.chunk_id for hit in (*dense, *lexical)}
+            committed = await self._graph.committed(viewer, hits, chosen)
+        by_meaning = {hit.chunk_id: hit.score for hit in dense if hit.chunk_id in committed}
+        by_letter = {hit.chunk_id: hit.score for hit in lexical if hit.chunk_id in committed}
+        share = self._weights.alpha if alpha is None else alpha
+        return Found(by_meaning, by_letter, rank.fuse(by_meaning, by_letter, share))
+
+    async def _name(self, request: wire.RetrieveRequest, chosen: Selection, trail: _Trail) -> None:
+        """Score the chunks that are about what the question names."""
+        spans = naming.spans(request.query)
+        known = await self._graph.named(request.scope, {span.name for span in spans})
+        trail.named = {key for name in naming.longest(spans, known) for key in known[name]}
+        leads = await self._graph.leads(request.scope, trail.named, chosen, per_node=self._breadth.per_node)
+        for lead in leads:
+            worth = self._weights.named * lead.salience
+            if worth > 0:
+                score = trail.score(lead.chunk_id)
+                score.named = max(score.named, worth)
+
+    async def _hops(self, viewer: scope.Scope, chosen: Selection, vector: model.Vector, trail: _Trail) -> None:
+        """Score every chunk that the graph leads to, from the best of those known."""
+        first = rank.order(trail.scores)[: self._breadth.own]
+        await self._judge(viewer, vector, first, trail)
+        for chunk_id in first:
+            cosines = [trail.cosines.get(bridge.sentence_id, 0.0) for bridge in trail.bridges[chunk_id]]
+            trail.scores[chunk_id].own = self._weights.own * max(cosines, default=0.0)
+        left: set[str] = set()
         for hop in range(1, self._breadth.hops + 1):
-            scores = rank.combine(fused, trail.ways, self._weights)
-            seeds = [chunk_id for chunk_id in _top(scores) if chunk_id not in seen][: self._breadth.seeds]
+            seeds = [one for one in rank.order(trail.scores) if one not in left][: self._breadth.seeds]
             if not seeds:
                 break
-            seen.update(seeds)
-            await self._hop(request, vector, seeds, hop, trail)
-        return trail
+            left.update(seeds)
+            await self._judge(viewer, vector, seeds, trail)
+            await self._hop(viewer, chosen, seeds, hop, trail)
 
     async def _hop(
-        self, request: wire.RetrieveRequest, vector: model.Vector, seeds: list[str], hop: int, trail: _Trail
+        self, viewer: scope.Scope, chosen: Selection, seeds: Collection[str], hop: int, trail: _Trail
     ) -> None:
-        starts, reached = await asyncio.gather(
-            self._graph.mentioned(request.scope, seeds),
-            self._graph.reach(
-                request.scope,
-                seeds,
-                kinds=request.kinds,
-                per_node=self._breadth.per_node,
-                limit=self._breadth.reach,
-            ),
+        """Score the chunks to which nodes of the seeds lead; each by its best way."""
+        best = max(score.total for score in trail.scores.values()) or 1.0
+        standings = {seed: trail.scores[seed].total / best for seed in seeds}
+        bridges: dict[str, list[graph_model.Bridge]] = {}
+        for seed in seeds:
+            for bridge in trail.bridges[seed]:
+                # A sentence whose vector is not there (yet) proves a hop, but cannot rank it. What the question names
+                # is known already and leads nowhere new.
+                if bridge.node_key not in trail.named and trail.cosines.get(bridge.sentence_id, 0.0) > 0:
+                    bridges.setdefault(bridge.node_key, []).append(bridge)
+        for lead in await self._graph.leads(viewer, bridges, chosen, per_node=self._breadth.per_node):
+            aim = self._aim(lead)
+            for bridge in bridges[lead.node_key]:
+                if bridge.chunk_id == lead.chunk_id:
+                    continue
+                way = rank.Way(trail.cosines[bridge.sentence_id], standings[bridge.chunk_id], hop, aim)
+                worth = way.worth(self._weights)
+                score = trail.score(lead.chunk_id)
+                if worth > score.hop:
+                    score.hop = worth
+                    trail.via[lead.chunk_id] = pack.Via(way, bridge, lead)
+
+    def _aim(self, lead: graph_model.Lead) -> float:
+        return rank.aim(lead.salience, lead.crowd, self._breadth.per_node)
+
+    async def _judge(
+        self, viewer: scope.Scope, vector: model.Vector, chunk_ids: Collection[str], trail: _Trail
+    ) -> None:
+        """Put the bridges of the chunks, and the cosines of their sentences, into the trail."""
+        unknown = [chunk_id for chunk_id in chunk_ids if chunk_id not in trail.bridges]
+        if not unknown:
+            return
+        trail.bridges |= {chunk_id: [] for chunk_id in unknown}
+        for bridge in await self._graph.bridges(viewer, unknown):
+            trail.bridges[bridge.chunk_id].append(bridge)
+        sentences = {bridge.sentence_id for chunk_id in unknown for bridge in trail.bridges[chunk_id]}
+        if sentences:
+            trail.cosines |= await self._vectors.cosines(viewer, vector, sentences)
+
+    async def _pack(self, request: wire.RetrieveRequest, found: Found, trail: _Trail) -> wire.RetrieveReply:
+        best = rank.order(trail.scores)[: request.max_results]
+        left = {trail.via[chunk_id].bridge.chunk_id for chunk_id in best if chunk_id in trail.via}
+        chunks, said = await asyncio.gather(
+            self._vectors.chunks(request.scope, best),
+            self._graph.mentioned(request.scope, {*best, *(left if request.explain else ())}),
         )
-        # How well the question fits the sentence through which each node is left.
-        bridges: dict[str, float] = {}
-        for start in await self._judged(request, vector, starts, trail):
-            cosine = trail.cosines[start.sentence_id]
-            bridges[start.node_key] = max(bridges.get(start.node_key, -1.0), cosine)
-        crowds = _crowds(reached)
-        for reach in sorted(reached, key=_telling):
-            cosine = max((bridges[end] for end in _ends(reach) if end in bridges), default=0.0)
-            way = rank.Way(cosine, crowd=crowds[reach.node_key], hops=hop)
-            trail.add(reach, way, way.worth(self._weights))
+        packed = pack.Pack(found.dense, found.lexical, trail.scores, trail.via, trail.named, trail.cosines, said)
+        # The text of a chunk that was deleted between the two stores' answers is gone, and so is the chunk.
+        items = [
+            packed.item(chunks[chunk_id], self._weights, explain=request.explain)
+            for chunk_id in best
+            if chunk_id in chunks
+        ]
+        direct = sum(item.source == "RAG" for item in items)
+        nodes = {item.provenance.node_key for item in items if item.provenance.node_key}
+        return wire.RetrieveReply(
+            items=items, summary=f"Found {direct} RAG results and {len(nodes)} related graph nodes."
+        )
 
-    async def _judged(
-        self, request: wire.RetrieveRequest, vector: model.Vector, reached: list[graph_model.Reach], trail: _Trail
-    ) -> list[graph_model.Reach]:
-        """Those of `reached` whose sentence has a cosine, which is in the trail afterwards; the most telling first.
-
-        A sentence whose vector is not there (yet) proves a hop, but cannot rank it.
-        """
-        missing = {reach.sentence_id for reach in reached} - trail.cosines.keys()
-        if missing:
-            trail.cosines |= await self._vectors.cosines(request.scope, vector, missing)
-        return sorted((reach for reach in reached if reach.sentence_id in trail.cosines), key=_telling)
-
-
-def _ends(reach: graph_model.Reach) -> tuple[str, ...]:
-    """The nodes from which the hop may have started."""
-    return (reach.edge.source, reach.edge.target) if reach.edge else (reach.node_key,)
-
-
-def _crowds(reached: list[graph_model.Reach]) -> dict[str, int]:
-    """Node -> how many chunks it leads to: what leads everywhere says little about any of them."""
-    chunks: dict[str, set[str]] = {}
-    for reach in reached:
-        chunks.setdefault(reach.node_key, set()).add(reach.chunk_id)
-    return {node: len(found) for node, found in chunks.items()}
-
-
-def _top(scores: dict[str, float]) -> list[str]:
-    return sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
-
-
-def _telling(reach: graph_model.Reach) -> int:
-    """Of two ways through one sentence the one that says more is shown: a relationship, then a node."""
-    if reach.edge is None:
-        return 1
-    return 2 if reach.edge.type == "mentions" else 0
-
-
-def _item(chunk: model.Chunk, confidence: float, direct: bool, reach: graph_model.Reach | None) -> wire.EvidenceItem:
-    edge = reach.edge if reach else None
-    return wire.EvidenceItem(
-        source="RAG" if direct else "Graph",
-        content=chunk.text,
-        confidence=confidence,
-        provenance=wire.Provenance(
-            source_urn=chunk.source_urn,
-            title=chunk.title,
-            chunk_id=chunk.id,
-            node_key=reach.node_key if reach else None,
-            edge=wire.EdgeRef(source=edge.source, type=edge.type, target=edge.target) if edge else None,
-            sentence=reach.sentence if reach else None,
-        ),
-    )
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        with self._meters.stages.labels(name).time():
+            yield

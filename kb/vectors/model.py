@@ -55,5 +55,26 @@ class Sentence:
 class Hit:
     """A chunk found; `score` is a cosine (dense) or a BM25 score (lexical), higher is better."""
 
-    chunk: Chunk
+    chunk_id: str
     score: float
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store holds of one chunk, for whoever compares the stores."""
+
+    chunk_id: str
+    owner: scope.Scope
+    document_id: str
+    source_urn: str
+    graph_refs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StoredSentence:
+    """What the store holds of one sentence."""
+
+    sentence_id: str
+    owner: scope.Scope
+    document_id: str
+    chunk_id: str

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from crds import scope
+from kb import selection
 from kb.vectors import model
 
 # Weaviate's inverted index knows no empty string; no identifier can be this.
 NONE = "-"
+# Nor does it know an absent number; this is before anything was ever observed.
+UNDATED = -(1 << 52)
 _GLOBAL = "global"
 
 
@@ -35,6 +38,7 @@ def of_chunk(owner: scope.Scope, chunk: model.Chunk, embed_model: str, dimension
         "startChar": chunk.start,
         "endChar": chunk.end,
         "observedAt": chunk.observed_at,
+        "observedMs": observed_ms(chunk.observed_at),
         "graphRefs": list(chunk.graph_refs),
         "revision": chunk.revision(owner),
     }
@@ -65,6 +69,29 @@ def chunk(uuid: str, properties: Mapping[str, Any]) -> model.Chunk:
         observed_at=properties["observedAt"] or "",
         graph_refs=tuple(properties["graphRefs"] or ()),
     )
+
+
+def observed_ms(observed_at: str) -> int:
+    """The time of a chunk as a number."""
+    found = selection.moment(observed_at)
+    return UNDATED if found is None else found
+
+
+def stored(client_id: str, uuid: str, properties: Mapping[str, Any]) -> model.Stored:
+    """A chunk as whoever compares the stores sees it."""
+    return model.Stored(
+        uuid,
+        owner(client_id, properties),
+        properties["documentId"],
+        properties["sourceUrn"],
+        tuple(properties["graphRefs"] or ()),
+    )
+
+
+def owner(client_id: str, properties: Mapping[str, Any]) -> scope.Scope:
+    """Whose an object is, from its tenant's client and its properties."""
+    project, group = ("" if properties[name] == NONE else properties[name] for name in ("projectId", "groupId"))
+    return scope.Scope(client_id=client_id, project_id=project, group_id=group)
 
 
 def _common(owner: scope.Scope, embed_model: str, dimension: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may see is `kb.visibility.sees`. Dense and
 lexical search are separate calls with raw scores, because a viewer's data lies in two partitions (its client's and the
 global one) and scores that a store has already normalised within one of them cannot be compared with the other's.
+Only `audit*`, `held` and `discard`, which serve whoever repairs the stores, go by the client alone.
 
 All calls raise `kb.errors.Away` when the store does not answer.
 """
@@ -13,6 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from crds import scope
+from kb import selection
 from kb.vectors import model
 
 
@@ -49,15 +51,19 @@ class Store(Protocol):
         ...
 
     async def dense(
-        self, viewer: scope.Scope, vector: model.Vector, *, limit: int, kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, vector: model.Vector, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
         """Nearest chunks by cosine, best first."""
         ...
 
     async def lexical(
-        self, viewer: scope.Scope, query: str, *, limit: int, kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, query: str, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
         """Best chunks by BM25 over heading and text, best first."""
+        ...
+
+    async def newest(self, viewer: scope.Scope, chosen: selection.Selection, *, limit: int) -> list[model.Chunk]:
+        """Chosen chunks, the latest observed first, then by document and place; those without a time come last."""
         ...
 
     async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
@@ -68,6 +74,30 @@ class Store(Protocol):
         self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str]
     ) -> dict[str, float]:
         """Sentence id -> cosine with `vector`, for the visible ones of `sentence_ids`."""
+        ...
+
+    async def regroup(self, owner: scope.Scope) -> int:
+        """Let all data of the owner's project belong to the owner's group; how many chunks and sentences changed."""
+        ...
+
+    async def audit(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.Stored], str | None]:
+        """A page of every chunk that the client owns, and where the next one starts (None: this was the last)."""
+        ...
+
+    async def audit_sentences(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.StoredSentence], str | None]:
+        """The same of sentences."""
+        ...
+
+    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Stored]:
+        """What is stored of those of the given chunks that the client owns."""
+        ...
+
+    async def discard(self, client_id: str, *, chunk_ids: Collection[str], sentence_ids: Collection[str]) -> None:
+        """Delete what nothing refers to."""
         ...
 
     async def counts(self, viewer: scope.Scope) -> tuple[int, int]:

@@ -12,13 +12,16 @@ import pymongo
 import pytest
 
 from kb import metrics
+from kb import mongo as kb_mongo
 from kb.content import mongo
 from kb.vectors import weaviate as vectors_weaviate
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 
-pytest.register_assert_rewrite("tests.kb.graph.contract", "tests.kb.vectors.contract", "tests.kb.content.contract")
+pytest.register_assert_rewrite(
+    "tests.kb.aliases.contract", "tests.kb.graph.contract", "tests.kb.vectors.contract", "tests.kb.content.contract"
+)
 
 
 def required(name: str) -> str:
@@ -73,6 +76,18 @@ async def weaviate_store() -> AsyncIterator[vectors_weaviate.Store]:
     yield store
     await store.destroy()
     await store.close()
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[kb_mongo.Database]:
+    """A real MongoDB wire with a database of this test alone, for the small collections."""
+    uri = required("JERVIS_TEST_MONGODB_URI")
+    name = f"test_kb_{uuid.uuid4().hex[:12]}"
+    opened = kb_mongo.Database(uri, name)
+    yield opened
+    await opened.close()
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(name)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from crds import scope
-from kb import errors, identity, visibility, wire
+from kb import errors, identity, selection, visibility, wire
 from kb.vectors import model
 
 _WORD = re.compile(r"\w+")
@@ -87,28 +87,38 @@ class Vectors:
                 del self._sentences[key]
 
     async def dense(
-        self, viewer: scope.Scope, vector: model.Vector, *, limit: int, kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, vector: model.Vector, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
         self.switch.check("dense")
-        return _best([model.Hit(chunk, _cosine(vector, known)) for chunk, known in self._seen(viewer, kinds)], limit)
+        seen = self._seen(viewer, chosen)
+        return _best([model.Hit(chunk.id, _cosine(vector, known)) for chunk, known in seen], limit)
 
     async def lexical(
-        self, viewer: scope.Scope, query: str, *, limit: int, kinds: Sequence[str] | None = None
+        self, viewer: scope.Scope, query: str, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
         """Shared words over length: enough of BM25 to order what has the words before what has not."""
         self.switch.check("lexical")
         asked = set(_words(query))
         hits = []
-        for chunk, _ in self._seen(viewer, kinds):
+        for chunk, _ in self._seen(viewer, chosen):
             words = Counter(_words(chunk.embedded_text()))
             score = sum(min(words[word], 3) for word in asked) / (10 + words.total())
             if score > 0:
-                hits.append(model.Hit(chunk, score))
+                hits.append(model.Hit(chunk.id, score))
         return _best(hits, limit)
 
     async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
         self.switch.check("chunks")
-        return {chunk.id: chunk for chunk, _ in self._seen(viewer, None) if chunk.id in chunk_ids}
+        return {chunk.id: chunk for chunk, _ in self._seen(viewer) if chunk.id in chunk_ids}
+
+    async def newest(self, viewer: scope.Scope, chosen: selection.Selection, *, limit: int) -> list[model.Chunk]:
+        self.switch.check("newest")
+
+        def age(chunk: model.Chunk) -> tuple[float, str, int]:
+            observed = selection.moment(chunk.observed_at)
+            return math.inf if observed is None else -observed, chunk.document_id, chunk.ordinal
+
+        return sorted((chunk for chunk, _ in self._seen(viewer, chosen)), key=age)[:limit]
 
     async def cosines(
         self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str]
@@ -120,19 +130,72 @@ class Vectors:
             if key in self._sentences and visibility.sees(viewer, self._sentences[key][0])
         }
 
+    async def regroup(self, owner: scope.Scope) -> int:
+        self.switch.check("regroup")
+        moved = 0
+        for kept in (self._chunks, self._sentences):
+            for key, (where, thing, vector) in list(kept.items()):
+                mine = (where.client_id, where.project_id) == (owner.client_id, owner.project_id)
+                if mine and where.group_id != owner.group_id:
+                    kept[key] = (owner, thing, vector)  # type: ignore[assignment]  # each dict keeps its own kind
+                    moved += 1
+        return moved
+
+    async def audit(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.Stored], str | None]:
+        self.switch.check("audit")
+        mine = sorted(key for key, (where, _, _) in self._chunks.items() if where.client_id == client_id)
+        page = [key for key in mine if after is None or key > after][:limit]
+        found = [
+            model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs)
+            for key in page
+            for where, chunk, _ in [self._chunks[key]]
+        ]
+        return found, page[-1] if len(page) == limit else None
+
+    async def audit_sentences(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.StoredSentence], str | None]:
+        self.switch.check("audit_sentences")
+        mine = sorted(key for key, (where, _, _) in self._sentences.items() if where.client_id == client_id)
+        page = [key for key in mine if after is None or key > after][:limit]
+        found = [
+            model.StoredSentence(key, where, sentence.document_id, sentence.chunk_id)
+            for key in page
+            for where, sentence, _ in [self._sentences[key]]
+        ]
+        return found, page[-1] if len(page) == limit else None
+
+    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Stored]:
+        page, _ = await self.audit(client_id, limit=1_000_000)
+        return {one.chunk_id: one for one in page if one.chunk_id in chunk_ids}
+
+    async def discard(self, client_id: str, *, chunk_ids: Collection[str], sentence_ids: Collection[str]) -> None:
+        self.switch.check("discard")
+        for key in chunk_ids:
+            if key in self._chunks and self._chunks[key][0].client_id == client_id:
+                del self._chunks[key]
+        for key in sentence_ids:
+            if key in self._sentences and self._sentences[key][0].client_id == client_id:
+                del self._sentences[key]
+
     async def counts(self, viewer: scope.Scope) -> tuple[int, int]:
         self.switch.check("counts")
         sentences = sum(visibility.sees(viewer, where) for where, _, _ in self._sentences.values())
-        return len(self._seen(viewer, None)), sentences
+        return len(self._seen(viewer)), sentences
 
     async def close(self) -> None:
         return None
 
-    def _seen(self, viewer: scope.Scope, kinds: Sequence[str] | None) -> list[tuple[model.Chunk, model.Vector]]:
+    def _seen(
+        self, viewer: scope.Scope, chosen: selection.Selection = selection.ALL
+    ) -> list[tuple[model.Chunk, model.Vector]]:
         return [
             (chunk, vector)
             for owner, chunk, vector in self._chunks.values()
-            if visibility.sees(viewer, owner) and (kinds is None or chunk.kind in kinds)
+            if visibility.sees(viewer, owner)
+            and chosen.admits(chunk.kind, chunk.source_urn, selection.moment(chunk.observed_at))
         ]
 
 
@@ -165,7 +228,7 @@ class Content:
 
 
 def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:
-    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))[:limit]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))[:limit]
 
 
 def _cosine(left: model.Vector, right: model.Vector) -> float:

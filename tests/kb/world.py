@@ -12,9 +12,12 @@ from typing import Any
 from crds import scope
 from crds.priority import Priority
 from kb import metrics, wire
+from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, lanes, pipeline, recovery, sqlite
+from kb.ingest import answers, intake, lanes, pipeline, recovery, sqlite
+from kb.queue import sqlite as queue_sqlite
+from kb.queue import worker
 from kb.retrieve import rank, search
 from kb.vectors import embedding
 from kb.vectors import store as vectors
@@ -58,6 +61,12 @@ class World:
     graph: graph_sqlite.Store
     vectors: vectors.Store
     content: content.Store
+    queue: queue_sqlite.Queue
+    workers: worker.Workers
+    intake: intake.Intake
+    merger: merge.Merger
+    answers: answers.Answers
+    aliases: registry.Registry
 
     async def ingest(self, document: wire.IngestRequest) -> wire.IngestReply:
         """In the background's priority."""
@@ -91,17 +100,21 @@ async def opened(
     meters: metrics.Metrics,
     vector_store: vectors.Store,
     content_store: content.Store,
+    aliases: registry.Registry | None = None,
     **limits: int,
 ) -> AsyncIterator[World]:
     """A world whose files live in `path`: opening it again there is a restart of the process."""
     ledger = sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000)
     graph = graph_sqlite.Store(path / "graph.sqlite")
+    queue = queue_sqlite.Queue(path / "queue.sqlite", clock, limit=20_000, per_client=15_000)
+    names = registry.Nothing() if aliases is None else aliases
+    await queue.prepare()
     await ledger.prepare()
     await graph.prepare()
     embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
-        pipeline.Stores(ledger, graph, vector_store, content_store),
+        pipeline.Stores(ledger, graph, vector_store, content_store, queue, names),
         asked,
         embedder,
         meters,
@@ -109,6 +122,7 @@ async def opened(
         pipeline.Limits(**limits),
     )
     writers = lanes.Lanes(meters)
+    workers = worker.Workers(queue, pipe, meters, clock)
     patience = timedelta(seconds=120)
 
     def finder(breadth: search.Breadth) -> search.Search:
@@ -123,7 +137,14 @@ async def opened(
             graph,
             vector_store,
             content_store,
+            queue,
+            workers,
+            intake.Intake(pipe, writers, workers.wake),
+            merge.Merger(names, graph, queue, clock, workers.wake),
+            asked,
+            names,
         )
     finally:
+        await queue.close()
         await ledger.close()
         await graph.close()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kb import errors
-from kb.graph import sqlite
+from kb.graph import model, sqlite
 from tests.kb import scopes
 from tests.kb.graph import contract
 
@@ -36,6 +37,89 @@ async def test_survives_a_restart(tmp_path: Path) -> None:
     await second.prepare()
     assert (await second.counts(scopes.SHOP)).edges == 1
     await second.close()
+
+
+_VERSION_1 = """
+CREATE TABLE documents (
+    client TEXT NOT NULL, document_id TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
+    source_urn TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL,
+    PRIMARY KEY (client, document_id)
+) WITHOUT ROWID;
+CREATE TABLE chunks (
+    client TEXT NOT NULL, chunk_id TEXT NOT NULL, document_id TEXT NOT NULL,
+    PRIMARY KEY (client, chunk_id)
+) WITHOUT ROWID;
+CREATE INDEX chunks_document ON chunks (client, document_id);
+CREATE TABLE mentions (
+    client TEXT NOT NULL, node_key TEXT NOT NULL, chunk_id TEXT NOT NULL, sentence_id TEXT NOT NULL,
+    document_id TEXT NOT NULL, sentence TEXT NOT NULL, node_type TEXT NOT NULL, name TEXT NOT NULL,
+    description TEXT NOT NULL,
+    PRIMARY KEY (client, node_key, chunk_id, sentence_id)
+) WITHOUT ROWID;
+CREATE INDEX mentions_chunk ON mentions (client, chunk_id);
+CREATE INDEX mentions_document ON mentions (client, document_id);
+CREATE TABLE evidence (
+    client TEXT NOT NULL, source TEXT NOT NULL, type TEXT NOT NULL, target TEXT NOT NULL,
+    chunk_id TEXT NOT NULL, sentence_id TEXT NOT NULL, document_id TEXT NOT NULL, sentence TEXT NOT NULL,
+    PRIMARY KEY (client, source, type, target, chunk_id, sentence_id)
+) WITHOUT ROWID;
+CREATE INDEX evidence_target ON evidence (client, target);
+CREATE INDEX evidence_chunk ON evidence (client, chunk_id);
+CREATE INDEX evidence_document ON evidence (client, document_id);
+PRAGMA user_version = 1;
+"""
+
+
+async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: Path) -> None:
+    made = contract.patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core"), ("n:a", "to", "n:b")], chunks=2)
+    salient = tuple(replace(one, salience=model.salience(made.document.title, one.name)) for one in made.mentions)
+    made = replace(made, mentions=salient)
+    document, client = made.document, scopes.SHOP.client_id
+    old = tmp_path / "old.sqlite"
+    with sqlite3.connect(old) as connection:
+        connection.executescript(_VERSION_1)
+        place = (scopes.SHOP.project_id, scopes.SHOP.group_id)
+        row = (client, document.id, *place, document.source_urn, document.kind, document.title)
+        connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        connection.executemany(
+            "INSERT INTO chunks VALUES (?, ?, ?)", [(client, chunk_id, document.id) for chunk_id in made.chunk_ids]
+        )
+        connection.executemany(
+            "INSERT INTO mentions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (client, m.node_key, m.chunk_id, m.sentence_id, document.id, m.sentence, m.node_type, m.name, "")
+                for m in made.mentions
+            ],
+        )
+        connection.executemany(
+            "INSERT INTO evidence VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (client, e.source, e.type, e.target, e.chunk_id, e.sentence_id, document.id, e.sentence)
+                for e in made.evidence
+            ],
+        )
+    connection.close()
+    migrated, fresh = sqlite.Store(old), sqlite.Store(tmp_path / "fresh.sqlite")
+    for store in (migrated, fresh):
+        await store.prepare()
+    await fresh.replace(scopes.SHOP, made)
+    for statement in ("documents", "chunks", "sentences", "nodes", "mentions", "evidence"):
+        assert _dump(old, statement) == _dump(tmp_path / "fresh.sqlite", statement)
+    assert await migrated.edges(scopes.SHOP) == await fresh.edges(scopes.SHOP)
+    assert await migrated.remove(scopes.SHOP, document.id) is True
+    for store in (migrated, fresh):
+        await store.close()
+    again = sqlite.Store(old)
+    await again.prepare()
+    assert (await again.counts(scopes.SHOP)).documents == 0
+    await again.close()
+
+
+def _dump(path: Path, table: str) -> list[tuple[object, ...]]:
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
+    connection.close()
+    return sorted(rows, key=repr)
 
 
 async def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:

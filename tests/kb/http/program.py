@@ -7,8 +7,8 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -31,6 +31,10 @@ class Program:
         if self._process.returncode is None:
             self._process.send_signal(number)
         return await self._process.wait()
+
+
+Running = Callable[[], AbstractAsyncContextManager[Program]]
+"""Starts the service, always with the same port, files and data."""
 
 
 async def launch(log: Path, settings: dict[str, str]) -> asyncio.subprocess.Process:

@@ -9,9 +9,10 @@ import httpx
 from aiohttp import test_utils
 
 from kb import client, metrics, wire
-from kb.http import app, content, health, knowledge
+from kb.http import app, content, exploring, health, knowledge, queueing, upkeep
 from kb.ingest import lanes
 from kb.retrieve import search
+from kb.upkeep import check, reconcile
 from tests.kb import world
 
 
@@ -20,11 +21,22 @@ async def over(
     made: world.World, meters: metrics.Metrics, *, width: int = 5, waiting: int = 200
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed door and a raw client, both at the service's root."""
+    finder = made.finder(search.Breadth())
+    checker = check.Checker(made.graph, made.vectors, made.ledger.working)
+    turn = made.pipeline.turn
+    reconciler = reconcile.Reconciler(checker, made.graph, made.vectors, turn, made.ledger.working, meters)
+    more = [
+        *exploring.Exploring(finder, made.graph, made.vectors).routes(),
+        *upkeep.Consistency(checker, made.ledger).routes(),
+        *upkeep.Upkeep(reconciler).routes(),
+        *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
+    ]
     faces = app.Faces(
         knowledge.Writing(made.pipeline, lanes.Lanes(meters, width=width, waiting=waiting)),
-        knowledge.Reading(made.finder(search.Breadth())),
+        knowledge.Reading(finder),
         content.Content(made.content, limit=100_000),
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
+        more,
     )
     server = test_utils.TestServer(app.build(faces, meters, max_body=50_000, version=wire.VERSION))
     await server.start_server()

@@ -203,6 +203,18 @@ async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient)
         "POST /api/v1/retrieve",
         "POST /api/v1/content",
         "GET /api/v1/content/{key}",
+        "POST /api/v1/ingest",
+        "GET /api/v1/queue",
+        "POST /api/v1/queue/reorder",
+        "POST /api/v1/queue/prioritize",
+        "POST /api/v1/search/hybrid",
+        "POST /api/v1/chunks/by-kind",
+        "GET /api/v1/chunks/{chunkId}",
+        "GET /api/v1/graph/nodes",
+        "POST /api/v1/graph/traverse",
+        "GET /api/v1/graph/relationship",
+        "GET /api/v1/health/consistency",
+        "POST /api/v1/projects/regroup",
     }
     schemas = document["components"]["schemas"]
     assert "clientId" in schemas["Scope"]["required"]

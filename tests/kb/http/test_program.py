@@ -6,74 +6,20 @@ import asyncio
 import contextlib
 import signal
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from urllib.parse import urlparse
 
 import httpx
-import pymongo
 import pytest
 
 from crds.priority import Priority
 from kb import client, wire
-from kb.vectors import weaviate
 from tests.fakes.ollama import process
-from tests.kb import conftest, forwarder, ports, scopes, waiting, world
+from tests.kb import forwarder, scopes, waiting, world
 from tests.kb.http import program
 
-Running = Callable[[], AbstractAsyncContextManager[program.Program]]
+Running = program.Running
 QUESTION = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
-
-
-@pytest.fixture
-async def links() -> AsyncIterator[dict[str, forwarder.Forwarder]]:
-    """Ways to Weaviate (HTTP and gRPC) and MongoDB, all up."""
-    vectors = urlparse(conftest.required("JERVIS_TEST_WEAVIATE_URL"))
-    mongo = urlparse(conftest.required("JERVIS_TEST_MONGODB_URI"))
-    grpc = int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
-    assert vectors.hostname
-    assert mongo.hostname
-    made = {
-        "weaviate": forwarder.Forwarder(vectors.hostname, vectors.port or 80, ports.free()),
-        "grpc": forwarder.Forwarder(vectors.hostname, grpc, ports.free()),
-        "mongodb": forwarder.Forwarder(mongo.hostname, mongo.port or 27017, ports.free()),
-    }
-    for link in made.values():
-        await link.up()
-    yield made
-    for link in made.values():
-        await link.down()
-
-
-@pytest.fixture
-async def run(tmp_path: Path, fake: process.Fake, links: dict[str, forwarder.Forwarder]) -> AsyncIterator[Running]:
-    """Starts the service, always with the same port, files and data."""
-    port, name = ports.free(), f"test_kb_{uuid.uuid4().hex[:12]}"
-    settings = {
-        "JERVIS_KB_ROUTER_URL": fake.url,
-        "JERVIS_KB_WEAVIATE_URL": f"http://127.0.0.1:{links['weaviate'].port}",
-        "JERVIS_KB_WEAVIATE_GRPC_PORT": str(links["grpc"].port),
-        "JERVIS_KB_MONGODB_URI": f"mongodb://127.0.0.1:{links['mongodb'].port}",
-        "JERVIS_KB_MONGODB_DATABASE": name,
-        # A tag makes an index of its own, so that no test meets another's vectors.
-        "JERVIS_KB_EMBED_MODEL": "qwen3-embedding:8b",
-        "JERVIS_KB_INDEX": name,
-        "JERVIS_KB_CHUNK_CHARS": "900",
-        "JERVIS_KB_RECOVERY_INTERVAL": "0.2",
-        "JERVIS_KB_RECOVERY_PATIENCE": "0",
-    }
-    yield lambda: program.running(tmp_path, port, settings)
-    store = weaviate.Store(
-        conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-        "qwen3-embedding:8b",
-        index=name,
-    )
-    await store.destroy()
-    await store.close()
-    with pymongo.MongoClient[dict[str, object]](conftest.required("JERVIS_TEST_MONGODB_URI")) as mongo:
-        mongo.drop_database(name)
 
 
 @pytest.fixture
@@ -167,7 +113,10 @@ async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:
     assert await wrong.wait() == 2
     split = await program.launch(log, data | {"JERVIS_KB_MODE": "read"})
     assert await split.wait() == 2
+    locked = await program.launch(log, data | {"JERVIS_KB_PORT": "0", "JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
+    assert await locked.wait() == 2
     said = log.read_text()
+    assert "none cannot be read" in said
     assert "JERVIS_KB_PORT: " in said
     assert "JERVIS_KB_WEAVIATE_URL: " in said
     assert "JERVIS_KB_ARANGO_URL" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,14 +38,17 @@ async def test_stopped_before_each_call_of_the_vector_store_and_resumed_after_a_
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
 ) -> None:
     expected, calls = await reference(_folder(tmp_path, "reference"), router, clock, meters)
+    before, old = _folder(tmp_path, "before"), memory.Vectors()
+    async with world.opened(before, router, clock, meters, old, memory.Content(), chunk_chars=900) as kb:
+        await kb.ingest(world.request(OLD))
     # Every boundary at the ends, and every seventh call in the long middle of identical puts.
     stops = sorted({*range(4), *range(4, calls, 7), *range(calls - 3, calls)})
     assert len(stops) > 8
     for stop in stops:
-        path = _folder(tmp_path, f"stop{stop}")
-        vectors, content = memory.Vectors(), memory.Content()
+        # The world in which the old document is known, as its files and its vectors were left.
+        path = Path(shutil.copytree(before, tmp_path / f"stop{stop}"))
+        vectors, content = copy.deepcopy(old), memory.Content()
         async with world.opened(path, router, clock, meters, vectors, content, chunk_chars=900) as kb:
-            await kb.ingest(world.request(OLD))
             vectors.switch.fail_after = stop
             with pytest.raises(errors.Away):
                 await kb.ingest(world.request(NEW))

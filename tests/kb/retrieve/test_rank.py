@@ -1,4 +1,4 @@
-"""Fusion and hop weights."""
+"""Fusion, hops and what a score is made of."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kb.retrieve import rank
 
 _SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1, 30, allow_nan=False), max_size=6)
+_PART = st.floats(0, 1)
 
 
 def test_relative_score_fusion() -> None:
@@ -20,29 +21,40 @@ def test_relative_score_fusion() -> None:
     assert rank.fuse({}, {}, 0.65) == {}
 
 
-def test_a_hop_is_worth_the_sentence_it_leaves() -> None:
-    weights = rank.Weights(own=0.5, hop=1.0, decay=0.5)
-    ways = {
-        "direct": [rank.Way(0.2), rank.Way(0.4)],
-        "near": [rank.Way(0.6, hops=1), rank.Way(0.1, hops=1)],
-        "far": [rank.Way(0.6, hops=2)],
-        "hub": [rank.Way(0.6, crowd=1000, hops=1)],
-        "against": [rank.Way(-0.4, hops=1)],
-    }
-    scores = rank.combine({"direct": 0.6}, ways, weights)
-    assert 0 < scores.pop("hub") < 0.2
-    assert scores == pytest.approx({"direct": 0.8, "near": 0.6, "far": 0.3, "against": 0.0})
+def test_a_hop_is_worth_the_sentence_it_leaves_and_the_chunk_that_it_stands_in() -> None:
+    weights = rank.Weights(hop=1.0, trust=0.5, decay=0.5)
+    assert rank.Way(0.6, 1.0, 1, 1.0).worth(weights) == pytest.approx(0.6)
+    assert rank.Way(0.6, 0.5, 1, 1.0).worth(weights) == pytest.approx(0.45)
+    assert rank.Way(0.6, 1.0, 2, 1.0).worth(weights) == pytest.approx(0.3)
+    assert rank.Way(-0.4, 1.0, 1, 1.0).worth(weights) == 0.0
+
+
+def test_a_node_leads_to_what_is_about_it_and_a_hub_nowhere_else() -> None:
+    assert rank.aim(1.0, 1000, 50) == 1.0
+    assert rank.aim(0.0, 1, 50) == 1.0
+    assert 0.0 < rank.aim(0.0, 20, 50) < rank.aim(0.0, 2, 50) < 0.5
+    assert rank.aim(0.0, 50, 50) == 0.0
+
+
+def test_the_best_comes_first_and_equals_in_the_order_of_their_keys() -> None:
+    scores = {"b": rank.Score(fused=0.5), "a": rank.Score(own=0.5), "c": rank.Score(fused=0.2, hop=0.6)}
+    assert rank.order(scores) == ["c", "a", "b"]
 
 
 @given(dense=_SCORES, lexical=_SCORES, alpha=st.floats(0, 1))
-def test_confidence_is_a_share_that_keeps_the_order(
-    dense: dict[str, float], lexical: dict[str, float], alpha: float
-) -> None:
-    weights = rank.Weights()
+def test_fused_scores_are_shares(dense: dict[str, float], lexical: dict[str, float], alpha: float) -> None:
     fused = rank.fuse(dense, lexical, alpha)
     assert fused.keys() == dense.keys() | lexical.keys()
-    scores = rank.combine(fused, {key: [rank.Way(0.5, hops=1)] for key in list(fused)[:2]}, weights)
-    shares = rank.confidence(scores, weights)
-    assert all(0 <= share <= 1 for share in shares.values())
-    ordered = sorted(scores, key=scores.__getitem__)
-    assert all(shares[low] <= shares[high] for low, high in itertools.pairwise(ordered))
+    assert all(0 <= score <= 1 for score in fused.values())
+
+
+@given(st.lists(st.tuples(_PART, _PART, _PART, _PART), max_size=6))
+def test_confidence_is_a_share_that_keeps_the_order(parts: list[tuple[float, float, float, float]]) -> None:
+    weights = rank.Weights()
+    scores = {
+        str(number): rank.Score(fused, own * weights.own, named * weights.named, hop * weights.hop)
+        for number, (fused, own, named, hop) in enumerate(parts)
+    }
+    shares = [rank.confidence(scores[key], weights) for key in rank.order(scores)]
+    assert all(0 <= share <= 1 for share in shares)
+    assert all(high >= low for high, low in itertools.pairwise(shares))

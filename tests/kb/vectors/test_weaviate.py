@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
-from kb import errors
+from kb import errors, selection
 from kb.vectors import weaviate
 from tests.kb import ports, scopes
 from tests.kb.vectors import contract
@@ -36,7 +39,7 @@ async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) 
         await store.dense(scopes.SHOP, contract.point(1), limit=5)
     assert await store.dense(scopes.SHOP, contract.point(1), limit=5) == []
     await store.put(scopes.SHOP, [(made, contract.point(1))], [])
-    assert [hit.chunk.id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
+    assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
 
 
 async def test_more_objects_than_one_batch(store: weaviate.Store) -> None:
@@ -62,3 +65,34 @@ async def test_a_server_that_is_not_there_is_away() -> None:
     with pytest.raises(errors.Away, match="weaviate"):
         await store.ready()
     await store.close()
+
+
+async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.Store) -> None:
+    made = [replace(contract.chunk(scopes.SHOP, "u:1", f"text {n}", ordinal=n)) for n in range(3)]
+    made[0] = replace(made[0], observed_at="")
+    await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
+    name, client = store._chunks_name, store._client
+    chunks = client.collections.use(name)
+    # As schema 1 left it: a description that says so, and no times as numbers.
+    await chunks.config.update(description="Jervis knowledge base, schema 1, embeddings of any")
+    for one in made:
+        await chunks.with_tenant("cacme").data.update(one.id, properties={"observedMs": None})
+    day = datetime(2026, 3, 2, tzinfo=UTC)
+    dated = selection.Selection(since=day)
+    assert await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated) == []
+    store._complete = False
+    found = await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated)
+    assert {hit.chunk_id for hit in found} == {one.id for one in made[1:]}
+    assert f"schema {weaviate.SCHEMA}" in ((await chunks.config.get()).description or "")
+
+
+async def test_a_collection_of_a_later_schema_is_refused(store: weaviate.Store) -> None:
+    await store.put(scopes.SHOP, [(contract.chunk(scopes.SHOP, "u:1", "one"), contract.point(1))], [])
+    chunks = store._client.collections.use(store._chunks_name)
+    before = (await chunks.config.get()).description
+    await chunks.config.update(description="Jervis, schema 99")
+    store._complete = False
+    with pytest.raises(errors.Misconfigured, match="schema version 99"):
+        await store.dense(scopes.SHOP, contract.point(1), limit=1)
+    await chunks.config.update(description=before)
+    assert len(await store.dense(scopes.SHOP, contract.point(1), limit=1)) == 1

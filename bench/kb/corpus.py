@@ -1,0 +1,85 @@
+"""Corpora for retrieval: files of JSON lines, and what an ingest of them replays instead of asking a model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.kb import names, replay
+from crds import scope
+from kb import wire
+from kb.ingest import answers, draft
+
+OWNER = scope.Scope(client_id="bench")
+PREFIX = "bench:"
+# A chat says when it was in its first line: "Time: 20260409_08:38".
+_TIME = re.compile(r"^Time: (\d{8})_(\d{2}:\d{2})$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """`gold`: ids of the passages that answer it; one is enough where `any_of` says so."""
+
+    text: str
+    gold: frozenset[str]
+    any_of: bool
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Passages as requests, by id, and OpenIE triples by passage where there are any."""
+
+    requests: Mapping[str, wire.IngestRequest]
+    triples: Mapping[str, dict[str, Any]]
+
+    async def replay(self, shelf: answers.Shelf, model: str, today: date, *, size: int, overlap: int) -> None:
+        """Put on the shelf what the model would have answered: the triples, or names found by a rule."""
+        for passage, request in self.requests.items():
+            text, row = request.content or "", self.triples.get(passage)
+            made = draft.make(request, text, size=size, overlap=overlap)
+            found = {
+                ordinal: replay.from_triples(row["entities"], row["triples"])
+                if row
+                else replay.from_names(names.find(request.title, piece.chunk.text))
+                for ordinal, piece in enumerate(made.pieces)
+            }
+            await replay.keep(shelf, model, request, found, today, size=size, overlap=overlap)
+
+
+def load(corpus: Path, triples: Path | None, *, limit: int = 0) -> Corpus:
+    """Read `{id, title, text}` and `{passage, entities, triples}` lines; the first `limit` passages (0: all)."""
+    rows = _read(corpus)
+    requests = {row["id"]: _request(row) for row in (rows[:limit] if limit else rows)}
+    return Corpus(requests, {row["passage"]: row for row in _read(triples)} if triples else {})
+
+
+def questions(path: Path, *, limit: int = 0) -> list[Question]:
+    """Read `{question, gold}` lines; those without an answer in the corpus are left out."""
+    rows = [row for row in _read(path) if row["gold"]]
+    kept = rows[:limit] if limit else rows
+    return [Question(row["question"], frozenset(row["gold"]), bool(row.get("any_of"))) for row in kept]
+
+
+def _request(row: dict[str, Any]) -> wire.IngestRequest:
+    said = _TIME.search(row["text"])
+    observed = datetime.strptime(" ".join(said.groups()), "%Y%m%d %H:%M").replace(tzinfo=UTC) if said else None
+    return wire.IngestRequest(
+        scope=OWNER,
+        source_urn=f"{PREFIX}{row['id']}",
+        kind="chat" if said else "wiki_page",
+        title=row["title"],
+        content=row["text"],
+        observed_at=observed,
+    )
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    raw = path.read_bytes()
+    text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
+    return [json.loads(line) for line in text.split("\n") if line]

@@ -1,0 +1,90 @@
+"""The real parts of a knowledge base for a benchmark: pipeline, SQLite graph, Weaviate, real MiniLM embeddings."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import prometheus_client
+
+from crds.priority import Priority
+from kb import metrics
+from kb.content import mongo as content_mongo
+from kb.graph import sqlite as graph_sqlite
+from kb.ingest import answers, pipeline
+from kb.ingest import sqlite as ledger
+from kb.retrieve import rank, search
+from kb.vectors import embedding, weaviate
+from router import client as router_client
+from tests.fakes.ollama import process
+
+MODEL, EMBED = "qwen2.5:7b", "qwen3-embedding:8b"
+# The answers that are replayed are kept a moment before they are asked for.
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TODAY: date = (NOW + timedelta(hours=1)).date()
+
+
+class Backends(router_client.Client):
+    """Several servers taken in turn, as a router with as many backends of one model would."""
+
+    def __init__(self, urls: Sequence[str], http: httpx.AsyncClient) -> None:
+        super().__init__(urls[0], http)
+        self._turns = itertools.cycle([router_client.Client(url, http) for url in urls])
+
+    async def embed(self, model: str, texts: Sequence[str], priority: Priority) -> list[list[float]]:
+        return await next(self._turns).embed(model, texts, priority)
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything, within reach; `folder` holds the SQLite files."""
+
+    folder: Path
+    limits: pipeline.Limits
+    ledger: ledger.Ledger
+    graph: graph_sqlite.Store
+    vectors: weaviate.Store
+    embedder: embedding.Embedder
+    pipeline: pipeline.Pipeline
+    meters: metrics.Metrics
+
+    def finder(self, weights: rank.Weights, breadth: search.Breadth) -> search.Search:
+        """A search with these weights."""
+        return search.Search(self.graph, self.vectors, self.embedder, self.meters, weights, breadth)
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    weaviate_url: str, grpc_port: int, *, ollama: str | None, processes: int, limits: pipeline.Limits
+) -> AsyncIterator[World]:
+    """A world of its own; without an `ollama` URL that many simulated ones embed, each with one thread."""
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kb-bench-")))
+        urls = (
+            [ollama] if ollama else [stack.enter_context(process.running(num_parallel=4)).url for _ in range(processes)]
+        )
+        http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
+        router = Backends(urls, http)
+        book = ledger.Ledger(folder / "ingest.sqlite", lambda: NOW, max_answers=10_000_000)
+        graph = graph_sqlite.Store(folder / "graph.sqlite")
+        vectors = weaviate.Store(weaviate_url, grpc_port, EMBED, index=uuid.uuid4().hex)
+        # Passages carry their text with them; nothing is stored as content.
+        unused = content_mongo.Store("mongodb://127.0.0.1:1", "unused")
+        for store in (book, graph, vectors, unused):
+            stack.push_async_callback(store.close)
+        await book.prepare()
+        await graph.prepare()
+        stack.push_async_callback(vectors.destroy)
+        embedder = embedding.Embedder(router, EMBED, meters, parallel=2 * len(urls))
+        asked = answers.Answers(router, MODEL, book, meters)
+        stores = pipeline.Stores(book, graph, vectors, unused)
+        pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), limits)
+        yield World(folder, limits, book, graph, vectors, embedder, pipe, meters)

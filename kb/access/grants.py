@@ -1,0 +1,123 @@
+"""A token's grant: which scopes it may name, and whether it may write.
+
+A viewer's group is a claim of the request, so a bound leaves no room for claims: a token of one project cannot name
+another group, a token of one group cannot name a project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import structlog
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from crds import scope
+from kb import errors
+
+log = structlog.get_logger(__name__)
+EVERY = "*"
+_Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", to_lower=True)]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class Bound(_Model):
+    """`clientId` "*" is every scope; otherwise that client, narrowed to a project or a group where one is named."""
+
+    client_id: str = Field(pattern=r"^(\*|[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?)$")
+    project_id: str = Field(default="", pattern=scope.OPTIONAL_IDENTIFIER)
+    group_id: str = Field(default="", pattern=scope.OPTIONAL_IDENTIFIER)
+
+    def covers(self, where: scope.Scope) -> bool:
+        """Whether `where` lies within."""
+        if self.client_id == EVERY:
+            return True
+        if where.client_id != self.client_id:
+            return False
+        if self.project_id:
+            return where.project_id == self.project_id and where.group_id in ("", self.group_id)
+        if self.group_id:
+            return not where.project_id and where.group_id == self.group_id
+        return True
+
+
+class Grant(_Model):
+    """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away."""
+
+    name: _Name
+    sha256: _Sha256
+    scopes: tuple[Bound, ...] = Field(min_length=1)
+    write: bool = False
+
+    def allows(self, where: scope.Scope, *, writing: bool) -> bool:
+        """Whether this token may read (or write) in `where`; global data may be read by every token."""
+        if where.is_global and not writing:
+            return True
+        return (self.write or not writing) and any(bound.covers(where) for bound in self.scopes)
+
+
+class _File(_Model):
+    tokens: tuple[Grant, ...]
+
+
+def read(path: Path) -> tuple[Grant, ...]:
+    """The grants of a YAML or JSON file. Raises `kb.errors.Misconfigured` naming the field."""
+    try:
+        return _File.model_validate(yaml.safe_load(path.read_text())).tokens
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise errors.Misconfigured(f"{path} cannot be read: {error}", field="tokensFile") from error
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise errors.Misconfigured(
+            f"{path}: {place}: {first['msg']}",
+            field=f"tokensFile.{place}",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write}.",
+        ) from error
+
+
+def match(grants: Sequence[Grant], token: str) -> Grant | None:
+    """The grant of a token, compared in constant time."""
+    digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    found = None
+    for grant in grants:
+        if hmac.compare_digest(grant.sha256, digest):
+            found = grant
+    return found
+
+
+class Book:
+    """The grants of a file that may change while the process runs; a file that became wrong leaves the former ones."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._look()
+        self._grants = read(path)
+
+    def find(self, token: str) -> Grant | None:
+        """The grant of `token`, if it has one now."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._grants = read(self._path)
+            except errors.Misconfigured as error:
+                log.warning("the file of tokens is not taken", reason=error.message)
+        return match(self._grants, token)
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_ino

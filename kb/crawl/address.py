@@ -1,0 +1,87 @@
+"""Which addresses a crawl may connect to. Pure but for `resolve`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from kb import errors
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_REMEDY = "Allow the network with JERVIS_KB_CRAWL_NETWORKS, if it is yours to read."
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where to connect: `address` was judged, `host` is who it says it is."""
+
+    scheme: str
+    host: str
+    port: int
+    address: str
+
+    @property
+    def site(self) -> tuple[str, str, int]:
+        """What two pages of one site have in common."""
+        return self.scheme, self.host, self.port
+
+
+class Judge:
+    """Global addresses, and those of the `allowed` networks (CIDR). `resolve` gives the addresses of a name."""
+
+    def __init__(self, allowed: Sequence[str], resolve: Resolve) -> None:
+        self._allowed: list[_Network] = [ipaddress.ip_network(text) for text in allowed]
+        self._resolve = resolve
+
+    async def target(self, url: str) -> Target:
+        """Raises `kb.errors.Invalid` for a URL that may not be asked, `kb.errors.Away` for a name without address."""
+        try:
+            parts = urlsplit(url)
+            host, port = (parts.hostname or "").rstrip("."), parts.port
+        except ValueError as error:
+            raise errors.Invalid(f"{url!r} is no URL: {error}", field="url") from error
+        if parts.scheme not in ("http", "https") or not host or parts.username or parts.password:
+            raise errors.Invalid(
+                f"{url!r} is no plain web address", field="url", remedy="Give http:// or https:// and a host."
+            )
+        port = port or (443 if parts.scheme == "https" else 80)
+        found = await self._resolve(host, port)
+        if not found:
+            raise errors.Away("dns", f"{host!r} has no address")
+        for text in found:
+            # One bad address spoils the name: whoever owns it chooses which one is tried.
+            self._judge(host, text)
+        return Target(parts.scheme, host.lower(), port, found[0])
+
+    def _judge(self, host: str, text: str) -> None:
+        meant = _meant(ipaddress.ip_address(text.partition("%")[0]))
+        if any(meant in network for network in self._allowed if meant.version == network.version):
+            return
+        if not meant.is_global or meant.is_multicast:
+            raise errors.Invalid(f"{host!r} is at {text}, which is not a public address", field="url", remedy=_REMEDY)
+
+
+def _meant(address: _Address) -> _Address:
+    """The IPv4 address within an IPv6 one that only carries it: mapped, 6to4, NAT64 (RFC 4291, 3056, 6052)."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name by the system's resolver, IPv4 first."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        return []
+    return sorted({str(row[4][0]) for row in found}, key=lambda text: (":" in text, text))

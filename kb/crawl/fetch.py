@@ -1,0 +1,110 @@
+"""One page from the address that was judged, within its limits, every redirect judged anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from crds import errors as root
+from kb import errors
+from kb.crawl import address
+
+AGENT = "jervis-kb"
+_REDIRECTS = 5
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """`url` after redirects. `status` other than 200 comes without a body."""
+
+    url: str
+    target: address.Target
+    status: int
+    media_type: str
+    charset: str | None
+    body: bytes
+
+
+class Refused(root.Permanent):
+    """The page breaks a limit; it is left out and the crawl goes on."""
+
+
+class Fetcher:
+    """`http` must not follow redirects or use a proxy. `max_bytes` bounds a body as inflated, `seconds` a page."""
+
+    def __init__(self, http: httpx.AsyncClient, judge: address.Judge, *, max_bytes: int, seconds: float) -> None:
+        self._http = http
+        self._judge = judge
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+
+    async def fetch(self, url: str) -> Fetched:
+        """Raises `Refused`, `kb.errors.Invalid` (an address that may not be asked) or `kb.errors.Away`."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                for _ in range(1 + _REDIRECTS):
+                    found = await self._once(url)
+                    if isinstance(found, Fetched):
+                        return found
+                    url = found
+        except TimeoutError as error:
+            raise Refused(f"it took longer than {self._seconds:g} seconds") from error
+        except httpx.HTTPError as error:
+            raise errors.Away("web", f"{urlsplit(url).hostname}: {type(error).__name__}: {error}"[:300]) from error
+        raise Refused(f"it redirects more than {_REDIRECTS} times")
+
+    async def _once(self, url: str) -> Fetched | str:
+        target = await self._judge.target(url)
+        parts = urlsplit(url)
+        host = f"[{target.address}]" if ":" in target.address else target.address
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        named = f"[{target.host}]" if ":" in target.host else target.host
+        usual = 443 if target.scheme == "https" else 80
+        headers = {
+            "Host": named if target.port == usual else f"{named}:{target.port}",
+            "User-Agent": AGENT,
+            "Accept": "text/html, text/plain;q=0.5",
+            # Each inflater is a way to be inflated by; what comes as it is can be counted as it comes.
+            "Accept-Encoding": "identity",
+        }
+        request = self._http.build_request(
+            "GET",
+            f"{target.scheme}://{host}:{target.port}{path}",
+            headers=headers,
+            extensions={"sni_hostname": target.host},
+        )
+        answer = await self._http.send(request, stream=True)
+        try:
+            if answer.is_redirect:
+                return str(urljoin(url, answer.headers.get("Location", "")))
+            return await self._take(url, target, answer)
+        finally:
+            await answer.aclose()
+            # The client knows addresses, not names: a cookie would go to every site at the same address.
+            self._http.cookies.clear()
+
+    async def _take(self, url: str, target: address.Target, answer: httpx.Response) -> Fetched:
+        media_type, charset = _media(answer.headers)
+        if answer.status_code != 200:
+            return Fetched(url, target, answer.status_code, media_type, charset, b"")
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise Refused("it is compressed, which was not asked for")
+        length = answer.headers.get("Content-Length", "")
+        if length.isdigit() and int(length) > self._max_bytes:
+            raise Refused(f"it is larger than {self._max_bytes} bytes")
+        body = bytearray()
+        async for piece in answer.aiter_raw():
+            body += piece
+            if len(body) > self._max_bytes:
+                raise Refused(f"it is larger than {self._max_bytes} bytes")
+        return Fetched(url, target, 200, media_type, charset, bytes(body))
+
+
+def _media(headers: Mapping[str, str]) -> tuple[str, str | None]:
+    media_type, _, rest = headers.get("Content-Type", "").partition(";")
+    name, _, value = rest.partition("=")
+    return media_type.strip().lower(), value.strip(" \"'") or None if name.strip().lower() == "charset" else None

@@ -1,0 +1,110 @@
+"""Text, title and links of an HTML page, by the standard library's tokenizer. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from urllib.parse import urldefrag, urljoin
+
+_SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
+_BLOCKS = frozenset(
+    {"p", "div", "section", "article", "li", "ul", "ol", "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6"}
+    | {"br", "hr", "header", "footer", "main", "nav", "aside", "pre", "blockquote", "dl", "dt", "dd", "figure"}
+)
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.I)
+_SPACE = re.compile(r"\s+")
+_MOST_LINKS = 2000
+
+
+@dataclass(frozen=True)
+class Page:
+    """`links` are absolute and without fragments, in order, each once."""
+
+    title: str
+    text: str
+    links: tuple[str, ...]
+    follow: bool
+    index: bool
+
+
+class _Reader(HTMLParser):
+    def __init__(self, base: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.base = base
+        self.title: list[str] = []
+        self.text: list[str] = []
+        self.links: dict[str, None] = {}
+        self.robots = ""
+        self._silent = 0
+        self._verbatim = 0
+        self._in_title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag in _SILENT:
+            self._silent += 1
+        elif tag == "title":
+            self._in_title = True
+        elif tag == "base" and given.get("href"):
+            self.base = _join(self.base, given["href"]) or self.base
+        elif tag == "meta" and given.get("name", "").lower() == "robots":
+            self.robots = given.get("content", "").lower()
+        elif tag == "a" and given.get("href") and "nofollow" not in given.get("rel", "").lower():
+            link = _join(self.base, given["href"])
+            if link and len(self.links) < _MOST_LINKS:
+                self.links.setdefault(link)
+        if tag == "pre":
+            self._verbatim += 1
+        if tag in _BLOCKS:
+            self.text.append("\n\n" if tag.startswith("h") or tag == "p" else "\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SILENT:
+            self._silent = max(self._silent - 1, 0)
+        elif tag == "title":
+            self._in_title = False
+        elif tag in _BLOCKS:
+            self.text.append("\n")
+        if tag == "pre":
+            self._verbatim = max(self._verbatim - 1, 0)
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title.append(data)
+        elif not self._silent:
+            self.text.append(data if self._verbatim else _SPACE.sub(" ", data))
+
+
+def read(body: bytes, url: str, charset: str | None) -> Page:
+    """A page that came from `url`; `charset` as its header said."""
+    reader = _Reader(url)
+    reader.feed(_decode(body, charset))
+    reader.close()
+    lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    return Page(
+        title=" ".join("".join(reader.title).split())[:1000],
+        text=text,
+        links=tuple(reader.links),
+        follow="nofollow" not in reader.robots and "none" not in reader.robots,
+        index="noindex" not in reader.robots and "none" not in reader.robots,
+    )
+
+
+def _decode(body: bytes, charset: str | None) -> str:
+    found = _CHARSET.search(body[:2048])
+    for name in (charset, found[1].decode() if found else None, "utf-8"):
+        if name:
+            try:
+                return body.decode(name)
+            except (LookupError, UnicodeDecodeError):
+                continue
+    return body.decode("utf-8", "replace")
+
+
+def _join(base: str, link: str) -> str | None:
+    try:
+        return urldefrag(urljoin(base, link.strip())).url
+    except ValueError:
+        return None

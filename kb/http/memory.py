@@ -1,0 +1,151 @@
+"""The memories over HTTP: of a task, of the last days, of procedures."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from crds import scope
+from kb import writing
+from kb.http import access, answering, body, openapi
+from kb.memory import procedures, session, task, user
+
+
+class Users:
+    """The route of a process that reads."""
+
+    def __init__(self, known: user.Users) -> None:
+        self._users = known
+
+    def routes(self) -> list[openapi.Served]:
+        """Each route with its handler."""
+        return [(USER, self.context)]
+
+    async def context(self, request: web.Request) -> web.Response:
+        """GET /api/v1/user-context?clientId=..."""
+        return answering.json(await self._users.context(body.owner(request)))
+
+
+class Memory:
+    """The routes of every process."""
+
+    def __init__(self, tasks: task.Tasks, sessions: session.Sessions, ways: procedures.Procedures) -> None:
+        self._tasks = tasks
+        self._sessions = sessions
+        self._procedures = ways
+
+    def routes(self) -> list[openapi.Served]:
+        """Each route with its handler."""
+        return [
+            (TASK, self.task),
+            (FINDINGS, self.findings),
+            (RECENT, self.recent),
+            (REMEMBER, self.remember),
+            (WAYS, self.ways),
+            (SAVE_WAY, self.save_way),
+            (USE_WAY, self.use_way),
+            (FORGET_WAY, self.forget_way),
+        ]
+
+    async def task(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/task/{uid}"""
+        return answering.json(await self._tasks.load(body.owner(request), request.match_info["uid"]))
+
+    async def findings(self, request: web.Request) -> web.Response:
+        """POST /api/v1/memory/task/{uid}"""
+        found = await body.read(request, writing.Findings)
+        return answering.json(await self._tasks.add(found.scope, request.match_info["uid"], found))
+
+    async def recent(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/session"""
+        viewer = body.owner(request)
+        limit = answering.number(request, "limit", default=50, most=50)
+        return answering.json(writing.Session(entries=await self._sessions.recent(viewer, limit=limit)))
+
+    async def remember(self, request: web.Request) -> web.Response:
+        """POST /api/v1/memory/session"""
+        return answering.json(await self._sessions.add(await body.read(request, writing.SessionDraft)), 201)
+
+    async def ways(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/procedural"""
+        client = body.owner(request).client_id
+        limit = answering.number(request, "limit", default=20, most=200)
+        found = await self._procedures.find(client, request.query.get("trigger"), limit=limit)
+        return answering.json(writing.Procedures(procedures=found))
+
+    async def save_way(self, request: web.Request) -> web.Response:
+        """PUT /api/v1/memory/procedural"""
+        draft = await body.read(request, writing.ProcedureDraft)
+        access.check(request, scope.Scope(client_id=draft.client_id))
+        return answering.json(await self._procedures.put(draft))
+
+    async def use_way(self, request: web.Request) -> web.Response:
+        """POST /api/v1/memory/procedural/uses"""
+        use = await body.read(request, writing.Use)
+        access.check(request, scope.Scope(client_id=use.client_id))
+        return answering.json(await self._procedures.used(use))
+
+    async def forget_way(self, request: web.Request) -> web.Response:
+        """DELETE /api/v1/memory/procedural?id=...&clientId=..."""
+        client = body.owner(request).client_id
+        await self._procedures.forget(client, answering.text(request, "id"))
+        return web.Response(status=204)
+
+
+TASK = openapi.Route(
+    "GET", "/api/v1/memory/task/{uid}", "What a task knows", reply=writing.TaskMemory, query=openapi.SCOPE
+)
+FINDINGS = openapi.Route(
+    "POST",
+    "/api/v1/memory/task/{uid}",
+    "Add structured data to a task's memory",
+    body=writing.Findings,
+    reply=writing.TaskMemory,
+)
+RECENT = openapi.Route(
+    "GET",
+    "/api/v1/memory/session",
+    "What happened lately",
+    reply=writing.Session,
+    query=openapi.SCOPE,
+    optional=("limit",),
+)
+REMEMBER = openapi.Route(
+    "POST",
+    "/api/v1/memory/session",
+    "Remember something for a week",
+    status=201,
+    body=writing.SessionDraft,
+    reply=writing.SessionEntry,
+)
+WAYS = openapi.Route(
+    "GET",
+    "/api/v1/memory/procedural",
+    "How tasks are done, best first",
+    reply=writing.Procedures,
+    query=("clientId",),
+    optional=("trigger", "limit"),
+)
+SAVE_WAY = openapi.Route(
+    "PUT",
+    "/api/v1/memory/procedural",
+    "Save a procedure",
+    body=writing.ProcedureDraft,
+    reply=writing.Procedure,
+)
+USER = openapi.Route(
+    "GET",
+    "/api/v1/user-context",
+    "What is known about the user, for the start of a conversation",
+    reply=writing.UserContext,
+    query=openapi.SCOPE,
+)
+USE_WAY = openapi.Route(
+    "POST",
+    "/api/v1/memory/procedural/uses",
+    "Count a use of a procedure",
+    body=writing.Use,
+    reply=writing.Procedure,
+)
+FORGET_WAY = openapi.Route(
+    "DELETE", "/api/v1/memory/procedural", "Forget a procedure", status=204, query=("id", "clientId")
+)

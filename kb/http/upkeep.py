@@ -1,0 +1,108 @@
+"""The state of the stores, and moving a project's data into its group."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from aiohttp import web
+
+from crds import scope
+from kb import errors, reading, visibility, wire
+from kb.http import answering, body, openapi
+from kb.ingest import intent
+from kb.upkeep import check, reconcile
+
+_FINDINGS = 200
+
+
+class Regroup(wire.Request):
+    """`scope.projectId` belongs to `scope.groupId` from now on; an empty group takes it out of any."""
+
+    scope: scope.Scope
+
+
+class Regrouped(wire.Reply):
+    """How many documents were moved, and how many chunks and sentences with them."""
+
+    documents: int
+    vectors: int
+
+
+class Consistency:
+    """The look; `intents` is None in a process that does not write, which knows nothing of unfinished documents."""
+
+    def __init__(self, checker: check.Checker, intents: intent.Intents | None) -> None:
+        self._checker = checker
+        self._intents = intents
+
+    def routes(self) -> list[openapi.Served]:
+        """The route with its handler."""
+        return [(CONSISTENCY, self.consistency)]
+
+    async def consistency(self, request: web.Request) -> web.Response:
+        """GET /api/v1/health/consistency"""
+        viewer = body.owner(request)
+        limit = answering.number(request, "limit", default=5000, most=100_000)
+        look = await self._checker.look(viewer.client_id, after=request.query.get("after"), limit=limit)
+        findings = [one for one in look.findings if visibility.sees(viewer, one.owner)]
+        unfinished = failed = 0
+        if self._intents is not None:
+            unfinished = len(await self._intents.pending(viewer, limit=1000))
+            failed = len(await self._intents.failed(viewer, limit=1000))
+        state: Literal["Consistent", "Partial", "Inconsistent"] = "Consistent"
+        if findings:
+            state = "Inconsistent"
+        elif look.next or unfinished or failed:
+            state = "Partial"
+        return answering.json(
+            reading.ConsistencyReply(
+                state=state,
+                documents=len({document for document, _, owner in look.seen if visibility.sees(viewer, owner)}),
+                chunks=sum(visibility.sees(viewer, owner) for _, _, owner in look.seen),
+                unfinished=unfinished,
+                failed=failed,
+                findings=[
+                    reading.Finding(kind=one.kind, source_urn=one.source_urn, subject=one.subject, detail=one.detail)
+                    for one in findings[:_FINDINGS]
+                ],
+                next=look.next,
+            )
+        )
+
+
+class Upkeep:
+    """The route of a process that writes."""
+
+    def __init__(self, reconciler: reconcile.Reconciler) -> None:
+        self._reconciler = reconciler
+
+    def routes(self) -> list[openapi.Served]:
+        """The route with its handler."""
+        return [(REGROUP, self.regroup)]
+
+    async def regroup(self, request: web.Request) -> web.Response:
+        """POST /api/v1/projects/regroup"""
+        asked = await body.read(request, Regroup)
+        if not asked.scope.project_id:
+            raise errors.Invalid(
+                "scope.projectId is missing", field="scope.projectId", remedy="Name the project that moves."
+            )
+        documents, vectors = await self._reconciler.regroup(asked.scope)
+        return answering.json(Regrouped(documents=documents, vectors=vectors))
+
+
+CONSISTENCY = openapi.Route(
+    "GET",
+    "/api/v1/health/consistency",
+    "Whether graph and vectors agree about the scope's data",
+    reply=reading.ConsistencyReply,
+    query=openapi.SCOPE,
+    optional=("after", "limit"),
+)
+REGROUP = openapi.Route(
+    "POST",
+    "/api/v1/projects/regroup",
+    "Take a project's data into its new group",
+    body=Regroup,
+    reply=Regrouped,
+)

@@ -1,0 +1,26 @@
+"""The way in for documents that need no hints: through the writer's lane, indexed at once, extracted by the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crds import priority
+from kb import wire
+from kb.ingest import lanes, pipeline
+
+
+class Intake:
+    """`notify` wakes the workers of the queue."""
+
+    def __init__(self, pipe: pipeline.Pipeline, writers: lanes.Lanes, notify: Callable[[], None]) -> None:
+        self._pipeline = pipe
+        self._lanes = writers
+        self._notify = notify
+
+    async def take(self, request: wire.IngestRequest, urgency: priority.Priority | None) -> wire.IndexReply:
+        """Make the document findable. Raises what `Lanes.enter` and `Pipeline.index` raise."""
+        async with self._lanes.enter(urgency):
+            reply = await self._pipeline.index(request, priority.Priority.P3 if urgency is None else urgency)
+        if reply.queued:
+            self._notify()
+        return reply

@@ -1,0 +1,90 @@
+"""MongoDB through motor: one client of a process for its small collections, and its errors in our names.
+
+Uses nothing that the MongoDB-wire server of the local profile lacks: no transactions, TTL expiry or pipeline updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+
+import bson.codec_options
+import pymongo.collection
+from motor import motor_asyncio
+from pymongo import errors as pymongo_errors
+
+from crds import scope
+from kb import errors
+
+AFTER = pymongo.collection.ReturnDocument.AFTER
+"""What `find_one_and_update` returns: the document as it is then."""
+DuplicateKey = pymongo_errors.DuplicateKeyError
+"""Somebody has inserted this `_id` before."""
+
+
+class Database:
+    """Named collections of one database; the connection is made on first use, a server that is away costs `patience`.
+
+    Times come back in UTC.
+    """
+
+    def __init__(self, uri: str, name: str, *, patience: float = 5.0) -> None:
+        milliseconds = int(patience * 1000)
+        self._client: Any = motor_asyncio.AsyncIOMotorClient(
+            uri,
+            serverSelectionTimeoutMS=milliseconds,
+            connectTimeoutMS=milliseconds,
+            socketTimeoutMS=4 * milliseconds,
+            appname="jervis-kb",
+        )
+        self.name = name
+        options: Any = bson.codec_options.CodecOptions(tz_aware=True, tzinfo=UTC)
+        self._database = self._client.get_database(name, codec_options=options)
+
+    def __getitem__(self, collection: str) -> Any:
+        """The driver's collection; use it inside `translated`."""
+        return self._database[collection]
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        self._client.close()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Give the driver's errors our names."""
+    try:
+        yield
+    except (
+        pymongo_errors.ConnectionFailure,
+        pymongo_errors.ExecutionTimeout,
+        pymongo_errors.WaitQueueTimeoutError,
+    ) as error:
+        raise errors.Away("mongodb", str(error).split(", Timeout", 1)[0][:300]) from error
+    except pymongo_errors.DocumentTooLarge as error:
+        raise errors.TooLarge(str(error), remedy="Send less in one document.") from error
+
+
+def names(where: scope.Scope) -> dict[str, str]:
+    """A scope as three fields of a document."""
+    return {"clientId": where.client_id, "projectId": where.project_id, "groupId": where.group_id}
+
+
+def owner(document: dict[str, Any]) -> scope.Scope:
+    """The scope of such a document."""
+    return scope.Scope(
+        client_id=document["clientId"], project_id=document.get("projectId", ""), group_id=document.get("groupId", "")
+    )
+
+
+def visible(viewer: scope.Scope) -> dict[str, Any]:
+    """`kb.visibility.sees` as a filter over the three fields."""
+    widths: list[dict[str, Any]] = [{"projectId": "", "groupId": ""}]
+    if viewer.project_id:
+        widths.append({"projectId": viewer.project_id})
+    if viewer.group_id:
+        widths.append({"groupId": viewer.group_id})
+    mine = {"clientId": viewer.client_id, "$or": widths}
+    return {"$or": [{"clientId": ""}, mine]} if viewer.client_id else {"clientId": ""}

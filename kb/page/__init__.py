@@ -1,0 +1,1 @@
+"""The page's file; `kb.http.page` serves it."""

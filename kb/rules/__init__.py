@@ -1,0 +1,5 @@
+"""Hard rules: what an agent must obey for a client or a project, with every version that ever held.
+
+I own: the collection `clientProjectRules` (seed 002 "Hard Rules Storage"). Who may call me: `kb.http`.
+There is no unscoped call: a rule is found through the scope of who asks.
+"""

@@ -1,0 +1,196 @@
+"""One thing has one node: by its name, by an alias, and apart again when the alias is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crds import scope
+from kb import errors, metrics
+from kb.aliases import registry
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory as stores
+from tests.kb import scopes, world
+from tests.kb.aliases import contract, memory
+
+ONE = "user:john|OWNS|file:Service.kt\nuser:john.doe@example.com|REVIEWED|file:Service.kt"
+TWO = "user:john|FIXED|jira:JERV-7"
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    held = (stores.Vectors(), stores.Content())
+    async with world.opened(tmp_path, router, clock, meters, *held, aliases=memory.Registry(clock)) as made:
+        yield made
+
+
+async def ends(kb: world.World, viewer: scope.Scope = scopes.SHOP) -> set[str]:
+    """Every node that an edge of the viewer has, by its key."""
+    found = await kb.graph.edges(viewer)
+    return {end for one in found for end in (one.edge.source, one.edge.target)}
+
+
+async def settle(kb: world.World) -> int:
+    """Let the queue mend what is to be mended; how many documents that were."""
+    count = 0
+    while await kb.workers.step() is not None:
+        count += 1
+    return count
+
+
+async def consistent(kb: world.World, chunk_ids: list[str]) -> None:
+    """The vectors' references are the graph's mentions."""
+    chunks = await kb.vectors.chunks(scopes.SHOP, chunk_ids)
+    said: dict[str, set[str]] = {}
+    for one in await kb.graph.mentioned(scopes.SHOP, chunk_ids):
+        said.setdefault(one.chunk_id, set()).add(one.node_key)
+    for chunk_id, chunk in chunks.items():
+        assert said[chunk_id] <= set(chunk.graph_refs)
+        assert "user:john" not in chunk.graph_refs
+
+
+async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.World, fake: process.Fake) -> None:
+    before = await kb.ingest(world.request(ONE, urn="note:1"))
+    asked = fake.count(path="/api/chat")
+    _, mended = await kb.merger.merge(scopes.ACME, "user:John", "user:john.doe@example.com", "jana")
+    assert mended == 1
+    assert await settle(kb) == 1
+    assert fake.count(path="/api/chat") == asked  # nothing is asked again for it
+    assert "user:john" not in await ends(kb)
+    after = await kb.ingest(world.request(TWO, urn="note:2"))
+    assert "user:john" not in await ends(kb)
+    triples = {(one.edge.source, one.edge.type) for one in await kb.graph.edges(scopes.SHOP)}
+    assert {("user:john.doe@example.com", kind) for kind in ("owns", "reviewed", "fixed")} <= triples
+    await consistent(kb, [*before.chunk_ids, *after.chunk_ids])
+    [alias] = await kb.aliases.listed(scopes.SHOP)
+    assert (alias.seen_count, alias.created_by) == (2, "jana")
+
+
+async def test_taken_back_it_is_as_if_it_had_never_been(
+    kb: world.World, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    (tmp_path / "never").mkdir()
+    held = (stores.Vectors(), stores.Content())
+    async with world.opened(tmp_path / "never", router, clock, meters, *held) as never:
+        await never.ingest(world.request(ONE, urn="note:1"))
+        await never.ingest(world.request(TWO, urn="note:2"))
+        expected = await never.state()
+    await kb.ingest(world.request(ONE, urn="note:1"))
+    await kb.merger.merge(scopes.ACME, "user:john", "user:john.doe@example.com", "jana")
+    await settle(kb)
+    await kb.ingest(world.request(TWO, urn="note:2"))
+    assert await kb.state() != expected
+    gone, mended = await kb.merger.unmerge(scopes.ACME, "user:john")
+    assert (gone.canonical, mended) == ("user:john.doe@example.com", 2)
+    await settle(kb)
+    assert await kb.state() == expected
+    with pytest.raises(errors.NotFound):
+        await kb.merger.unmerge(scopes.ACME, "user:john")
+
+
+async def test_a_projects_alias_renames_nobody_elses_things(kb: world.World) -> None:
+    for owner in (scopes.SHOP, scopes.BLOG, scopes.OTHER):
+        await kb.ingest(world.request(TWO, urn="note:2", owner=owner))
+    _, mended = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
+    assert mended == 1
+    await settle(kb)
+    assert "user:real" in await ends(kb, scopes.SHOP)
+    assert "user:john" in await ends(kb, scopes.BLOG)
+    assert "user:john" in await ends(kb, scopes.OTHER)
+
+
+async def test_no_chains_no_documents_no_homonyms(kb: world.World) -> None:
+    await kb.merger.merge(scopes.ACME, "user:b", "user:c", "jana")
+    with pytest.raises(errors.Invalid, match="itself an alias") as chain:
+        await kb.merger.merge(scopes.ACME, "user:a", "user:b", "jana")
+    assert "user:c" in str(chain.value.remedy)
+    with pytest.raises(errors.Invalid, match="would become an alias"):
+        await kb.merger.merge(scopes.SHOP, "user:c", "user:d", "jana")
+    with pytest.raises(errors.Invalid, match="different types"):
+        await kb.merger.merge(scopes.ACME, "product:apple", "organization:apple", "jana")
+    await kb.merger.merge(scopes.ACME, "product:apple", "organization:apple", "jana", across_types=True)
+    with pytest.raises(errors.Invalid, match="stands for a document"):
+        await kb.merger.merge(scopes.ACME, "jira:JERV-1", "jira:JERV-2", "jana")
+    with pytest.raises(errors.Invalid, match="already"):
+        await kb.merger.merge(scopes.ACME, "User:John", "user:john", "jana")
+    with pytest.raises(errors.Invalid, match="no key of a node"):
+        await kb.merger.merge(scopes.ACME, "john", "user:john", "jana")
+    with pytest.raises(errors.Invalid, match="belongs to a client"):
+        await kb.merger.merge(scopes.GLOBAL, "user:a", "user:b", "jana")
+
+
+async def test_a_crash_between_the_record_and_the_documents_is_made_good(kb: world.World) -> None:
+    await kb.ingest(world.request(TWO, urn="note:2"))
+    _, mended = await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
+    assert mended == 1
+    await kb.queue.drop((await kb.queue.listed(scopes.SHOP, limit=1))[0][0].document_id)
+    [alias] = await kb.aliases.listed(scopes.SHOP)
+    await kb.aliases.put(replace(alias, state=registry.State.MERGING))
+    assert await kb.merger.resume() == 1
+    assert await settle(kb) == 1
+    assert "user:real" in await ends(kb)
+    assert await kb.merger.resume() == 0
+
+
+async def test_the_same_name_and_type_is_never_twice(kb: world.World) -> None:
+    spelled = ["user:John  Smith|OWNS|file:a.py", "User:john smith|OWNS|file:b.py", "USER:JOHN SMITH|OWNS|file:c.py"]
+    for number, text in enumerate(spelled):
+        await kb.ingest(world.request(text, urn=f"note:{number}"))
+    await kb.ingest(world.request("order:order_530798957|PAID_BY|user:x\norder:530798957|FOR|user:y", urn="note:9"))
+    found = await ends(kb)
+    assert {key for key in found if key.startswith("user:") and "smith" in key} == {"user:john smith"}
+    assert {key for key in found if key.startswith("order:")} == {"order:530798957"}
+
+
+async def test_homonyms_of_other_types_stay_apart(kb: world.World) -> None:
+    await kb.ingest(
+        world.request("planet:Mercury|ORBITS|star:Sun\nproduct:Mercury|MADE_BY|organization:Ford", urn="n:1")
+    )
+    assert {"planet:mercury", "product:mercury"} <= await ends(kb)
+
+
+async def test_likeness_alone_merges_nothing(kb: world.World) -> None:
+    await kb.ingest(world.request("organization:IBM|BOUGHT|organization:IBN\nuser:jon|KNOWS|user:john", urn="n:1"))
+    assert {"organization:ibm", "organization:ibn", "user:jon", "user:john"} <= await ends(kb)
+
+
+class Late(memory.Registry):
+    """Somebody merges right after the ingest has looked its names up."""
+
+    async def resolve(self, owner: scope.Scope, keys: Collection[str]) -> Mapping[str, str]:
+        found = await super().resolve(owner, keys)
+        await self.put(contract.alias("user:john", "user:real"))
+        return found
+
+
+async def test_a_merge_during_an_ingest_is_seen_by_it(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    held = (stores.Vectors(), stores.Content())
+    async with world.opened(tmp_path, router, clock, meters, *held, aliases=Late(clock)) as made:
+        reply = await made.ingest(world.request(TWO, urn="note:2"))
+        assert "user:real" in await ends(made)
+        assert "user:john" not in await ends(made)
+        await consistent(made, reply.chunk_ids)
+
+
+async def test_an_evicted_answer_is_asked_for_again(kb: world.World, fake: process.Fake, clock: clocks.Clock) -> None:
+    await kb.ingest(world.request(world.MAIL + "user:john|OWNS|file:x.py", urn="note:1"))
+    expected = await kb.state()
+    await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
+    clock.advance(seconds=1)
+    for number in range(1100):  # more than the ledger of these tests keeps
+        await kb.ledger.keep_answer(f"other-{number}", "kb.extract/v1", "{}")
+    asked = fake.count(tag="kb.extract/v1")
+    await settle(kb)
+    assert fake.count(tag="kb.extract/v1") == asked + 1
+    await kb.merger.unmerge(scopes.ACME, "user:john")
+    await settle(kb)
+    assert await kb.state() == expected

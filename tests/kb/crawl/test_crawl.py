@@ -1,0 +1,197 @@
+"""A crawl of a real site on loopback: what is taken, what is left out and why, and where it never connects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from aiohttp import test_utils, web
+
+from kb import errors
+from kb.crawl import address, fetch, frontier, page
+
+
+@dataclass
+class Site:
+    """Pages by path; counts who asked for what under which name."""
+
+    pages: dict[str, web.Response] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    port: int = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.headers["Host"], request.path))
+        made = self.pages.get(request.path)
+        if made is None:
+            return web.Response(status=404)
+        return web.Response(status=made.status, body=made.body, headers=made.headers)
+
+
+def html(*links: str, text: str = "Some words.", head: str = "") -> web.Response:
+    anchors = "".join(f'<a href="{link}">x</a>' for link in links)
+    body = f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}</body></html>"
+    return web.Response(text=body, content_type="text/html")
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    made = Site()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    server = test_utils.TestServer(application)
+    await server.start_server()
+    assert server.port is not None
+    made.port = server.port
+    yield made
+    await server.close()
+
+
+async def everything_here(host: str, port: int) -> Sequence[str]:
+    """A resolver for which every name is this machine."""
+    return ["127.0.0.1"]
+
+
+@asynccontextmanager
+async def crawler(
+    *, allowed: Sequence[str] = ("127.0.0.0/8",), resolve: address.Resolve = everything_here, max_bytes: int = 10_000
+) -> AsyncIterator[fetch.Fetcher]:
+    async with httpx.AsyncClient(trust_env=False, follow_redirects=False) as http:
+        yield fetch.Fetcher(http, address.Judge(allowed, resolve), max_bytes=max_bytes, seconds=10.0)
+
+
+async def run(site: Site, start: str, *, depth: int = 3, pages: int = 50) -> tuple[dict[str, str], bool]:
+    """Path -> reason, "" for what was taken; and whether a limit ended it."""
+    async with crawler() as fetcher:
+        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=depth, pages=pages))
+        base = f"http://docs.test:{site.port}"
+        seen = {one.url.removeprefix(base): one.reason async for one in crawl.pages(base + start)}
+        return seen, crawl.truncated
+
+
+async def test_breadth_first_on_one_site_as_deep_as_asked(site: Site) -> None:
+    site.pages = {
+        "/": html("/a", "b?x=1#part", "http://other.test/", "mailto:x@y", "/a"),
+        "/a": html("/deep"),
+        "/b": html("/"),
+        "/deep": html("/deeper"),
+    }
+    seen, truncated = await run(site, "/", depth=2)
+    assert list(seen) == ["/", "/a", "/b?x=1", "/deep"]
+    assert set(seen.values()) == {""}
+    assert not truncated
+    assert {host for host, _ in site.asked} == {f"docs.test:{site.port}"}
+    assert await run(site, "/", pages=2) == ({"/": "", "/a": ""}, True)
+
+
+async def test_robots_are_obeyed(site: Site) -> None:
+    site.pages = {
+        "/robots.txt": web.Response(text="User-agent: *\nDisallow: /secret\n"),
+        "/": html("/secret/x", "/open", "/quiet"),
+        "/open": html(head='<meta name="robots" content="nofollow">', text="open"),
+        "/quiet": html("/beyond", head='<meta name="robots" content="noindex">'),
+        "/beyond": html(),
+    }
+    seen, _ = await run(site, "/")
+    assert seen["/secret/x"] == "robots.txt forbids it"
+    assert ("docs.test", "/secret/x") not in {(host.partition(":")[0], path) for host, path in site.asked}
+    assert seen["/quiet"] == "it asks not to be indexed"
+    assert seen["/beyond"] == ""
+
+
+async def test_a_server_that_fails_to_say_allows_nothing(site: Site) -> None:
+    site.pages = {"/robots.txt": web.Response(status=503), "/": html("/a")}
+    seen, _ = await run(site, "/")
+    assert seen == {"/": "robots.txt forbids it"}
+
+
+async def test_limits_leave_a_page_out_and_the_crawl_goes_on(site: Site) -> None:
+    site.pages = {
+        "/": html("/large", "/loop", "/file.pdf", "/missing", "/empty", "/away", "/fine"),
+        "/large": html(text="x" * 20_000),
+        "/loop": web.Response(status=302, headers={"Location": "/loop"}),
+        "/file.pdf": web.Response(body=b"%PDF-", content_type="application/pdf"),
+        "/empty": html(text=""),
+        "/away": web.Response(status=302, headers={"Location": f"http://elsewhere.test:{site.port}/fine"}),
+        "/fine": html(),
+    }
+    site.pages["/empty"] = web.Response(text="<html></html>", content_type="text/html")
+    seen, _ = await run(site, "/")
+    assert seen["/large"] == "it is larger than 10000 bytes"
+    assert seen["/loop"] == "it redirects more than 5 times"
+    assert "/api/v1/ingest/file" in seen["/file.pdf"]
+    assert seen["/missing"] == "HTTP 404"
+    assert seen["/empty"] == "it has no text"
+    assert seen["/away"] == "it redirects to another site"
+    assert (seen["/fine"], seen["/"]) == ("", "")
+
+
+async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
+    """The site is allowed by name; where it redirects to is not."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return {"docs.test": ["127.0.0.1"], "metadata.test": ["169.254.169.254"]}[host]
+
+    site.pages = {
+        "/": html("/leak"),
+        "/leak": web.Response(status=302, headers={"Location": "http://metadata.test/latest"}),
+    }
+    async with crawler(resolve=resolve) as fetcher:
+        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=2, pages=9))
+        seen = {one.url: one.reason async for one in crawl.pages(f"http://docs.test:{site.port}/")}
+    assert "169.254.169.254, which is not a public address" in seen[f"http://docs.test:{site.port}/leak"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "127.0.0.1", "10.0.0.8", "172.16.4.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+        "::1", "fe80::1", "fc00::1", "::ffff:10.0.0.1", "2002:a00:1::", "64:ff9b::7f00:1", "ff02::1",
+    ],
+)  # fmt: skip
+async def test_no_address_of_ours(text: str) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return ["93.184.215.14", text]
+
+    with pytest.raises(errors.Invalid, match="not a public address") as caught:
+        await address.Judge([], resolve).target("http://rebind.test/")
+    assert "JERVIS_KB_CRAWL_NETWORKS" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("url", ["ftp://a.test/", "http://user:pw@a.test/", "http://", "http://a.test:99999/", "//a"])
+async def test_no_other_kind_of_url(url: str) -> None:
+    with pytest.raises(errors.Invalid):
+        await address.Judge([], everything_here).target(url)
+
+
+async def test_public_addresses_and_allowed_networks() -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return {"public.test": ["93.184.215.14"], "wiki.corp": ["10.1.2.3"]}[host]
+
+    judge = address.Judge(["10.1.0.0/16"], resolve)
+    assert (await judge.target("https://Public.test/x")).site == ("https", "public.test", 443)
+    assert (await judge.target("http://wiki.corp:8080/")).address == "10.1.2.3"
+
+
+async def test_a_name_that_is_nowhere() -> None:
+    with pytest.raises(errors.Away, match="no address"):
+        await address.Judge([], lambda host, port: nothing()).target("http://nowhere.test/")
+
+
+async def nothing() -> Sequence[str]:
+    return []
+
+
+def test_a_page_is_read_as_a_person_reads_it() -> None:
+    body = (
+        b"<html><head><title> A &amp; B </title><base href='/docs/'><style>p{}</style></head><body>"
+        b"<script>alert(1)</script><h1>Title</h1><p>One\n two.</p><p>Three<br>four</p>"
+        b"<a href='x#y'>l</a><a href='/z' rel='nofollow'>m</a><a href='javascript:x'>n</a></body></html>"
+    )
+    read = page.read(body, "http://docs.test/index.html", None)
+    assert (read.title, read.text) == ("A & B", "Title\n\nOne two.\n\nThree\nfour\nlmn")
+    assert read.links == ("http://docs.test/docs/x", "javascript:x")
+    latin = page.read("<p>Pokoj č</p>".encode("iso-8859-2"), "http://x.test/", "iso-8859-2")
+    assert latin.text == "Pokoj č"

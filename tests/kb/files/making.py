@@ -1,0 +1,199 @@
+"""Files for tests, harmless and hostile, made on the spot: none is kept in the repository."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from email.message import EmailMessage
+
+_TYPES = (
+    '<?xml version="1.0" encoding="UTF-8"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    '<Default Extension="xml" ContentType="application/xml"/>{overrides}</Types>'
+)
+_RELS = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{inner}</Relationships>'
+)
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+_SLIDES = "application/vnd.openxmlformats-officedocument.presentationml.presentation.main+xml"
+_SLIDE = "application/vnd.openxmlformats-officedocument.presentationml.slide+xml"
+_BOOK = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"
+_SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"
+
+
+def archive(entries: Mapping[str, bytes | str]) -> bytes:
+    """A ZIP file."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as written:
+        for name, content in entries.items():
+            written.writestr(name, content)
+    return made.getvalue()
+
+
+def _package(main: str, types: Mapping[str, str], parts: Mapping[str, bytes | str]) -> bytes:
+    overrides = "".join(f'<Override PartName="/{name}" ContentType="{kind}"/>' for name, kind in types.items())
+    root = f'<Relationship Id="r1" Type="{_OFFICE}/officeDocument" Target="{main}"/>'
+    return archive(
+        {
+            "[Content_Types].xml": _TYPES.format(overrides=overrides),
+            "_rels/.rels": _RELS.format(inner=root),
+            **parts,
+        }
+    )
+
+
+def docx(text: str, **more: bytes | str) -> bytes:
+    """A Word document; `more` are entries beside it, their names with `__` for `/`."""
+    body = (
+        '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
+        f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
+    )
+    beside = {name.replace("__", "/"): content for name, content in more.items()}
+    return _package("word/document.xml", {"word/document.xml": _WORD}, {"word/document.xml": body, **beside})
+
+
+def pptx(text: str) -> bytes:
+    """A presentation of one slide."""
+    drawing = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+    show = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
+    slide = (
+        f"<p:sld {drawing} {show}><p:cSld><p:spTree><p:nvGrpSpPr><p:cNvPr id='1' name=''/><p:cNvGrpSpPr/><p:nvPr/>"
+        "</p:nvGrpSpPr><p:grpSpPr/><p:sp><p:nvSpPr><p:cNvPr id='2' name='t'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>"
+        f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp></p:spTree></p:cSld></p:sld>"
+    )
+    slides = '<p:sldIdLst><p:sldId id="256" r:id="r1"/></p:sldIdLst>'
+    whole = f'<p:presentation {show} xmlns:r="{_OFFICE}">{slides}</p:presentation>'
+    relation = f'<Relationship Id="r1" Type="{_OFFICE}/slide" Target="slides/slide1.xml"/>'
+    return _package(
+        "ppt/presentation.xml",
+        {"ppt/presentation.xml": _SLIDES, "ppt/slides/slide1.xml": _SLIDE},
+        {
+            "ppt/presentation.xml": whole,
+            "ppt/_rels/presentation.xml.rels": _RELS.format(inner=relation),
+            "ppt/slides/slide1.xml": slide,
+        },
+    )
+
+
+def xlsx(text: str) -> bytes:
+    """A workbook with one cell."""
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    book = f'<workbook {space} xmlns:r="{_OFFICE}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets></workbook>'
+    row = f'<row r="1"><c r="A1" t="inlineStr"><is><t>{text}</t></is></c></row>'
+    relation = f'<Relationship Id="r1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>'
+    return _package(
+        "xl/workbook.xml",
+        {"xl/workbook.xml": _BOOK, "xl/worksheets/sheet1.xml": _SHEET},
+        {
+            "xl/workbook.xml": book,
+            "xl/_rels/workbook.xml.rels": _RELS.format(inner=relation),
+            "xl/worksheets/sheet1.xml": f"<worksheet {space}><sheetData>{row}</sheetData></worksheet>",
+        },
+    )
+
+
+def pdf(text: str) -> bytes:
+    """One page with one line (ISO 32000-1, 7.5)."""
+    stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    made = bytearray(b"%PDF-1.4\n")
+    places = []
+    for number, content in enumerate(objects, start=1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    start = len(made)
+    made += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(made + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start)
+
+
+def mail(text: str, attachment: bytes | None = None) -> bytes:
+    """A mail, with an attached PDF where one is given."""
+    made = EmailMessage()
+    made["From"], made["To"], made["Subject"] = "jana@acme.com", "core@acme.com", "Login bug"
+    made.set_content(text)
+    if attachment is not None:
+        made.add_attachment(attachment, maintype="application", subtype="pdf", filename="report.pdf")
+    return made.as_bytes()
+
+
+def mails_within_mails(depth: int) -> bytes:
+    """A mail that carries a mail that carries a mail ..."""
+    inner = b"From: a@b.example\r\nSubject: the innermost\r\n\r\nHello.\r\n"
+    for number in range(depth):
+        edge = f"edge{number}".encode()
+        inner = (
+            b"From: a@b.example\r\nSubject: level\r\nMIME-Version: 1.0\r\n"
+            b"Content-Type: multipart/mixed; boundary=" + edge + b"\r\n\r\n--" + edge + b"\r\n"
+            b"Content-Type: message/rfc822\r\n\r\n" + inner + b"\r\n--" + edge + b"--\r\n"
+        )
+    return inner
+
+
+def zip_bomb(megabytes: int) -> bytes:
+    """A Word document with an entry that inflates to so much; the file stays small."""
+    return docx("boom", word__media__zeros=b"\0" * (megabytes << 20))
+
+
+def claiming(size: int) -> bytes:
+    """A Word document whose directory claims that an entry inflates to `size` bytes."""
+    name = b"word/media/small"
+    made = bytearray(docx("small", word__media__small=b"x" * 100))
+    at = made.index(b"PK\x01\x02")
+    while made[at + 46 : at + 46 + len(name)] != name:
+        at = made.index(b"PK\x01\x02", at + 4)
+    struct.pack_into("<I", made, at + 24, size)
+    return bytes(made)
+
+
+def msg(text: str) -> bytes:
+    """The smallest Outlook message: a compound file (MS-CFB) with a body stream (MS-OXMSG)."""
+    body = text.encode("utf-16-le").ljust(4096, b"\0")
+    properties = bytes(32) + struct.pack("<IIQ", 0x1000001F, 6, len(text) * 2 + 2)
+    properties = properties.ljust(4096, b"\0")
+    entries = [
+        ("Root Entry", 5, 1, -2, 0),
+        ("__properties_version1.0", 2, -1, 2, 4096),
+        ("__substg1.0_1000001F", 2, -1, 10, 4096),
+    ]
+    directory = b""
+    for number, (name, kind, child, start, size) in enumerate(entries):
+        encoded = name.encode("utf-16-le") + b"\0\0"
+        # The two streams are brothers: the shorter name is the left one, as MS-CFB 2.6.4 orders them.
+        left = 2 if number == 1 else -1
+        head = encoded.ljust(64, b"\0") + struct.pack("<HBB", len(encoded), kind, 1)
+        directory += head + struct.pack("<iii", left, -1, child if kind == 5 else -1) + bytes(36)
+        directory += struct.pack("<iQ", start, size)
+    directory = directory.ljust(512, b"\0")
+    fat = [-3, -2, *range(3, 10), -2, *range(11, 18), -2]
+    table = b"".join(struct.pack("<i", one) for one in fat).ljust(512, b"\xff")
+    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<HHHHH", 0x3E, 3, 0xFFFE, 9, 6) + bytes(6)
+    header += struct.pack("<IIiIIiIiI", 0, 1, 1, 0, 4096, -2, 0, -2, 0)
+    header += struct.pack("<i", 0) + b"\xff" * 432
+    return header + table + directory + properties + body
+
+
+def png(width: int, height: int) -> bytes:
+    """An image that says it has this size; its content is one black line."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0" * (width + 1)))
+        + chunk(b"IEND", b"")
+    )

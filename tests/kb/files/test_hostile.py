@@ -1,0 +1,94 @@
+"""What must not be opened is refused by its directory or its structure, before anything is inflated."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from crds import errors as root
+from kb import errors
+from kb.files import image, inspection, sniff
+from tests.kb.files import making
+
+
+def refuse(body: bytes) -> root.Permanent:
+    """What a file is refused with."""
+    with pytest.raises((errors.TooLarge, errors.Invalid)) as caught:
+        inspection.check(body, sniff.detect(body), inspection.Limits())
+    return caught.value
+
+
+def test_a_zip_bomb_costs_no_memory() -> None:
+    bomb = making.zip_bomb(300)
+    assert len(bomb) < 400_000
+    tracemalloc.start()
+    refused = refuse(bomb)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(refused, errors.TooLarge)
+    assert peak < 4 << 20
+
+
+def test_a_small_bomb_is_known_by_its_ratio() -> None:
+    assert "times its size" in refuse(making.zip_bomb(20)).message
+
+
+def test_two_gigabytes_claimed() -> None:
+    assert "inflates to 21474" in refuse(making.claiming(2 << 30)).message
+
+
+@pytest.mark.parametrize("depth", [6, 60, 400])
+def test_mails_within_mails(depth: int) -> None:
+    assert isinstance(refuse(making.mails_within_mails(depth)), errors.TooLarge)
+
+
+def test_a_forwarded_mail_is_no_attack() -> None:
+    body = making.mails_within_mails(3)
+    inspection.check(body, sniff.detect(body), inspection.Limits())
+
+
+def test_macros() -> None:
+    refused = refuse(making.docx("hello", **{"word__vbaProject.bin": b"\xd0\xcf\x11\xe0"}))
+    assert "macros" in refused.message
+    assert refused.remedy
+
+
+def test_an_archive_within() -> None:
+    assert "another archive" in refuse(making.docx("hello", **{"word__embeddings__a.zip": b"PK"})).message
+
+
+def test_too_many_entries() -> None:
+    many = {f"word/media/{number}": b"" for number in range(5_000)}
+    assert "entries" in refuse(making.docx("hello", **{name.replace("/", "__"): b"" for name in many})).message
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"PK\x03\x04 torn", "damaged archive"),
+        (making.archive({"a.txt": "no office"}), "no Office document"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "old binary form"),
+        (b"\x7fELF\x02\x01\x01\0", "none of the types"),
+        (b"   \n", "none of the types"),
+    ],
+)
+def test_what_is_nothing_that_is_taken(body: bytes, says: str) -> None:
+    with pytest.raises(errors.Invalid, match=says):
+        sniff.detect(body)
+
+
+def test_a_name_or_a_header_changes_nothing() -> None:
+    assert sniff.detect(b"\xef\xbb\xbf<!DOCTYPE html><html></html>") is sniff.Type.HTML
+    assert sniff.detect(b"Note: this is\nplain text.") is sniff.Type.TEXT
+    assert sniff.detect(making.mail("hello")) is sniff.Type.EML
+
+
+def test_an_image_is_measured_before_anybody_unpacks_it() -> None:
+    assert image.check(making.png(20, 10)) == "image/png"
+    assert image.check(b"GIF89a" + bytes([1, 0, 1, 0]) + bytes(20)) == "image/gif"
+    assert image.check(b"\xff\xd8\xff\xc0\0\x11\x08\0\x10\0\x20" + bytes(20)) == "image/jpeg"
+    with pytest.raises(errors.TooLarge, match="100000 x 100000"):
+        image.check(making.png(100_000, 100_000))
+    with pytest.raises(errors.Invalid, match="no image"):
+        image.check(making.pdf("hello"))

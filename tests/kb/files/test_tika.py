@@ -1,0 +1,101 @@
+"""Every type through the real Tika, and what is hostile kept out within limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from aiohttp import test_utils, web
+
+from kb import errors
+from kb.files import inspection, sniff, tika
+from tests.kb import conftest, ports
+from tests.kb.files import making
+
+LINE = "Petr Svoboda wrote UserService.kt last year."
+FILES = {
+    sniff.Type.PDF: making.pdf(LINE),
+    sniff.Type.DOCX: making.docx(LINE),
+    sniff.Type.PPTX: making.pptx(LINE),
+    sniff.Type.XLSX: making.xlsx(LINE),
+    sniff.Type.EML: making.mail(LINE),
+    sniff.Type.MSG: making.msg(LINE),
+    sniff.Type.HTML: f"<!doctype html><html><body><p>{LINE}</p></body></html>".encode(),
+}
+
+
+@pytest.fixture
+async def reader() -> AsyncIterator[tika.Tika]:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        yield tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("kind", list(FILES), ids=lambda kind: kind.name)
+async def test_the_text_of_every_type(reader: tika.Tika, kind: sniff.Type) -> None:
+    body = FILES[kind]
+    assert sniff.detect(body) is kind
+    inspection.check(body, kind, inspection.Limits())
+    assert LINE in (await reader.extract(body, kind)).text
+
+
+@pytest.mark.services
+async def test_an_attachment_is_read_under_its_name(reader: tika.Tika) -> None:
+    found = await reader.extract(making.mail("See the report.", making.pdf(LINE)), sniff.Type.EML)
+    assert found.title == "Login bug"
+    assert found.text.index("See the report.") < found.text.index("Attachment: report.pdf") < found.text.index(LINE)
+
+
+@pytest.mark.services
+async def test_a_malformed_file_is_the_callers_to_hear(reader: tika.Tika) -> None:
+    with pytest.raises(errors.Invalid, match="cannot be read") as caught:
+        await reader.extract(b"%PDF-1.7 this is no PDF at all", sniff.Type.PDF)
+    assert caught.value.remedy
+
+
+@pytest.mark.services
+async def test_more_text_than_is_taken(reader: tika.Tika) -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        small = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http, max_chars=200)
+        with pytest.raises(errors.TooLarge, match="200 characters"):
+            await small.extract(making.docx("many words " * 100), sniff.Type.DOCX)
+
+
+async def test_no_tika_is_operational() -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        with pytest.raises(errors.Away, match="tika"):
+            await tika.Tika(f"http://127.0.0.1:{ports.free()}", http).extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
+
+
+@asynccontextmanager
+async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
+    """A server whose child dies of every file (as Tika's does: the connection breaks)."""
+    asked: list[str] = []
+
+    async def parse(request: web.Request) -> web.StreamResponse:
+        asked.append(request.headers["Content-Type"])
+        await request.read()
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    async def version(request: web.Request) -> web.Response:
+        return web.Response(text="Apache Tika")
+
+    application = web.Application()
+    application.router.add_put("/rmeta/text", parse)
+    application.router.add_get("/version", version)
+    server = test_utils.TestServer(application)
+    await server.start_server()
+    async with httpx.AsyncClient(trust_env=False) as http:
+        yield tika.Tika(str(server.make_url("/")), http, seconds=30.0), asked
+    await server.close()
+
+
+async def test_a_file_that_kills_the_parser_is_tried_twice_and_then_refused() -> None:
+    async with dying() as (reader, asked):
+        with pytest.raises(errors.Invalid, match="dies of it"):
+            await reader.extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
+        assert asked == [sniff.Type.PDF.value] * 2

@@ -1,0 +1,152 @@
+"""Tokens bound to scopes, and a client's rate."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds import scope
+from kb import client, errors, metrics, writing
+from kb.access import grants, rates
+from kb.http import access
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.http import whole
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+TOKENS = {
+    "tokens": [
+        {"name": "shop", "sha256": digest("shop-token"), "write": True,
+         "scopes": [{"clientId": "acme", "projectId": "shop", "groupId": "retail"}]},
+        {"name": "reader", "sha256": digest("reader-token"), "scopes": [{"clientId": "acme"}]},
+        {"name": "operator", "sha256": digest("operator-token"), "write": True, "scopes": [{"clientId": "*"}]},
+    ]
+}  # fmt: skip
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens.yaml"
+    path.write_text(json.dumps(TOKENS))
+    return path
+
+
+@pytest.fixture
+async def http(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, tokens: Path
+) -> AsyncIterator[httpx.AsyncClient]:
+    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
+    async with (
+        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
+        whole.over(made, meters, clock, gate=gate) as (_, raw),
+    ):
+        yield raw
+
+
+def door(http: httpx.AsyncClient, token: str) -> client.Client:
+    return client.Client(str(http.base_url), http, token)
+
+
+def said(where: scope.Scope) -> writing.Knowledge:
+    return writing.Knowledge(scope=where, subject="s", content="something")
+
+
+async def test_nobody_comes_in_without_a_token(http: httpx.AsyncClient) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic shop-token"}):
+        answer = await http.get("/api/v1/queue?clientId=acme", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthorized")
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert (await http.get("/healthz")).status_code == 200
+    assert (await http.get("/api/v1/openapi.json")).status_code == 200
+
+
+async def test_a_token_opens_its_scopes_and_no_other(http: httpx.AsyncClient) -> None:
+    shop = door(http, "shop-token")
+    await shop.learning.store(said(scopes.SHOP))
+    for where in (
+        scopes.BLOG,
+        scopes.ACME,
+        scopes.OTHER,
+        scopes.GLOBAL,
+        scopes.RETAIL,
+        scopes.make("acme", "shop", "else"),
+    ):
+        with pytest.raises(client.Rejected) as caught:
+            await shop.learning.store(said(where))
+        assert (caught.value.code, caught.value.status, caught.value.field) == ("forbidden", 403, "scope")
+    assert (await shop.queue.listed(scopes.GLOBAL)).total == 0  # global data is everybody's to read
+    with pytest.raises(client.Rejected):
+        await shop.queue.listed(scopes.BLOG)
+
+
+async def test_a_readers_token_writes_nothing(http: httpx.AsyncClient) -> None:
+    reader = door(http, "reader-token")
+    await reader.queue.listed(scopes.SHOP)
+    with pytest.raises(client.Rejected, match="may not write"):
+        await reader.learning.store(said(scopes.SHOP))
+    with pytest.raises(client.Rejected, match="may not write"):
+        await reader.learning.file(scopes.SHOP, b"text")
+    with pytest.raises(client.Rejected, match="may not read"):
+        await reader.memory.user(scopes.OTHER)
+    await door(http, "operator-token").learning.store(said(scopes.OTHER))
+
+
+def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:
+    book = grants.Book(tokens)
+    assert book.find("shop-token") is not None
+    tokens.write_text(json.dumps({"tokens": TOKENS["tokens"][1:]}))
+    assert book.find("shop-token") is None
+    tokens.write_text("tokens: [")
+    assert book.find("reader-token") is not None
+
+
+def test_a_wrong_file_names_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.yaml"
+    path.write_text("tokens: [{name: x, sha256: short, scopes: [{clientId: a}]}]")
+    with pytest.raises(errors.Misconfigured, match="sha256") as caught:
+        grants.read(path)
+    assert caught.value.field == "tokensFile.tokens.0.sha256"
+    with pytest.raises(errors.Misconfigured, match="cannot be read"):
+        grants.read(tmp_path / "absent.yaml")
+
+
+@given(
+    client_id=st.sampled_from(["a", "b"]),
+    project=st.sampled_from(["", "p", "q"]),
+    group=st.sampled_from(["", "g"]),
+    where=scopes.ANY,
+)
+def test_no_bound_is_left_by_a_claim(client_id: str, project: str, group: str, where: scope.Scope) -> None:
+    """What a bound covers names its client, its project where it has one, and no other group than its own."""
+    bound = grants.Bound(client_id=client_id, project_id=project, group_id=group)
+    if bound.covers(where):
+        assert where.client_id == client_id
+        assert not project or where.project_id == project
+        assert not (project or group) or where.group_id in ("", group)
+        assert not (group and not project) or (where.project_id, where.group_id) == ("", group)
+
+
+def test_a_clients_rate() -> None:
+    held = rates.Rates(2.0, 3)
+    for _ in range(3):
+        held.take("acme", 10.0)
+    with pytest.raises(errors.Crowded, match="acme") as caught:
+        held.take("acme", 10.0)
+    assert caught.value.retry_after == 1
+    held.take("other", 10.0)
+    held.take("acme", 10.5)
+    with pytest.raises(errors.Crowded):
+        held.take("acme", 10.5)
+    rates.Rates(0, 1).take("acme", 0.0)

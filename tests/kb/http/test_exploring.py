@@ -1,0 +1,208 @@
+"""The read endpoints over HTTP: shapes, narrowing, bounds, errors, and that they stay within the scope."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kb import metrics, reading
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.http import serving
+
+SHOP = {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
+BLOG = {"clientId": "acme", "projectId": "blog"}
+FEBRUARY, MARCH = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        for number, (name, observed) in enumerate([("Jana", FEBRUARY), ("Petr", MARCH)]):
+            text = f"The login bug is open.\n\njira:JERV-1|ASSIGNED_TO|user:{name}\n"
+            urn = f"email::<m{number}@acme.com>"
+            await made.ingest(world.request(text, urn=urn, observed_at=observed, title="Login"))
+        await made.ingest(world.request("JERV-1 is secret.", urn="u:blog", owner=scopes.BLOG, kind="wiki"))
+        yield made
+
+
+@pytest.fixture
+async def http(kb: world.World, meters: metrics.Metrics) -> AsyncIterator[httpx.AsyncClient]:
+    async with serving.over(kb, meters) as (_, raw):
+        yield raw
+
+
+async def ask(http: httpx.AsyncClient, path: str, **body: Any) -> Any:
+    response = await http.post(f"/api/v1/{path}", json=body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def look(http: httpx.AsyncClient, path: str, **query: str) -> Any:
+    response = await http.get(f"/api/v1/{path}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_hybrid_search_says_what_its_scores_are_made_of(http: httpx.AsyncClient) -> None:
+    found = await ask(http, "search/hybrid", scope=SHOP, query="login bug", limit=5, alpha=0.5)
+    assert [hit["chunk"]["title"] for hit in found["hits"]] == ["Login", "Login"]
+    assert all(0 <= hit["score"] <= 1 and hit["cosine"] is not None for hit in found["hits"])
+    assert (await ask(http, "search/hybrid", scope=SHOP, query="login", sources=["email::<m1*"]))["hits"][0]["chunk"][
+        "sourceUrn"
+    ] == "email::<m1@acme.com>"
+
+
+async def test_chunks_of_a_kind_come_newest_first(http: httpx.AsyncClient) -> None:
+    found = await ask(http, "chunks/by-kind", scope=SHOP, kinds=["email"])
+    assert [chunk["observedAt"][:10] for chunk in found["chunks"]] == ["2026-03-01", "2026-02-01"]
+    assert found["truncated"] is False
+    first = await ask(http, "chunks/by-kind", scope=SHOP, kinds=["email"], limit=1)
+    assert (len(first["chunks"]), first["truncated"]) == (1, True)
+    then = await ask(http, "chunks/by-kind", scope=SHOP, kinds=["email", "wiki"], asOf="2026-02-10T00:00:00Z")
+    assert len(then["chunks"]) == 1
+
+
+async def test_a_chunk_shows_what_it_says_to_those_who_may_see_it(http: httpx.AsyncClient) -> None:
+    [chunk, _] = (await ask(http, "chunks/by-kind", scope=SHOP, kinds=["email"]))["chunks"]
+    found = await look(http, f"chunks/{chunk['chunkId']}", **SHOP)
+    assert found["chunk"] == chunk
+    assert {"source": "jira::JERV-1", "type": "assigned_to", "target": "user:petr"} in [
+        said["edge"] for said in found["said"]
+    ]
+    for query, key in ((BLOG, chunk["chunkId"]), (SHOP, "nothing"), (SHOP, "0" * 36)):
+        response = await http.get(f"/api/v1/chunks/{key}", params=query)
+        assert response.status_code == 404
+        assert response.json()["error"]["field"] == "chunkId"
+
+
+async def test_nodes_are_listed_within_the_scope(http: httpx.AsyncClient) -> None:
+    found = await look(http, "graph/nodes", q="jerv", **SHOP)
+    assert [(node["key"], node["type"], len(node["ragChunks"])) for node in found["nodes"]] == [
+        ("jira::JERV-1", "jira_issue", 2)
+    ]
+    theirs = await look(http, "graph/nodes", key="jira::JERV-1", **BLOG)
+    assert len(theirs["nodes"][0]["ragChunks"]) == 1
+    assert (await look(http, "graph/nodes", type="nothing", **SHOP))["nodes"] == []
+    assert (await look(http, "graph/nodes", limit="1", **SHOP))["truncated"] is True
+
+
+async def test_a_walk_shows_which_facts_a_newer_one_has_retired(http: httpx.AsyncClient) -> None:
+    walk = await ask(http, "graph/traverse", scope=SHOP, start=["jira::JERV-1"], hops=1, edgeTypes=["assigned_to"])
+    assert [node["key"] for node in walk["nodes"]] == ["jira::JERV-1", "user:jana", "user:petr"]
+    assert {edge["target"]: (edge["retiredAt"] or "")[:10] for edge in walk["edges"]} == {
+        "user:jana": "2026-03-01",
+        "user:petr": "",
+    }
+    before = await ask(http, "graph/traverse", scope=SHOP, start=["jira::JERV-1"], hops=1, asOf="2026-02-10T00:00:00Z")
+    assert [edge["retiredAt"] for edge in before["edges"] if edge["type"] == "assigned_to"] == [None]
+    assert (await ask(http, "graph/traverse", scope=BLOG, start=["user:petr"]))["nodes"] == []
+
+
+async def test_a_relationship_shows_its_proof(http: httpx.AsyncClient) -> None:
+    found = await look(http, "graph/relationship", source="jira::JERV-1", type="assigned_to", **SHOP)
+    [jana, petr] = found["relationships"]
+    assert (jana["target"], jana["retiredAt"][:10], petr["retiredAt"]) == ("user:jana", "2026-03-01", None)
+    assert jana["evidence"][0]["sentence"] == "jira:JERV-1|ASSIGNED_TO|user:Jana"
+    assert jana["evidence"][0]["sourceUrn"] == "email::<m0@acme.com>"
+    then = await look(http, "graph/relationship", source="jira::JERV-1", asOf="2026-02-10T00:00:00Z", **SHOP)
+    assert "user:petr" not in {one["target"] for one in then["relationships"]}
+    refused = await http.get("/api/v1/graph/relationship", params=SHOP)
+    assert (refused.status_code, refused.json()["error"]["field"]) == (422, "source")
+
+
+async def test_retrieval_as_of_a_moment_and_explained(http: httpx.AsyncClient) -> None:
+    found = await ask(http, "retrieve", scope=SHOP, query="Who has JERV-1?", asOf="2026-02-10T00:00:00Z", explain=True)
+    assert {item["provenance"]["sourceUrn"] for item in found["items"]} == {"email::<m0@acme.com>"}
+    [item] = found["items"]
+    why = item["explanation"]
+    assert why["cosine"] is not None
+    assert why["fused"] + why["own"] + why["named"] + why["hop"] > 0
+    assert item["provenance"]["observedAt"] == "2026-02-01T00:00:00Z"
+    plain = await ask(http, "retrieve", scope=SHOP, query="Who has JERV-1?")
+    assert plain["items"][0]["explanation"] is None
+    refused = await http.post(
+        "/api/v1/retrieve",
+        json={"scope": SHOP, "query": "x", "since": "2026-03-01T00:00:00Z", "until": "2026-02-01T00:00:00Z"},
+    )
+    assert (refused.status_code, "since must not be after until" in refused.text) == (422, True)
+
+
+async def test_retrieval_in_lines(http: httpx.AsyncClient) -> None:
+    request = {"scope": SHOP, "query": "login bug"}
+    response = await http.post("/api/v1/retrieve", json=request, headers={"Accept": "application/x-ndjson"})
+    assert response.headers["Content-Type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    assert [line["stage"] for line in lines] == ["search", "graph", "reply"]
+    whole = await ask(http, "retrieve", **request)
+    assert [item["provenance"]["chunkId"] for item in lines[-1]["reply"]["items"]] == [
+        item["provenance"]["chunkId"] for item in whole["items"]
+    ]
+
+
+async def test_consistency_of_the_scope(http: httpx.AsyncClient, kb: world.World) -> None:
+    found = await look(http, "health/consistency", **SHOP)
+    assert (found["state"], found["documents"], found["findings"]) == ("Consistent", 2, [])
+    assert (await look(http, "health/consistency", limit="1", **SHOP))["state"] == "Partial"
+    [chunk] = (await ask(http, "chunks/by-kind", scope=BLOG, kinds=["wiki"]))["chunks"]
+    await kb.vectors.discard("acme", chunk_ids=[chunk["chunkId"]], sentence_ids=[])
+    assert (await look(http, "health/consistency", **SHOP))["state"] == "Consistent"
+    theirs = await look(http, "health/consistency", **BLOG)
+    assert (theirs["state"], theirs["findings"][0]["kind"]) == ("Inconsistent", "ChunkTextMissing")
+
+
+async def test_a_project_is_moved_to_its_new_group(http: httpx.AsyncClient) -> None:
+    moved = {"clientId": "acme", "projectId": "shop", "groupId": "wholesale"}
+    assert (await ask(http, "projects/regroup", scope=moved))["documents"] == 2
+    neighbour = {"clientId": "acme", "projectId": "bulk", "groupId": "wholesale"}
+    assert len((await ask(http, "retrieve", scope=neighbour, query="login bug"))["items"]) == 2
+    refused = await http.post("/api/v1/projects/regroup", json={"scope": {"clientId": "acme"}})
+    assert refused.json()["error"]["field"] == "scope.projectId"
+
+
+async def test_every_route_is_described(http: httpx.AsyncClient) -> None:
+    paths = (await look(http, "openapi.json"))["paths"]
+    for path in (
+        "/search/hybrid",
+        "/chunks/by-kind",
+        "/chunks/{chunkId}",
+        "/graph/nodes",
+        "/graph/traverse",
+        "/graph/relationship",
+        "/health/consistency",
+    ):
+        assert f"/api/v1{path}" in paths
+
+
+async def test_the_page_is_served_with_a_policy_for_exactly_its_script(http: httpx.AsyncClient) -> None:
+    page = await http.get("/kb/")
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert page.headers["Content-Security-Policy"].count("'sha256-") == 2
+    assert "unsafe" not in page.headers["Content-Security-Policy"]
+    assert (await http.get("/kb")).headers["Location"] == "kb/"
+
+
+async def test_through_the_door(kb: world.World, meters: metrics.Metrics) -> None:
+    async with serving.over(kb, meters) as (door, _):
+        see = door.looking
+        hits = (await see.search(reading.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits
+        said = (await see.chunk(scopes.SHOP, hits[0].chunk.chunk_id)).said
+        assert "jira::JERV-1" in {one.node_key for one in said}
+        newest = (await see.by_kind(reading.ByKindRequest(scope=scopes.SHOP, kinds=["email"]))).chunks
+        assert {chunk.chunk_id for chunk in newest} == {hit.chunk.chunk_id for hit in hits}
+        named = (await see.nodes(scopes.SHOP, text="petr", node_type="user")).nodes
+        assert [node.key for node in named] == ["user:petr"]
+        walk = await see.traverse(reading.TraverseRequest(scope=scopes.SHOP, start=["user:petr"], hops=1))
+        assert "jira::JERV-1" in {node.key for node in walk.nodes}
+        found = await see.relationships(scopes.SHOP, source="jira::JERV-1", edge_type="assigned_to")
+        assert [one.target for one in found.relationships] == ["user:jana", "user:petr"]
+        assert (await see.consistency(scopes.SHOP)).state == "Consistent"

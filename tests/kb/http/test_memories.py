@@ -1,0 +1,198 @@
+"""Rules, the memories and the user's context through the typed door, in the real MongoDB wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from crds import scope
+from kb import client, metrics, mongo, visibility, writing
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.http import whole
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        yield made
+
+
+@pytest.fixture
+async def served(
+    kb: world.World, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    async with whole.over(kb, meters, clock, database=database) as pair:
+        yield pair
+
+
+@pytest.fixture
+def door(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+    return served[0]
+
+
+def rule(key: str, content: str, owner: scope.Scope = scopes.SHOP, **more: Any) -> writing.RuleDraft:
+    filled = {"rule_type": writing.RuleType.ROUTING, "created_by": "jana"} | more
+    return writing.RuleDraft(scope=owner, rule_key=key, rule_content=content, **filled)
+
+
+async def test_versions_and_their_history(door: client.Client, clock: clocks.Clock) -> None:
+    first = await door.rules.put(rule("mail", "to core"))
+    assert await door.rules.put(rule("mail", "to core")) == first  # a repeated call makes no version
+    clock.advance(minutes=1)
+    second = await door.rules.put(rule("mail", "to sales"))
+    assert (first.version, second.version) == (1, 2)
+    assert await door.rules.in_force(scopes.SHOP) == [second]
+    newest, oldest = await door.rules.history(scopes.SHOP, "mail")
+    assert (newest, oldest.superseded_at) == (second, second.created_at)
+    await door.rules.delete(scopes.SHOP, "mail", "petr")
+    assert await door.rules.in_force(scopes.SHOP) == []
+    [deleted, _] = await door.rules.history(scopes.SHOP, "mail")
+    assert (deleted.deleted_at, deleted.deleted_by) == (clock(), "petr")
+    with pytest.raises(client.Rejected) as caught:
+        await door.rules.delete(scopes.SHOP, "mail", "petr")
+    assert caught.value.code == "not_found"
+    again = await door.rules.put(rule("mail", "to sales"))
+    assert again.version == 3
+
+
+async def test_everybody_obeys_exactly_what_they_may_see(door: client.Client) -> None:
+    owners = [scopes.GLOBAL, scopes.ACME, scopes.RETAIL, scopes.SHOP, scopes.BLOG, scopes.OTHER]
+    for number, owner in enumerate(owners):
+        await door.rules.put(rule(f"r{number}", "same words", owner))
+    await door.rules.put(rule("r1", "the narrower one switches nothing off", scopes.SHOP))
+    for viewer in (*owners, scopes.TILL):
+        found = {(one.rule_key, one.scope) for one in await door.rules.in_force(viewer)}
+        expected = {(f"r{n}", owner) for n, owner in enumerate(owners) if visibility.sees(viewer, owner)}
+        if visibility.sees(viewer, scopes.SHOP):
+            expected.add(("r1", scopes.SHOP))
+        assert found == expected
+
+
+async def test_only_the_asked_type(door: client.Client, served: tuple[client.Client, httpx.AsyncClient]) -> None:
+    await door.rules.put(rule("a", "x"))
+    await door.rules.put(rule("b", "y", rule_type=writing.RuleType.SECURITY))
+    [one] = await door.rules.in_force(scopes.SHOP, writing.RuleType.SECURITY)
+    assert one.rule_key == "b"
+    wrong = await served[1].get("/api/v1/rules", params={"clientId": "acme", "ruleType": "NONSENSE"})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ruleType")
+    assert "SECURITY" in wrong.json()["error"]["remedy"]
+
+
+async def test_writers_at_once_make_a_row_of_versions(door: client.Client) -> None:
+    made = await asyncio.gather(*(door.rules.put(rule("mail", f"to {number}")) for number in range(6)))
+    assert sorted(one.version for one in made) == [1, 2, 3, 4, 5, 6]
+    [held] = await door.rules.in_force(scopes.SHOP)
+    assert held.version == 6
+
+
+async def test_a_week_and_fifty_entries(door: client.Client, clock: clocks.Clock) -> None:
+    def entry(number: int) -> writing.SessionDraft:
+        return writing.SessionDraft(scope=scopes.SHOP, source="chat", summary=f"said {number}", id=f"e{number}")
+
+    for number in range(55):
+        clock.advance(minutes=1)
+        await door.memory.remember(entry(number))
+    assert (await door.memory.remember(entry(54))).timestamp == clock()  # again: the same entry
+    found = await door.memory.session(scopes.SHOP)
+    assert [one.summary for one in found] == [f"said {number}" for number in range(54, 4, -1)]
+    assert await door.memory.session(scopes.BLOG) == []
+    assert await door.memory.session(scopes.ACME) == []
+    clock.advance(days=7)
+    assert await door.memory.session(scopes.SHOP) == []
+    with pytest.raises(ValueError, match="200 characters"):
+        writing.SessionDraft(scope=scopes.SHOP, source="chat", summary="x" * 201)
+
+
+async def test_entries_of_the_job_are_read_as_they_are(
+    door: client.Client, database: mongo.Database, clock: clocks.Clock
+) -> None:
+    """The document that `orchestrator_job.results.RememberSession` writes."""
+    document = {
+        "_id": "effect-key",
+        "clientId": "acme",
+        "projectId": "shop",
+        "timestamp": clock(),
+        "expiresAt": clock() + timedelta(days=7),
+        "source": "background",
+        "summary": "Answered.",
+        "details": None,
+        "taskId": "uid-1",
+    }
+    await database["session_memory"].insert_one(document)
+    [entry] = await door.memory.session(scopes.SHOP)
+    assert (entry.id, entry.task_id, entry.summary) == ("effect-key", "uid-1", "Answered.")
+
+
+async def test_a_tasks_memory(door: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
+    """The document that the operator writes, and what a run adds."""
+    document = {
+        "_id": "uid-1",
+        "taskUid": "uid-1",
+        "scope": {"clientId": "acme", "projectId": "shop", "groupId": "retail"},
+        "contextSummary": "A login bug.",
+        "graphNodeKeys": ["jira::JERV-1"],
+        "ragDocumentIds": ["c1"],
+        "sourceUrn": None,
+    }
+    await database["task_memory"].insert_one(document)
+    found = await door.memory.task(scopes.SHOP, "uid-1")
+    assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])
+    findings = writing.Findings(scope=scopes.SHOP, structured_data={"branch": "fix/login", "files": ["a", "b"]})
+    changed = await door.memory.add_findings("uid-1", findings)
+    assert changed.structured_data == {"branch": "fix/login", "files": ["a", "b"]}
+    assert changed.updated_at == clock()
+    for viewer, uid in ((scopes.BLOG, "uid-1"), (scopes.OTHER, "uid-1"), (scopes.SHOP, "uid-2")):
+        with pytest.raises(client.Rejected) as caught:
+            await door.memory.task(viewer, uid)
+        assert caught.value.code == "not_found"
+
+
+async def test_procedures_the_users_first_then_what_works_and_is_used(door: client.Client, clock: clocks.Clock) -> None:
+    steps = [writing.Step(agent="CodeReviewAgent", action="review"), writing.Step(agent="DevOps", action="deploy")]
+
+    async def save(trigger: str, source: Any = "learned") -> writing.Procedure:
+        draft = writing.ProcedureDraft(client_id="acme", trigger_pattern=trigger, procedure_steps=steps, source=source)
+        return await door.memory.save_procedure(draft)
+
+    good, bad = await save("bug_report"), await save("email_with_question")
+    for _ in range(4):
+        await door.memory.use_procedure(writing.Use(client_id="acme", id=good.id, succeeded=True))
+        await door.memory.use_procedure(writing.Use(client_id="acme", id=bad.id, succeeded=False))
+    mine = await save("bug_report", "user_defined")
+    found = await door.memory.procedures("acme")
+    assert [one.id for one in found] == [mine.id, good.id, bad.id]
+    assert (found[1].success_rate, found[1].usage_count, found[1].last_used) == (1.0, 4, clock())
+    assert [one.id for one in await door.memory.procedures("acme", "bug_report")] == [mine.id, good.id]
+    assert await door.memory.procedures("other") == []
+    # Unused for half a year, even what always worked weighs less than what was used today and half failed.
+    clock.advance(days=180)
+    await door.memory.use_procedure(writing.Use(client_id="acme", id=bad.id, succeeded=True))
+    assert [one.id for one in await door.memory.procedures("acme")] == [mine.id, bad.id, good.id]
+    with pytest.raises(client.Rejected):
+        await door.memory.use_procedure(writing.Use(client_id="other", id=good.id, succeeded=True))
+    await door.memory.forget_procedure("acme", good.id)
+    assert len(await door.memory.procedures("acme")) == 2
+
+
+async def test_the_lightest_of_too_many_learned_ones_goes(door: client.Client, clock: clocks.Clock) -> None:
+    step = [writing.Step(agent="A", action="b")]
+    for number in range(201):
+        clock.advance(hours=1)
+        await door.memory.save_procedure(
+            writing.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
+        )
+    found = await door.memory.procedures("acme", limit=200)
+    assert len(found) == 200
+    assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}

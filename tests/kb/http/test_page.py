@@ -1,0 +1,55 @@
+"""The page at /kb/ in a real browser: search, open a chunk, walk its neighbourhood, see the proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+from kb import metrics
+from router import client as router_client
+from tests import browser
+from tests.kb import clock as clocks
+from tests.kb import memory, world
+from tests.kb.http import serving
+
+_HOSTILE = "<img src=x onerror=\"document.title='stolen'\"> Petr Svoboda wrote Gateway.kt."
+
+
+async def test_from_a_question_to_its_proof(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    asked = urlencode({"clientId": "acme", "projectId": "shop", "groupId": "retail", "query": "login bug"})
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
+        reply = await kb.ingest(world.request())
+        await kb.ingest(world.request(_HOSTILE, urn="u:hostile", title="<b>Hostile</b>"))
+        async with (
+            serving.over(kb, meters) as (_, http),
+            browser.opened(tmp_path, f"{http.base_url}/kb/#{asked}".replace("//kb", "/kb")) as tab,
+        ):
+            # The question in the address is asked at once; texts of sources are shown as text, never as markup.
+            await tab.until("document.querySelectorAll('#items li').length === 2")
+            titles = "[...document.querySelectorAll('#items button')].map(one => one.textContent)"
+            assert set(await tab.evaluate(titles)) == {"Login bug", "<b>Hostile</b>"}
+            assert await tab.evaluate("document.title") == "Jervis knowledge base"
+            assert await tab.evaluate("document.querySelectorAll('main img, main b').length") == 0
+
+            await tab.evaluate(f"document.querySelector('[data-chunk=\"{reply.chunk_ids[0]}\"] button').click()")
+            await tab.until(f"document.getElementById('opened').dataset.chunk === '{reply.chunk_ids[0]}'")
+            assert "UserService.kt" in await tab.evaluate("document.getElementById('text').textContent")
+            assert await tab.evaluate("document.querySelectorAll('#text mark').length") >= 1
+
+            await tab.evaluate("document.querySelector('#nodes [data-node=\"jira::JERV-123\"]').click()")
+            await tab.until("document.getElementById('drawn').dataset.node === 'jira::JERV-123'")
+            assert await tab.evaluate("document.querySelectorAll('#graph .node').length") >= 3
+            assert await tab.evaluate("document.querySelectorAll('#graph .centre').length") == 1
+
+            edge = "document.querySelector('#graph [data-edge=\"jira::JERV-123|affects|file:userservice.kt\"]')"
+            await tab.evaluate(f"{edge}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+            await tab.until("document.querySelectorAll('#sentences li').length === 1")
+            proof = await tab.evaluate("document.getElementById('sentences').textContent")
+            assert "jira:JERV-123|AFFECTS|file:UserService.kt" in proof
+
+            # What goes wrong is said, with what helps, and the page stays usable.
+            await tab.evaluate("document.getElementById('clientId').value = 'not a name'; search()")
+            await tab.until("document.getElementById('problem').textContent !== ''")
+            assert "clientId" in await tab.evaluate("document.getElementById('problem').textContent")

@@ -1,0 +1,248 @@
+"""Indexed at once, extracted later: what is searchable when, in which order, and what a crash leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from crds import priority
+from crds.priority import Priority
+from kb import errors, metrics
+from kb.ingest import answers, intent, pipeline, sqlite
+from kb.queue import job, worker
+from kb.vectors import embedding
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, waiting, world
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    async with world.opened(
+        tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), chunk_chars=900
+    ) as made:
+        yield made
+
+
+async def test_findable_before_any_model_has_read_it(kb: world.World, fake: process.Fake) -> None:
+    reply = await kb.intake.take(world.request(), Priority.P3)
+    assert reply.queued
+    assert fake.count(path="/api/chat") == 0
+    [item] = (await kb.ask("login bug")).items
+    assert item.provenance.chunk_id in reply.chunk_ids
+    # What the text states in its own format is there too.
+    edges = {(one.edge.source, one.edge.target) for one in await kb.graph.edges(scopes.SHOP)}
+    assert ("jira::JERV-123", "file:userservice.kt") in edges
+
+
+async def test_the_queue_brings_it_to_where_a_full_ingest_would(
+    kb: world.World, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    (tmp_path / "full").mkdir()
+    stores = (memory.Vectors(), memory.Content())
+    async with world.opened(tmp_path / "full", router, clock, meters, *stores, chunk_chars=900) as full:
+        await full.ingest(world.request(world.LONG))
+        expected = await full.state()
+    await kb.intake.take(world.request(world.LONG), Priority.P3)
+    assert await kb.state() != expected
+    done = await kb.workers.step()
+    assert done is not None
+    assert await kb.state() == expected
+    assert await kb.workers.step() is None
+    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+
+
+async def test_the_priority_reaches_every_call(kb: world.World, fake: process.Fake) -> None:
+    await kb.intake.take(world.request(), Priority.P1)
+    await kb.workers.step()
+    assert {asked["priority"] for asked in fake.requests()} == {"1"}
+
+
+async def test_what_the_models_have_read_before_needs_no_queue(kb: world.World, fake: process.Fake) -> None:
+    await kb.ingest(world.request())
+    expected, asked = await kb.state(), fake.count(path="/api/chat")
+    reply = await kb.intake.take(world.request(), Priority.P3)
+    assert (reply.queued, reply.replaced) == (False, True)
+    assert await kb.state() == expected
+    assert fake.count(path="/api/chat") == asked
+
+
+async def test_a_full_ingest_is_never_overtaken_by_an_older_job(kb: world.World, clock: clocks.Clock) -> None:
+    await kb.intake.take(world.request("Zdenek Veverka wrote Oldthing.java for Initech."), Priority.P3)
+    found = await kb.queue.next(clock(), skip=())
+    assert found is not None
+    await kb.ingest(world.request())
+    expected = await kb.state()
+    # A worker that had taken the job before it was dropped does nothing with it.
+    await kb.pipeline.perform(*found)
+    assert await kb.workers.step() is None
+    assert await kb.state() == expected
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
+    kb: world.World,
+    tmp_path: Path,
+    router: router_client.Client,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    deleted: bool,
+) -> None:
+    """Two writing processes share the stores and have a queue each."""
+    await kb.intake.take(world.request("Zdenek Veverka wrote Oldthing.java for Initech."), Priority.P3)
+    ledger = sqlite.Ledger(tmp_path / "other.sqlite", clock, max_answers=10)
+    await ledger.prepare()
+    embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
+    asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
+    stores = pipeline.Stores(ledger, kb.graph, kb.vectors, kb.content)
+    other = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits(chunk_chars=900))
+    if deleted:
+        await other.forget(scopes.SHOP, world.request().source_urn)
+    else:
+        await other.ingest(world.request(), Priority.P3)
+    expected = await kb.state()
+    assert await kb.workers.step() is not None
+    assert await kb.state() == expected
+    assert await kb.queue.depth() == {}
+    await ledger.close()
+
+
+async def test_forgetting_takes_the_job_too(kb: world.World) -> None:
+    await kb.intake.take(world.request(), Priority.P3)
+    await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
+    assert await kb.workers.step() is None
+    assert (await kb.ask("login bug")).items == []
+
+
+async def test_a_busy_router_postpones_and_the_answers_it_gave_are_kept(
+    kb: world.World, fake: process.Fake, clock: clocks.Clock
+) -> None:
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 2, "status": {"code": 503, "retryAfter": 40}}])
+    await kb.intake.take(world.request(world.LONG), Priority.P3)
+    first = await kb.workers.step()
+    assert first is not None
+    [waits], _ = await kb.queue.listed(scopes.SHOP, limit=5)
+    assert (waits.attempts, waits.not_before) == (1, clock() + timedelta(seconds=40))
+    assert "503" in waits.reason
+    assert await kb.workers.step() is None
+    asked = fake.count(tag="kb.extract/v1")
+    clock.advance(seconds=40)
+    await kb.workers.step()
+    assert fake.count(tag="kb.extract/v1") == asked + 1
+    assert await kb.queue.depth() == {}
+
+
+async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(kb: world.World, fake: process.Fake) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
+    await kb.intake.take(world.request(), Priority.P3)
+    await kb.workers.step()
+    assert await kb.queue.depth() == {}
+    [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)
+    assert "qwen2.5:7b" in failed.reason
+    assert await kb.ledger.failed(scopes.OTHER, limit=5) == []
+    assert (await kb.ask("login bug")).items != []  # its words are there all the same
+
+
+async def test_a_request_of_another_version_fails_and_is_listed(kb: world.World, clock: clocks.Clock) -> None:
+    await kb.queue.put("d", scopes.SHOP, "u:1", "email", job.Action.EXTRACT, Priority.P3, '{"not": "a request"}')
+    await kb.ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
+    await kb.workers.step()
+    assert await kb.queue.depth() == {}
+    [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)
+    assert "unreadable" in failed.reason
+
+
+class Broken:
+    """A doer with a bug."""
+
+    async def perform(self, asked: job.Job, request: str) -> None:
+        raise ZeroDivisionError
+
+
+async def test_a_bug_that_one_document_meets_leaves_the_others_alone(
+    kb: world.World, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    await kb.intake.take(world.request(), Priority.P3)
+    workers = worker.Workers(kb.queue, Broken(), meters, clock)
+    assert await workers.step() is not None
+    assert await workers.step() is None
+    [waits], _ = await kb.queue.listed(scopes.SHOP, limit=5)
+    assert (waits.attempts, waits.not_before) == (1, clock() + timedelta(seconds=300))
+    assert "unexpected" in waits.reason
+    clock.advance(seconds=300)
+    assert await kb.workers.step() is not None
+    assert await kb.queue.depth() == {}
+
+
+async def test_an_unreadable_document_is_refused_and_not_queued(kb: world.World) -> None:
+    with pytest.raises(errors.Invalid):
+        await kb.intake.take(world.request(" \n"), Priority.P3)
+    assert await kb.queue.depth() == {}
+
+
+async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    vectors = memory.Vectors()
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await kb.intake.take(world.request(), Priority.P2)
+        vectors.switch.away = False
+    async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as kb:
+        # The sweeper of open intents leaves it to the queue: no hints are asked for, and nothing is done twice.
+        assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 0
+        await kb.workers.step()
+        assert fake.count(tag="kb.hints/v1") == 0
+        assert (await kb.ask("login bug")).items != []
+        assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+
+
+async def test_a_persons_document_passes_ten_thousand_bulk_ones(kb: world.World, fake: process.Fake) -> None:
+    for number in range(10_000):
+        urn = f"bulk:{number}"
+        text = world.request(f"Bulk number {number}.", urn=urn).model_dump_json(by_alias=True)
+        await kb.queue.put(urn, scopes.SHOP, urn, "email", job.Action.EXTRACT, Priority.P3, text)
+    # Bulk extractions never come back, and hold both general workers.
+    fake.set_faults([{"match": {"priority": "3", "path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "bulk"}}])
+    working = asyncio.create_task(kb.workers.run())
+
+    async def bulk_is_stuck() -> bool:
+        return len(kb.workers.running) == 2
+
+    async def extracted() -> bool:
+        found = await kb.graph.mentioned(scopes.SHOP, reply.chunk_ids)
+        return any(one.node_key == "person:petr svoboda" for one in found)
+
+    await waiting.until(bulk_is_stuck)
+    reply = await kb.intake.take(world.request(), Priority.P1)
+    assert (await kb.ask("login bug")).items != []
+    await waiting.until(extracted)
+    depth = await kb.queue.depth()
+    assert depth == {Priority.P3: 10_000}
+    asked = [one["priority"] for one in fake.requests(path="/api/chat")]
+    assert asked.count("1") == len(reply.chunk_ids)
+    fake.open_gate("bulk")
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+
+
+@pytest.mark.parametrize(
+    ("attempts", "asked", "seconds"),
+    [(0, None, 5), (1, None, 10), (6, None, 300), (60, 7, 300), (0, 40, 40), (0, 9999, 300)],
+)
+def test_waits_double_up_to_five_minutes(attempts: int, asked: float | None, seconds: float) -> None:
+    assert worker.delay(attempts, asked) == seconds
+
+
+def test_urgent_is_what_the_lanes_say() -> None:
+    assert Priority(priority.URGENT) is Priority.P2
