@@ -59,13 +59,17 @@ format: venv ## Let ruff mend what it can
 	$(BIN)/ruff format $(CODE)
 
 .PHONY: unit
-unit: venv ## Tests that need neither a cluster nor a service
+unit: venv browser ## Tests that need neither a cluster nor a service
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: contract
 contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e"
+
+.PHONY: test-faults
+test-faults: venv services-up ## Break everything around the operator, at length (half an hour; FAULTS="kills --seed 7")
+	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && $(BIN)/python -m tests.faults $(FAULTS)
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster

@@ -11,9 +11,7 @@ import pytest
 from crds.pendingtask import CONTENT_BYTES, Decision, PendingTask
 from crds.phases import Phase
 from hack.demo import inputs, submit
-from tests.e2e.simulator import GATE, Simulator
 from tests.e2e.site import Site
-from tests.e2e.waiting import until
 
 _QUALIFIED = ["New", "ReadyForQualification", "Qualifying"]
 _WORKED_ON = [*_QUALIFIED, "ReadyForGpu", "DispatchedGpu", "Orchestrating", "Completed"]
@@ -118,34 +116,3 @@ def test_large_content_by_reference(site: Site, owner: str, services: httpx.Clie
     answered = site.ends("reference", {"asked": Phase.COMPLETED})["asked"]
     assert answered.status.result is not None
     assert "Hydra" in answered.status.result.summary
-
-
-def test_a_question_goes_before_background_work(site: Site, owner: str, gpu: Simulator) -> None:
-    """Both slots are taken and more background work waits; then a person asks, and is next."""
-    gpu.faults({"match": {"tag": "job.respond/v1"}, "times": 2, "stall": {"afterBytes": 0, "gate": GATE}})
-    background = {
-        f"background-{number}": {
-            "type": "UserTask",
-            "mode": "Background",
-            "content": f"Summarise what is known about the GPU node gpu-{number}.",
-        }
-        for number in range(1, 5)
-    }
-    site.apply("order", background, owner)
-    until("two runs that stall", lambda: gpu.waiting() == 2)
-    asked = {
-        "type": "UserInputProcessing",
-        "mode": "Foreground",
-        "content": "Who took the GPU node gpu-3 into service?",
-    }
-    site.apply("order", {"urgent": asked}, owner)
-    site.ends("order", {"urgent": Phase.ORCHESTRATING})
-    waiting = {task.metadata.name: task.status.phase for task in site.kubectl.tasks("-l", "jervis.dev/test=order")}
-    assert Counter(waiting[name] for name in background) == {Phase.ORCHESTRATING: 2, Phase.READY_FOR_GPU: 2}
-    gpu.open_gate()
-    either = frozenset({Phase.COMPLETED, Phase.USER_TASK})
-    ended = site.ends("order", {"urgent": Phase.COMPLETED, **dict.fromkeys(background, either)})
-    urgent = ended.pop("urgent").status
-    assert urgent.completed_at is not None
-    late = [name for name, phase in waiting.items() if phase == Phase.READY_FOR_GPU]
-    assert all(ended[name].status.phase_times["DispatchedGpu"] >= urgent.completed_at for name in late)
