@@ -27,6 +27,7 @@ MAY = [
     ("operator", "jervis", "get", "", "secrets", "imap"),
     ("operator", "", "create", "authentication.k8s.io", "tokenreviews", ""),
     ("router", "jervis", "watch", "jervis.dev", "gpubackends", ""),
+    ("router", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
     ("job", "jervis", "get", "", "services/proxy", "http:jervis-operator:history"),
 ]
 MAY_NOT = [
@@ -44,7 +45,6 @@ MAY_NOT = [
     ("operator", "kube-system", "create", "batch", "jobs", ""),
     ("operator", "jervis", "create", "rbac.authorization.k8s.io", "roles", ""),
     ("router", "jervis", "patch", "jervis.dev", "gpubackends", ""),
-    ("router", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
     ("router", "team-a", "list", "jervis.dev", "gpubackends", ""),
     ("router", "jervis", "list", "jervis.dev", "pendingtasks", ""),
     ("router", "jervis", "list", "", "pods", ""),

@@ -92,7 +92,16 @@ def services(site: sites.Site) -> Iterator[httpx.Client]:
 @pytest.fixture
 def gpu(site: sites.Site, services: httpx.Client) -> Iterator[Simulator]:
     """The simulated GPU, without faults before and after; what a failed test left unfinished goes with them."""
-    simulator = Simulator(services, "jervis-ollama-gpu")
+    yield from _handed(site, Simulator(services, "jervis-ollama-gpu"))
+
+
+@pytest.fixture
+def cpu(site: sites.Site, services: httpx.Client) -> Iterator[Simulator]:
+    """The same for the simulated CPU: where the small models answer while the GPU is reserved for a large one."""
+    yield from _handed(site, Simulator(services, "jervis-ollama-cpu"))
+
+
+def _handed(site: sites.Site, simulator: Simulator) -> Iterator[Simulator]:
     simulator.faults()
     simulator.shut_gate()
     simulator.forget()

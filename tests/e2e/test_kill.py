@@ -133,15 +133,19 @@ def test_the_router_under_a_run(site: Site, owner: str, gpu: Simulator) -> None:
     assert {task.status.attempt for task in ended.values()} == {1}
 
 
-def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulator) -> None:
+def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulator, cpu: Simulator) -> None:
     """Qualification comes back to it and no document is known twice."""
     local_only(site)
-    gpu.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
+    # Its models answer from the CPU for as long as the runs before this keep the GPU reserved.
+    for simulator in (gpu, cpu):
+        simulator.faults({"match": {"tag": "kb.*"}, "times": 1, "stall": {"afterBytes": 0, "gate": GATE}})
     specs = work("kb", 2)
     site.apply("kb", specs, owner)
-    until("an ingest asks the model", lambda: gpu.waiting() == 1)
+    until("an ingest asks the model", lambda: gpu.waiting() + cpu.waiting() > 0)
     victim = site.component("kb")
     processes.kill(victim)
+    for simulator in (gpu, cpu):
+        simulator.faults()
     ended = site.ends("kb", dict.fromkeys(specs, Phase.COMPLETED), seconds=180)
     replaced(site, victim)
     once(site, ended.values())

@@ -209,5 +209,6 @@ async def finish(on: Stage, campaign: str, seed: int, replica: Replica, since: f
         stuck.append(str(error))
     seconds = time.monotonic() - max(replica.journal.last_fault, since)
     broken = [*stuck, *await on.judge()]
-    outcome = Outcome(campaign, seed, len(on.people.submitted), seconds, broken, starts=replica.starts)
+    last = on.record.story_of_the_last()
+    outcome = Outcome(campaign, seed, len(on.people.submitted), seconds, broken, starts=replica.starts, last=last)
     return outcome.count(one.journal for one in on.replicas)

@@ -26,6 +26,8 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+    last: str = ""
+    """How the task went that ended last."""
 
     @property
     def again(self) -> str:
@@ -59,5 +61,5 @@ class Outcome:
         """What does not hold, and how to see it again; empty when all is well."""
         found = list(self.broken)
         if self.seconds > BOUND:
-            found.append(f"converged only {self.seconds:.0f} s after the last fault")
+            found.append(f"converged only {self.seconds:.0f} s after the last fault; the last: {self.last}")
         return [*found, f"repeat with: {self.again}"] if found else []

