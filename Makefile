@@ -65,7 +65,8 @@ unit: venv browser ## Tests that need neither a cluster nor a service
 .PHONY: contract
 contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
-	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e"
+	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
+	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
 
 .PHONY: test-faults
 test-faults: venv services-up ## Break everything around the operator, at length (half an hour; FAULTS="kills --seed 7")
