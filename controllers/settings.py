@@ -121,8 +121,8 @@ class Settings(BaseSettings):
     """How often a Background run may have to give its slot to a user's task; 0: never."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks looked at at the same time."""
-    background_workers: Annotated[int, Field(ge=1, le=256)] = 4
-    """How many of them may be background tasks: a burst of those leaves workers for users."""
+    background_workers: Annotated[int, Field(ge=1, le=256)] = 16
+    """How many of them may be background tasks: fewer leave workers for users when the apiserver is slow."""
     queue_capacity: Annotated[int, Field(ge=1)] = 100_000
 
     request_timeout: Annotated[float, Field(gt=0)] = 10
