@@ -34,7 +34,7 @@ image: ## Build the project images and load them into the local cluster
 
 # The tools know by the hash of their module when they are out of date.
 .PHONY: browser
-browser: venv ## Install Chromium for the tests of the router's page
+browser: venv ## Install Chromium for the tests of the pages
 	@$(CLUSTER_PYTHON) -m hack.cluster browser
 
 .PHONY: cluster-tools

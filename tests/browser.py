@@ -54,7 +54,7 @@ async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
     """A browser with a fresh profile in `directory` and one tab at `url`."""
     program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
     if program is None:
-        pytest.fail("no Chromium: install Debian's package chromium")
+        pytest.fail("no Chromium: make browser")
     profile = directory / "profile"
     options = [*_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
     quiet = asyncio.subprocess.DEVNULL

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     service.add_argument("action", choices=("start", "stop", "status"))
     api = add("apiserver", _apiserver, "etcd and kube-apiserver alone on loopback, until interrupted")
     api.add_argument("directory", type=Path)
-    add("browser", _browser, "install Chromium, which the tests of the router's page drive")
+    add("browser", _browser, "install Chromium, which the tests of the pages drive")
     tool = add(
         "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in .cluster/bin, print its path"
     )

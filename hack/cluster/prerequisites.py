@@ -24,7 +24,7 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
-BROWSER = {"chromium": "chromium"}  # tests of the router's page
+BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
 

@@ -3,86 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import aiohttp
-import pytest
-
+from tests import browser
 from tests.router import process, wire
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _GIB = 1 << 30
-
-
-class Browser:
-    """One tab, driven by the DevTools protocol."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
-        self._number = 0
-
-    async def call(self, method: str, **parameters: Any) -> Any:
-        """One command and its answer; events in between are skipped."""
-        self._number += 1
-        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
-        while True:
-            message = await self._socket.receive_json(timeout=60)
-            if message.get("id") == self._number:
-                assert "error" not in message, message
-                return message["result"]
-
-    async def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression."""
-        said = await self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in said, said
-        return said["result"].get("value")
-
-    async def until(self, expression: str) -> Any:
-        """Wait until the expression is true."""
-
-        async def look() -> Any:
-            return await self.evaluate(expression)
-
-        return await process.eventually(look, bool, 60)
-
-
-@asynccontextmanager
-async def _browser(directory: Path, url: str) -> AsyncIterator[Browser]:
-    program = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.fail("no Chromium: make browser")
-    profile = directory / "profile"
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
-    options += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
-    quiet = asyncio.subprocess.DEVNULL
-    running = await asyncio.create_subprocess_exec(program, *options, stdout=quiet, stderr=quiet)
-    try:
-
-        async def port() -> str:
-            with suppress(OSError):
-                return (profile / "DevToolsActivePort").read_text().split("\n")[0]
-            return ""
-
-        debugging = f"http://127.0.0.1:{await process.eventually(port, bool, 60)}"
-        async with aiohttp.ClientSession() as http:
-
-            async def tabs() -> list[dict[str, Any]]:
-                async with http.get(debugging + "/json/list") as answer:
-                    return [tab for tab in await answer.json() if tab["type"] == "page"]
-
-            tab = (await process.eventually(tabs, bool, 60))[0]
-            async with http.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                browser = Browser(socket)
-                await browser.call("Page.enable")
-                await browser.call("Page.navigate", url=url)
-                yield browser
-    finally:
-        running.terminate()
-        await running.wait()
 
 
 async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: Path) -> None:
@@ -98,7 +24,7 @@ async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: 
         specs = [process.spec("gpu-0", backend.url, vram="8Gi", numParallel=1)]
         async with (
             process.running(tmp_path, specs) as router,
-            _browser(tmp_path, router.url + "/router/") as page,
+            browser.opened(tmp_path, router.url + "/router/") as page,
         ):
             await page.until("document.querySelector('[data-backend=gpu-0]') !== null")
             card = await page.evaluate("document.querySelector('[data-backend=gpu-0]').textContent")
@@ -143,7 +69,7 @@ async def test_with_tokens_the_page_asks_for_one(tmp_path: Path) -> None:
         specs = [process.spec("gpu-0", backend.url)]
         async with (
             process.running(tmp_path, specs, tokens_file=str(path)) as router,
-            _browser(tmp_path, router.url + "/router") as page,
+            browser.opened(tmp_path, router.url + "/router") as page,
         ):
             await page.until("document.getElementById('state').textContent === 'a token is needed'")
             await page.evaluate("document.getElementById('token').value = 'my-token-0123456789'")
