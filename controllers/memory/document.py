@@ -15,7 +15,11 @@ TITLE_ANNOTATION = labels.TITLE
 
 
 def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[str, Any]:
-    """Everything but the qualifier's findings. Absent values are null, so that an update takes old ones away."""
+    """Everything but the qualifier's findings. Absent values are null, so that an update takes old ones away.
+
+    Of messages and answers only what the claim counted: a message that came after it makes the task run once more, and
+    would otherwise be read by both runs.
+    """
     spec, status, meta = task.spec, task.status, task.metadata
     return {
         "taskUid": meta.uid,
@@ -30,8 +34,8 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "content": spec.content,
         "contentRef": spec.content_ref.wire() if spec.content_ref else None,
         "attachments": [one.wire() for one in spec.attachments],
-        "messages": [one.wire() for one in spec.messages],
-        "answers": [one.wire() for one in spec.answers],
+        "messages": [one.wire() for one in spec.messages[: status.messages_seen]],
+        "answers": [one.wire() for one in spec.answers[: status.answers_seen]],
         "approval": spec.approval.wire() if spec.approval else None,
         "budget": spec.budget.wire() if spec.budget else None,
         "routingDecision": status.route.decision.value if status.route else None,

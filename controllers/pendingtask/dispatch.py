@@ -6,7 +6,7 @@ a free slot; dispatch backoff 5, 15, 30, 60 s, then 5 min; a circuit breaker ove
 
 `status.dispatch` that is still set in ReadyForGpu means that this attempt has not been seen to end: a failed, suspended
 or preempted dispatch. The next claim takes the same attempt, and so the same Job name, again. `messagesSeen` then stays
-what it was, because a Job that exists may have read no more than that.
+what it was: every Job of an attempt reads that many messages and no more (`controllers.memory.document`).
 """
 
 from __future__ import annotations
