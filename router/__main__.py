@@ -24,6 +24,7 @@ from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
 from router.proxy import forward, stall
 from router.proxy.budget import Budget
+from router.proxy.parts import Parts
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
@@ -149,7 +150,7 @@ async def _run(settings: Settings) -> None:
     backends.listen(secrets.notice)
     server = Server(
         forward.Forwarder(
-            forward.Parts(
+            Parts(
                 book=backends,
                 dispatcher=dispatcher,
                 pools=pools,

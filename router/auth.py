@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -100,10 +100,12 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """What service accounts may do, as `namespace/name`. An empty `allowed` means everyone whom the cluster knows."""
+    """What service accounts may do, as `namespace/name`. An empty `allowed` means everyone whom the cluster knows;
+    `ceilings` are the most urgent priorities that count, of an account or of a whole namespace (`namespace/*`)."""
 
     allowed: frozenset[str] = frozenset()
     admins: frozenset[str] = frozenset()
+    ceilings: Mapping[str, priority.Priority] = field(default_factory=dict)
 
     def identity(self, user: str) -> Identity | None:
         """For a user name of the cluster; None for one that may not enter."""
@@ -112,7 +114,8 @@ class Accounts:
         admin = account in self.admins
         if self.allowed and not admin and not {account, f"{namespace}/*"} & self.allowed:
             return None
-        return Identity(user, admin)
+        ceiling = self.ceilings.get(account, self.ceilings.get(f"{namespace}/*"))
+        return Identity(user, admin, ceiling)
 
 
 Review = Callable[[str], Awaitable[str | None]]
@@ -244,9 +247,11 @@ def refused(why: str) -> Refusal:
     return Refusal(401, f"{why}; {_HINT}", headers=(("WWW-Authenticate", 'Bearer realm="jervis"'),))
 
 
-def accounts(allowed: Sequence[str], admins: Sequence[str]) -> Accounts:
+def accounts(
+    allowed: Sequence[str], admins: Sequence[str], ceilings: Mapping[str, priority.Priority] | None = None
+) -> Accounts:
     """From settings."""
-    return Accounts(frozenset(allowed), frozenset(admins))
+    return Accounts(frozenset(allowed), frozenset(admins), ceilings or {})
 
 
 def _shows(request: Request) -> bool:

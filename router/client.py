@@ -3,6 +3,7 @@
 Every call carries its priority. Errors are sorted by retry meaning:
 
     Unavailable(Operational)   429, 5xx, timeouts, refused or broken connections, an answer that breaks off: come again
+     |- Taken                  409: somebody else has reserved what was to be reserved
     Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: somebody must change something
 
 Chats are always streamed from the router and put together here: the wait is then bounded by silence, not by the length
@@ -16,25 +17,46 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
+from pydantic import BaseModel
 
 from crds import errors, priority
+from router import announcement
 from router.status import Status
 
 # Seconds without a single byte before a call is given up: longer than a cold load of a large model (the router waits
 # 330 s for a backend's first byte) plus a turn in the router's queue.
 SILENCE = 900.0
 CONNECT = 5.0
+_JSON = {"Content-Type": "application/json"}
 
 
 class Unavailable(errors.Operational):
     """The router or every backend behind it is busy or away; `retry_after` in seconds when it named a time."""
 
 
+class Taken(Unavailable):
+    """Every GPU that may be reserved is reserved; the message names the holder."""
+
+
 class Rejected(errors.Permanent):
     """The request cannot succeed as it is; the message names the model or the field."""
+
+
+def token_file(path: str) -> Callable[[], str | None]:
+    """A `token` for `Client`: the file's content, read before each call because the kubelet renews it; an empty path is
+    for a router that wants none. A file that cannot be read makes the call Unavailable: it may be there in a moment."""
+
+    def read() -> str | None:
+        try:
+            return Path(path).read_text(encoding="ascii").strip() or None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unavailable(f"The token for the router cannot be read: {error}.") from error
+
+    return read if path else lambda: None
 
 
 class Client:
@@ -106,11 +128,25 @@ class Client:
         async with self._guarded("GET", "/router/status", None, {}, None) as response:
             return Status.model_validate_json(await response.aread())
 
+    async def announce(self, owner: str, model: str = "", lease_id: str = "") -> announcement.Ready:
+        """Reserve a GPU for `owner` and wait until `model` (empty: the orchestrator's set) is in its memory. Again, by
+        the same owner or with the lease's id, renews it. A caller that stops waiting keeps the reservation. Raises
+        Taken."""
+        body = announcement.Announce(owner=owner, model=model, lease_id=lease_id)
+        async with self._guarded("POST", "/router/announce", None, _JSON, _written(body)) as response:
+            return announcement.Ready.model_validate_json(await response.aread())
+
+    async def release(self, owner: str, lease_id: str = "") -> bool:
+        """Give the reservation back; False when there was none. Raises Taken when it is somebody else's."""
+        body = announcement.Release(owner=owner, lease_id=lease_id)
+        async with self._guarded("POST", "/router/release", None, _JSON, _written(body)) as response:
+            return announcement.Released.model_validate_json(await response.aread()).released
+
     @asynccontextmanager
     async def _post(
         self, path: str, model: str, priority_: priority.Priority, body: Mapping[str, Any]
     ) -> AsyncIterator[httpx.Response]:
-        headers = {priority.HEADER: str(int(priority_)), "Content-Type": "application/json", **self._mode}
+        headers = {priority.HEADER: str(int(priority_)), **_JSON, **self._mode}
         async with self._guarded("POST", path, model, headers, json.dumps(body).encode()) as response:
             yield response
 
@@ -138,6 +174,10 @@ class Client:
             raise Unavailable(f"The connection to the router at {self._base_url} failed: {error!r}.") from error
 
 
+def _written(body: BaseModel) -> bytes:
+    return body.model_dump_json(by_alias=True).encode()
+
+
 def _record(text: str | bytes, model: str) -> dict[str, Any]:
     """One JSON object of the answer. An `error` in it came after the first byte: the backend failed on the way."""
     try:
@@ -156,6 +196,8 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     subject = f"Model {model!r}" if model else "The router"
     message = f"{subject}: HTTP {response.status_code}: {_reason(body)}"
     code = response.status_code
+    if code == 409:
+        raise Taken(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code in (408, 425, 429) or code >= 500:
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:

@@ -53,22 +53,25 @@ class Dispatcher:
 
     # Requests.
 
-    async def acquire(self, request: scheduler.Request) -> str:
-        """Wait for a slot; returns the backend's name. Raises Turned.
-
-        A caller that is cancelled while it waits gives its place (or the slot it was just given) back.
-        """
+    def offer(self, request: scheduler.Request) -> str | None:
+        """Ask for a slot; returns the backend's name when there is one at once; else `granted` is to be awaited."""
         caused = self._plan.offered(request, self._now())
         if caused:
             first = caused[0]
             if len(caused) == 1 and type(first) is Dispatch and first.request is request:
                 return first.backend
-            sleeper = self._sleep(request)
+        self._sleepers[request.id] = asyncio.get_running_loop().create_future()
+        if caused:
             self._apply(caused)
-        else:
-            sleeper = self._sleep(request)
+        return None
+
+    async def granted(self, request: scheduler.Request) -> str:
+        """Wait for the slot of a request that was offered; returns the backend's name. Raises Turned.
+
+        A caller that is cancelled while it waits gives its place (or the slot it was just given) back.
+        """
         try:
-            return await sleeper
+            return await self._sleepers[request.id]
         except asyncio.CancelledError:
             self._victims.discard(request.id)
             self._apply(self._plan.withdrawn(request.id, self._now()))
@@ -163,11 +166,6 @@ class Dispatcher:
         return answer
 
     # Inside.
-
-    def _sleep(self, request: scheduler.Request) -> asyncio.Future[str]:
-        sleeper: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._sleepers[request.id] = sleeper
-        return sleeper
 
     def _apply(self, caused: Iterable[effects.Effect]) -> None:
         for effect in caused:

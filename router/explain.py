@@ -68,13 +68,19 @@ def explain(
     owned = any(h.backend.gpu and name in (h.backend.models or ()) for h in hosts)
     on_cpu = not owned or backends.table.cpu_allowed(name)
     seen = [_candidate(host, request, entries, now, gpus=gpus, on_cpu=on_cpu) for host in hosts]
-    ahead = sum(1 for other in plan.waiting() if (other.model, other.need) == (name, need) and other.level <= level)
-    free = [(host, one) for host, one in zip(hosts, seen, strict=True) if one.free]
+    rivals = [r for r in plan.waiting() if (r.model, r.need) == (name, need) and r.level <= level]
+    ahead = len(rivals)
+    # Those ahead who wait for the GPU do not stand in the way to a CPU.
+    free = [
+        host
+        for host, one in zip(hosts, seen, strict=True)
+        if one.free and all(not host.backend.gpu and _waits_for_gpu(rival, gpus=gpus) for rival in rivals)
+    ]
     if not any(one.eligible for one in seen):
         verdict, where, why = "Refuse", None, "no backend may serve it"
-    elif free and not ahead:
+    elif free:
         best = min(
-            (host for host, _ in free),
+            free,
             key=lambda h: (not h.backend.gpu, not h.has(name), h.load / h.backend.weight, h.backend.name),
         )
         verdict, where, why = "Dispatch", best.backend.name, "a slot is free there"
@@ -123,6 +129,11 @@ def _fits(host: Host, request: scheduler.Request, entries: Mapping[str, book.Ent
     return ""
 
 
+def _waits_for_gpu(request: scheduler.Request, *, gpus: bool) -> bool:
+    """A GPU may serve it, and a CPU that is free changes nothing about that."""
+    return gpus and request.level not in priority.OVERFLOW and request.need is not Capability.EMBED
+
+
 def _candidate(
     host: Host,
     request: scheduler.Request,
@@ -138,7 +149,7 @@ def _candidate(
         pass
     elif not backend.gpu and not on_cpu:
         why = "a GPU serves the model, and cpuAllowed is not set"
-    elif not backend.gpu and gpus and request.level not in priority.OVERFLOW and request.need is not Capability.EMBED:
+    elif not backend.gpu and _waits_for_gpu(request, gpus=gpus):
         why = f"{request.level.label} waits for the GPU"
     elif backend.gpu and host.lease is not None and request.level > Level.P2:
         eligible, why = True, f"reserved by {host.lease.owner}: background waits until it is due"

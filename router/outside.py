@@ -41,7 +41,9 @@ class Outside:
         if settings.token_review:
             self._apiserver()  # a way that does not exist shall be known at the start
             reviewed = auth.Reviewed(
-                self._review, auth.accounts(settings.allowed_accounts, settings.admin_accounts), now=self._now
+                self._review,
+                auth.accounts(settings.allowed_accounts, settings.admin_accounts, settings.account_ceilings),
+                now=self._now,
             )
         return auth.Gate(tokens, reviewed, free=FREE, required=settings.token_required)
 

@@ -6,6 +6,8 @@ Source: seed 000 "Priority Levels"; blueprint section 5. The words of the header
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
+from typing import NamedTuple
 
 from crds import priority
 from router import models
@@ -24,8 +26,10 @@ class Level(IntEnum):
     @property
     def label(self) -> str:
         """As metrics and the status document spell it."""
-        return "Auto" if self is Level.AUTO else self.name
+        return _LABELS[self]
 
+
+_LABELS = ("P0", "P1", "P2", "Auto", "P3")
 
 # A busy GPU sends these to a CPU backend where the model allows it (seed 000: P3 "GPU when free, CPU fallback", Auto
 # "routes to GPU if free"). The others wait for the GPU as long as there is one.
@@ -39,14 +43,20 @@ LEVELS = {
 }
 
 
+class _Claim(NamedTuple):
+    """What a header says: None leaves it to the table, `understood` is False for what nobody defined."""
+
+    level: Level | None
+    understood: bool
+
+
 def level(header: str | None, model: str, table: models.Table) -> Level:
     """The level of a request for a normalised `model` name.
 
     An unknown word in the header is no error (`understood` tells, for counting): the table decides then.
     """
-    given = priority.parse(header) if header else None
-    if given is not None:
-        return LEVELS[given]
+    if header and (given := _claim(header).level) is not None:
+        return given
     entry = table.find(model)
     if entry is None or entry.priority is None:
         return Level.AUTO
@@ -55,4 +65,22 @@ def level(header: str | None, model: str, table: models.Table) -> Level:
 
 def understood(header: str | None) -> bool:
     """False for a header that says something nobody defined."""
-    return not header or header.strip().lower() in ("", "auto") or priority.parse(header) is not None
+    return not header or _claim(header).understood
+
+
+def _claim(header: str) -> _Claim:
+    # Longer than any word that means something: a client tries something, which is not worth remembering.
+    return _remembered(header) if len(header) <= _LONGEST else _read(header)
+
+
+_LONGEST = 16
+
+
+def _read(header: str) -> _Claim:
+    given = priority.parse(header)
+    if given is not None:
+        return _Claim(LEVELS[given], True)
+    return _Claim(None, header.strip().lower() in ("", "auto"))
+
+
+_remembered = lru_cache(maxsize=256)(_read)

@@ -96,9 +96,9 @@ class Queue:
         self._gone(key, request)
 
     def late(self, now: float) -> Iterator[Request]:
-        """Who has waited for too long."""
+        """Who has waited for too long. Take all of them before the first one is removed."""
         for level, order in zip(Level, self._order, strict=True):
-            for request in list(order.values()):
+            for request in order.values():
                 if request.arrived + self.bounds.deadlines[level] > now:
                     break
                 yield request

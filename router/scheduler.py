@@ -203,9 +203,8 @@ class Scheduler:
         if why is not None:
             return [*effects, Refuse(request, why)]
         line = self._queue.push(request)
-        for host in route.hosts:
-            if host.room(request.model):
-                effects += self._fill(host, now)
+        for host in _by_preference([host for host in route.hosts if host.room(request.model)], request.model):
+            effects += self._fill(host, now)
         if self._queue.find(request.id) is None:
             return effects
         if request.level is Level.P0:
@@ -224,18 +223,13 @@ class Scheduler:
         return [Cancel(victim.request, victim.host.backend.name, victim.began)]
 
     def _choose(self, request: Request, route: Route, now: float) -> Host | None:
-        """The best host with a free slot: GPU before CPU, loaded before not, then the one with less to do."""
+        """The best host with a free slot."""
         hosts = route.hosts
         if len(hosts) == 1:
             host = hosts[0]
             return host if self._free(host, request, route) else None
         free = [host for host in hosts if self._free(host, request, route)]
-        if len(free) <= 1:
-            return free[0] if free else None
-        return min(
-            free,
-            key=lambda h: (not h.backend.gpu, not h.has(request.model), h.load / h.backend.weight, h.backend.name),
-        )
+        return _by_preference(free, request.model)[0] if free else None
 
     def _free(self, host: Host, request: Request, route: Route) -> bool:
         if not host.room(request.model) or not self._fleet.admits(host, request, route):
@@ -317,6 +311,13 @@ class Scheduler:
                     reason = Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
                     effects.append(Refuse(request, reason))
         return effects
+
+
+def _by_preference(hosts: list[Host], model: str) -> list[Host]:
+    """GPU before CPU, loaded before not, then the one with less to do."""
+    if len(hosts) > 1:
+        hosts.sort(key=lambda h: (not h.backend.gpu, not h.has(model), h.load / h.backend.weight, h.backend.name))
+    return hosts
 
 
 __all__ = [

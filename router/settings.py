@@ -7,10 +7,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crds import priority
+
 Seconds = Annotated[float, Field(gt=0)]
+
+
+def _ceiling(word: object) -> priority.Priority:
+    level = priority.parse(word) if isinstance(word, str) else None
+    if level is None:
+        raise ValueError("is no priority: P0, P1, P2 or P3")
+    return level
+
+
+Ceiling = Annotated[priority.Priority, BeforeValidator(_ceiling)]
 
 
 class Settings(BaseSettings):
@@ -33,6 +45,7 @@ class Settings(BaseSettings):
     token_audiences: tuple[str, ...] = ()
     allowed_accounts: tuple[str, ...] = ()
     admin_accounts: tuple[str, ...] = ()
+    account_ceilings: dict[str, Ceiling] = {}
     secrets_dir: str | None = None
     secrets_every_seconds: Seconds = 60.0
     lease: str = ""

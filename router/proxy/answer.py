@@ -58,7 +58,12 @@ class Answer:
 
     def pour(self, data: bytes) -> bool:
         """Hand over a piece; False when the client's connection is full, see `room`."""
-        self._put(b"%x\r\n%s\r\n" % (len(data), data) if self._chunked and data else data)
+        if self._chunked and data:
+            data = b"%x\r\n%s\r\n" % (len(data), data)
+        if self._head:
+            self._put(data)
+        else:
+            self._link.transport.write(data)
         return not self._link.full
 
     async def room(self) -> None:

@@ -54,8 +54,8 @@ def look(data: bytes) -> Peek:
     images = False
     for name, value in document.items():
         size = len(name)
-        if size == 5 and name.casefold() == "model":
-            model = _once(model, value, "model")
+        if size == 5 and (name == "model" or name.casefold() == "model"):
+            model = value if model is None else _once(model, value, "model")
         elif size == 6 and name.casefold() == "stream":
             stream = _once(stream, value, "stream")
         elif size == 6 and name.casefold() == "images":

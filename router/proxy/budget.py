@@ -13,7 +13,8 @@ class Budget:
 
     def earn(self) -> None:
         """A request arrived."""
-        self._left = min(self._left + self._share, self._reserve)
+        if self._left < self._reserve:
+            self._left = min(self._left + self._share, self._reserve)
 
     def spend(self) -> bool:
         """Take one repetition; False when none is left."""

@@ -11,19 +11,17 @@ With the server's handler cancellation every `await` can be the one where the cl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import structlog
 
-from router import dispatch, metrics, priority, scheduler
-from router.backends import book
-from router.proxy import hygiene, refusal, stall
-from router.proxy.budget import Budget
+from router import dispatch, priority, scheduler
+from router.proxy import hygiene, refusal
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.parts import Parts
 from router.proxy.paths import Kind
-from router.proxy.pool import Pool, Pools, Unreachable
+from router.proxy.pool import Unreachable
 from router.proxy.relay import Relay
 from router.proxy.rewrite import rewrite
 
@@ -43,54 +41,6 @@ class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on 
 
 class _GaveWay(Exception):  # noqa: N818  # not an error: the request is offered again
     """A more urgent request took the slot before the first byte was sent."""
-
-
-class _Hold:
-    """A slot and the connection that uses it; both are given back by the first `end`."""
-
-    __slots__ = ("_ended", "_now", "_pool", "_release", "connection")
-
-    def __init__(self, pool: Pool, now: Callable[[], float], release: Callable[[], None]) -> None:
-        self.connection: Connection | None = None
-        self._pool = pool
-        self._now = now
-        self._release = release
-        self._ended = False
-
-    def end(self) -> None:
-        """The answer is complete, or nobody wants it any more."""
-        if self._ended:
-            return
-        self._ended = True
-        if self.connection is None:
-            self._release()
-            return
-        self._pool.give_back(self.connection, self._now())
-        if self.connection.complete:
-            self._release()
-        else:
-            # The backend's slot is busy until it has lost us.
-            self.connection.when_lost(self._release)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a forwarder stands on. `now` is monotonic seconds, `draining` tells whether the process is going."""
-
-    book: book.Book
-    dispatcher: dispatch.Dispatcher
-    pools: Pools
-    watch: stall.Watch
-    metrics: metrics.Metrics
-    limits: stall.Limits
-    budget: Budget
-    numbers: Iterator[int]
-    now: Callable[[], float]
-    draining: Callable[[], bool]
-    own_parameters: bool = True
-    """Set keep_alive and num_ctx of models that a GpuBackend owns."""
-    guarded: bool = False
-    """Clients show the router a token, which is none of the backends' business."""
 
 
 class Forwarder:
@@ -120,7 +70,7 @@ class Forwarder:
                 preempted,
             )
             try:
-                backend = await parts.dispatcher.acquire(ticket)
+                backend = parts.dispatcher.offer(ticket) or await parts.dispatcher.granted(ticket)
             except dispatch.Turned as turned:
                 parts.metrics.refused.labels(turned.reason).inc()
                 raise failed or _refusal(turned.reason, call.asked) from turned
@@ -143,34 +93,33 @@ class Forwarder:
         if entry is None:  # removed in the moment between grant and wake-up
             parts.dispatcher.release(ticket.id)
             raise _Elsewhere(_refusal(scheduler.Reason.UNAVAILABLE, call.asked))
-        pool = parts.pools.of(backend, entry.spec.url)
-        hold = _Hold(pool, parts.now, lambda: parts.dispatcher.release(ticket.id))
-        relay = Relay(call, backend, parts.watch, parts.limits, parts.metrics, now=parts.now, complete=hold.end)
+        relay = Relay(call, ticket.id, backend, parts.pools.of(backend, entry.spec.url), parts)
         if call.level in priority.OVERFLOW:
             parts.dispatcher.on_cancel(ticket.id, relay.give_way)
         busy = parts.metrics.busy(backend)
+        sent = parts.now()
+        busy.begin(sent)
         try:
-            sent = parts.now()
-            busy.begin(sent)
-            await self._first_bytes(call, pool, relay, hold, self._body(call, backend))
-            connection = hold.connection
-            assert connection is not None
-            self._judge(call, ticket, backend, connection)
+            owned = parts.dispatcher.owns(backend, call.model)
+            body = call.request.body if owned is None else self._owned(call, owned)
+            connection = await self._first_bytes(call, relay, body)
+            if connection.status >= 400:
+                self._judge(call, ticket, backend, connection)
             if not parts.dispatcher.began(ticket.id):
                 raise _GaveWay
             counters = parts.metrics.exchange(call.level.label, call.model, backend)
             counters.began(sent - call.arrived, parts.now() - sent)
-            owned = parts.dispatcher.owns(backend, call.model)
-            answer = await relay.run(
-                connection,
+            status = connection.status
+            if not relay.begin(
                 counters,
                 queue_ms=round((sent - call.arrived) * 1000),
                 last=parts.draining(),
                 model_set="" if owned is None else owned.model_set,
-            )
+            ):
+                await relay.run()
             if relay.spoiled:
                 parts.book.failed(backend, relay.spoiled)
-            elif connection.complete and answer.status < 500:
+            elif relay.whole and status < 500:
                 parts.book.succeeded(backend)
         except Broken as error:
             # Only before the first byte: later ones the relay shows to the client itself.
@@ -183,16 +132,12 @@ class Forwarder:
         finally:
             busy.end(parts.now())
             relay.close()
-            hold.end()
 
-    def _body(self, call: Call, backend: str) -> bytes:
+    def _owned(self, call: Call, owned: scheduler.Owned) -> bytes:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
         which context, or one client's request would unload or reload everybody's model."""
         body, parts = call.request.body, self._parts
         if not (parts.own_parameters and body and call.kind is Kind.INFERENCE and call.path.startswith("/api/")):
-            return body
-        owned = parts.dispatcher.owns(backend, call.model)
-        if owned is None:
             return body
         changed = rewrite(body, owned.keep_alive, owned.num_ctx)
         if changed != body:
@@ -205,22 +150,20 @@ class Forwarder:
         entry = parts.book.find(backend)
         if entry is None:
             raise refusal.Refusal(404, f"no GpuBackend is named {backend!r} any more")
-        pool = parts.pools.of(backend, entry.spec.url)
-        hold = _Hold(pool, parts.now, _nothing)
-        relay = Relay(call, backend, parts.watch, parts.limits, parts.metrics, now=parts.now, complete=hold.end)
+        relay = Relay(call, None, backend, parts.pools.of(backend, entry.spec.url), parts)
         try:
-            await self._first_bytes(call, pool, relay, hold, call.request.body)
-            assert hold.connection is not None
+            await self._first_bytes(call, relay, call.request.body)
             counters = parts.metrics.exchange(call.level.label, "", backend)
-            await relay.run(hold.connection, counters, queue_ms=0, last=parts.draining())
+            if not relay.begin(counters, queue_ms=0, last=parts.draining()):
+                await relay.run()
         except Broken as error:
             raise refusal.Refusal(502, f"backend {backend!r}: {error.message}") from error
         finally:
             relay.close()
-            hold.end()
 
-    async def _first_bytes(self, call: Call, pool: Pool, relay: Relay, hold: _Hold, body: bytes) -> None:
+    async def _first_bytes(self, call: Call, relay: Relay, body: bytes) -> Connection:
         """Send the request and wait for the first body byte (or the whole of an answer without a body)."""
+        pool = relay.pool
         head = hygiene.request_head(
             call.request,
             prefix=pool.base_path,
@@ -230,21 +173,22 @@ class Forwarder:
             authorization=pool.authorization or (b"" if self._parts.guarded else None),
         )
         # Something that must not happen twice never rides on a connection that may just be closing.
-        reused = hold.connection = pool.reuse() if call.repeatable else None
+        reused = pool.reuse() if call.repeatable else None
         if reused is not None:
             try:
                 relay.ask(reused, head, body)
                 await reused.arrived()
             except Broken as error:
-                if reused.heard or isinstance(error, Late | Leaving | Preempted):
+                if reused.heard or isinstance(error, Late | Leaving):
                     raise
                 self._parts.metrics.retries.labels("keepalive").inc()
             else:
-                return
-        hold.connection = None
-        hold.connection = connection = await pool.connect()
+                return reused
+        relay.connection = None
+        connection = await pool.connect()
         relay.ask(connection, head, body)
         await connection.arrived()
+        return connection
 
     def _judge(self, call: Call, ticket: scheduler.Request, backend: str, connection: Connection) -> None:
         """Look at the status before anything is sent to the client. Raises _Elsewhere to try another backend."""
@@ -288,10 +232,6 @@ class Forwarder:
             return False
         parts.metrics.retries.labels(reason).inc()
         return True
-
-
-def _nothing() -> None:
-    """No slot was taken."""
 
 
 # Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).

@@ -57,10 +57,12 @@ NOT_TO_CLIENT = _HOP | {
 """Fields of an answer that do not pass to the client."""
 
 
-def request_id(given: str | None, make: Callable[[], str]) -> str:
+def request_id(request: Request, make: Callable[[], str]) -> str:
     """The client's own id when it is plain and short enough to be logged and returned, else a new one."""
-    if given and len(given) <= 128 and given.isascii() and given.isprintable():
-        return given
+    if REQUEST_ID in request.special:
+        given = request.get(REQUEST_ID)
+        if given and len(given) <= 128 and given.isascii() and given.isprintable():
+            return given
     return make()
 
 
@@ -81,16 +83,19 @@ def request_head(
     fields, special = request.fields, request.special
     if (connection := special.get(b"connection")) is not None:
         fields = without(fields, connection)
-    kept = [b"%s %s%s HTTP/1.1\r\nHost: %s\r\n" % (request.method, prefix, request.target, authority)]
-    kept += [b"%s: %s\r\n" % (name, value) for _, name, value in fields]
+    kept = [b"%s %s%s HTTP/1.1\r\nHost: %s" % (request.method, prefix, request.target, authority)]
+    for _, name, value in fields:
+        kept.append(b"%s: %s" % (name, value))
     if authorization:
-        kept.append(b"Authorization: %s\r\n" % authorization)
+        kept.append(b"Authorization: %s" % authorization)
     elif authorization is None:
-        kept += [b"%s: %s\r\n" % (name, special[name]) for name in (AUTHORIZATION, API_KEY) if name in special]
+        for name in (AUTHORIZATION, API_KEY):
+            if name in special:
+                kept.append(b"%s: %s" % (name, special[name]))
     if length is not None:
-        kept.append(b"Content-Length: %d\r\n" % length)
-    kept.append(b"X-Request-Id: %s\r\n\r\n" % request_id.encode("ascii"))
-    return b"".join(kept)
+        kept.append(b"Content-Length: %d" % length)
+    kept.append(b"X-Request-Id: %s\r\n\r\n" % request_id.encode())
+    return b"\r\n".join(kept)
 
 
 def without(fields: list[Field], connection: bytes) -> list[Field]:

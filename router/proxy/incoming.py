@@ -263,16 +263,16 @@ class Incoming(asyncio.Protocol):
         request.keep_alive = parser.should_keep_alive()
         if self._refusing:
             return
-        length = self._announced(request)
+        length, upgrade = self._announced(request), parser.should_upgrade()
         if len(self._fields) > MAX_FIELDS:
             self._refuse(_say(431, f"the request has more than {MAX_FIELDS} header fields"))
         elif request.method == b"CONNECT":
             self._refuse(_say(405, "this is no forward proxy"))
-        elif length < 0 and parser.should_upgrade():
+        elif length < 0 and upgrade:
             self._refuse(_say(400, "an offer of another protocol with a body in chunks"))
         elif (refused := self._host.admit(request, length)) is not None:
             self._refuse(refused)
-        elif parser.should_upgrade():
+        elif upgrade:
             self._offered = length
 
     def _announced(self, request: Request) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from crds import priority
+from router.proxy import paths
 
 if TYPE_CHECKING:
     from router.proxy.incoming import Incoming
@@ -56,11 +57,14 @@ class Request:
     ) -> None:
         self.link = link
         self.method = method
-        if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
-            target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+        path = paths.PLAIN.get(target)
+        if path is None:
+            if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
+                target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
+            raw = target.partition(b"?")[0]
+            path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
         self.target = target
-        raw = target.partition(b"?")[0]
-        self.path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
+        self.path = path
         self.fields = fields
         """Header fields that mean nothing to the router."""
         self.special = special

@@ -35,6 +35,8 @@ INFERENCE = (
         "/v1/messages",
     }
 )
+PLAIN = {path.encode(): path for path in INFERENCE}
+"""Targets that need no decoding, hot as they are."""
 _ADMIN = frozenset({"/api/pull", "/api/push", "/api/create", "/api/delete", "/api/copy"})
 _BLOBS = "/api/blobs/"
 MODEL_PREFIX = "/v1/models/"

@@ -1,9 +1,8 @@
-"""From the backend's connection to the client's: the pump of one exchange."""
+"""One attempt at one backend: the slot, the connection that uses it, and the pump of the answer to the client."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import structlog
 
@@ -12,6 +11,8 @@ from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.parts import Parts
+from router.proxy.pool import Pool
 
 _log = structlog.get_logger("router.relay")
 
@@ -23,56 +24,87 @@ _TOKENS = re.compile(rb'"(?:eval_count|completion_tokens)":\s*(\d{1,9})\b')
 
 
 class Relay:
-    """`begun` turns True at the one place where it is decided that the answer comes from this backend; `spoiled` says
-    how the backend broke off after that. `complete` is called when the backend has done its part, before the client
-    has taken the last bytes."""
+    """`begun` turns True at the one place where it is decided that the answer comes from this backend, `whole` when the
+    backend has done its part (the client may still have to take the last bytes); `spoiled` says how the backend broke
+    off in between. Made with the slot taken; `end` gives that and the connection back. Watched as `stall.Guarded`."""
 
-    def __init__(
-        self,
-        call: Call,
-        backend: str,
-        watch: stall.Watch,
-        limits: stall.Limits,
-        counters: metrics.Metrics,
-        *,
-        now: Callable[[], float],
-        complete: Callable[[], None],
-    ) -> None:
-        self.begun = False
-        self.spoiled = ""
-        self._gave_way = False
-        self._complete = complete
-        self._tail = b""
+    __slots__ = (
+        "_answer",
+        "_backend",
+        "_call",
+        "_counters",
+        "_ended",
+        "_gave_way",
+        "_number",
+        "_parts",
+        "_tail",
+        "_to_client",
+        "begun",
+        "connection",
+        "limit",
+        "pool",
+        "since",
+        "spoiled",
+        "whole",
+    )
+
+    def __init__(self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts) -> None:
+        """`number` is the request's id at the dispatcher, None for one that took no slot."""
         self.connection: Connection | None = None
+        self.begun = False
+        self.whole = False
+        self.spoiled = ""
+        self.since = 0.0
+        self.limit = stall.NEVER
+        self._to_client = False  # what is waited for is the client, not the backend
+        self._gave_way = False
+        self._ended = False
+        self._tail = b""
         self._call = call
+        self._number = number
         self._backend = backend
-        self._watch = watch
-        self._limits = limits
-        self._metrics = counters
-        self._now = now
-        self._guard = watch.open(self._cut)
+        self.pool = pool
+        self._parts = parts
+        parts.watch.open(self)
 
     def close(self) -> None:
         """The exchange is over."""
-        self._watch.close(self._guard)
-        self._guard.forget()
-        self.connection = None
+        self._parts.watch.close(self)
+        self.end()
+
+    def end(self) -> None:
+        """The answer is complete, or nobody wants it any more: give back the connection and the slot, once."""
+        if self._ended:
+            return
+        self._ended = True
+        connection, self.connection = self.connection, None
+        if connection is None:
+            self._release()
+            return
+        complete = connection.complete
+        self.pool.give_back(connection, self._parts.now())
+        if complete:
+            self._release()
+        else:
+            # The backend's slot is busy until it has lost us.
+            connection.when_lost(self._release)
 
     def ask(self, connection: Connection, head: bytes, body: bytes) -> None:
         """Send the request; the answer is awaited with `connection.arrived`. Raises Preempted."""
+        self.connection = connection
         if self._gave_way:
             raise _preempted()
-        self.connection = connection
-        limit = self._limits.first if self._call.streams else self._limits.whole
-        self._guard.move(self._now(), limit, self._silent)
+        limits = self._parts.limits
+        self._silence(limits.first if self._call.streams else limits.whole)
         connection.send(head, body, head_only=self._call.request.method == b"HEAD")
 
-    async def run(
-        self, connection: Connection, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = ""
-    ) -> Answer:
-        """Relay the answer that has begun to arrive. `last` closes the client's connection after it."""
-        call = self._call
-        answer = Answer(
+    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool:
+        """Relay the answer that has begun to arrive; True when that is all, else go on with `run`. `last` closes the
+        client's connection after it."""
+        call, connection = self._call, self.connection
+        assert connection is not None
+        self._counters = counters
+        self._answer = Answer(
             call.request,
             connection.status,
             connection.reason,
@@ -82,26 +114,38 @@ class Relay:
         )
         self.begun = True
         call.request.drop_body()
-        self._metrics.answered("backend", connection.status)
+        self._parts.metrics.answered("backend", connection.status)
+        if not connection.complete:
+            return False
         try:
-            rest = b"" if connection.complete else await self._pump(connection, answer, counters)
-            if not self._finish(connection, answer, counters, rest):
-                self._writing()
-                await answer.room()
+            return self._finish(connection, b"")
+        except ConnectionError:
+            self._lost()
+            return True
+
+    async def run(self) -> None:
+        """Relay what is left."""
+        answer = self._answer
+        try:
+            if not self.whole:
+                connection = self.connection
+                assert connection is not None
+                if self._finish(connection, await self._pump(connection)):
+                    return
+            self._writing()
+            await answer.room()
         except Broken as error:
-            await self._show(error, answer)
+            await self._show(error)
         except ConnectionError:
             # The client was gone before its hang-up reached us as a cancellation; the caller closes the backend's side.
-            self._metrics.hangups.labels("streaming").inc()
-            answer.tear()
-        return answer
+            self._lost()
 
-    async def _pump(self, connection: Connection, answer: Answer, counters: metrics.Exchange) -> bytes:
+    async def _pump(self, connection: Connection) -> bytes:
         """Relay until the backend has sent everything; returns the piece that was not handed over yet."""
-        guard, now, limits = self._guard, self._now, self._limits
+        now, answer, counters, between = self._parts.now, self._answer, self._counters, self._parts.limits.between
 
         def sink(piece: bytes) -> bool:
-            guard.since = now()
+            self.since = now()
             self._tail = piece
             counters.sent += len(piece)
             try:
@@ -115,27 +159,31 @@ class Relay:
                 connection.congested = not sink(data)
                 data = b""
             if connection.congested:
-                guard.move(now(), limits.write, self._stalled)
+                self._writing()
                 await answer.room()
-            guard.move(now(), limits.between, self._silent)
+            self._silence(between)
             await connection.flow(sink)
         return data
 
-    def _finish(self, connection: Connection, answer: Answer, counters: metrics.Exchange, data: bytes) -> bool:
+    def _finish(self, connection: Connection, data: bytes) -> bool:
         """The backend has done its part; False when the client's connection is full."""
         data += connection.take()
-        self._complete()
+        self.whole = True
+        self.limit = stall.NEVER
+        self.end()
+        counters = self._counters
         counters.sent += len(data)
         end = self._tail[-_COUNTS:] + data if len(data) < _COUNTS else data[-_COUNTS:]
         if b'_count"' in end or b'_tokens"' in end:
             _count(counters, end)
-        return answer.end(data)
+        return self._answer.end(data)
 
-    async def _show(self, error: Broken, answer: Answer) -> None:
+    async def _show(self, error: Broken) -> None:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
+        answer = self._answer
         if not isinstance(error, Leaving):
             self.spoiled = error.message
-            self._metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
+            self._parts.metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:
             message = f"backend {self._backend!r}: {error.message}"
@@ -146,7 +194,7 @@ class Relay:
                 answer.pour(line)
                 await answer.room()
         except ConnectionError:
-            self._metrics.hangups.labels("streaming").inc()
+            self._parts.metrics.hangups.labels("streaming").inc()
         finally:
             answer.tear()
 
@@ -156,22 +204,37 @@ class Relay:
         if self.connection is not None:
             self.connection.fail(_preempted())
 
-    def _writing(self) -> None:
-        self._guard.move(self._now(), self._limits.write, self._stalled)
+    # stall.Guarded
 
-    def _silent(self) -> None:
-        if self.connection is not None:
-            waited = self._guard.limit
-            self.connection.fail(Late(f"the backend was silent for {waited:g} s"))
+    def expire(self, limit: float) -> None:
+        """Nothing has moved for too long. A client that takes nothing loses its connection, which cancels the handler
+        and frees the slot."""
+        if self._to_client:
+            self._parts.metrics.stalled.inc()
+            self._call.request.link.abort()
+        elif self.connection is not None:
+            self.connection.fail(Late(f"the backend was silent for {limit:g} s"))
 
-    def _cut(self) -> None:
+    def cut(self) -> None:
+        """The process goes."""
         if self.connection is not None:
             self.connection.fail(Leaving("the router is shutting down; try again"))
 
-    def _stalled(self) -> None:
-        """The client takes nothing: its connection goes, which cancels the handler and frees the slot."""
-        self._metrics.stalled.inc()
-        self._call.request.link.abort()
+    # Inside
+
+    def _release(self) -> None:
+        if self._number is not None:
+            self._parts.dispatcher.release(self._number)
+
+    def _silence(self, limit: float) -> None:
+        self.since, self.limit, self._to_client = self._parts.now(), limit, False
+
+    def _writing(self) -> None:
+        self.since, self.limit, self._to_client = self._parts.now(), self._parts.limits.write, True
+
+    def _lost(self) -> None:
+        self._parts.metrics.hangups.labels("streaming").inc()
+        self._answer.tear()
 
 
 def _preempted() -> Preempted:

@@ -118,8 +118,9 @@ class Server:
         self.idle(link)
 
     def busy(self, link: Incoming) -> None:
+        if not self._busy:
+            self._quiet.clear()
         self._busy.add(link)
-        self._quiet.clear()
 
     def idle(self, link: Incoming) -> None:
         self._busy.discard(link)
@@ -147,12 +148,14 @@ class Server:
     async def handle(self, request: Request) -> Reply | None:
         path = request.path
         try:
-            if self._gate.needs(path):
+            if self._gate.closed and self._gate.needs(path):
                 request.identity = self._gate.known(request) or await self._gate.ask(request)
             if path in paths.INFERENCE:
                 if not self._state.leader.active:
                     raise _standing_by()
-                await self._forwarder.run(await self._understand(request, path, Kind.INFERENCE))
+                data = request.body
+                seen = body.look(data) if len(data) <= body.IN_THREAD else await body.peek(data)
+                await self._forwarder.run(self._understand(request, path, Kind.INFERENCE, seen))
                 return None
             own = self._own.get(path)
             return await (own(request) if own is not None else self._api(request, path))
@@ -172,7 +175,7 @@ class Server:
         if self._buffered + length > self._bounds.buffered:
             raise _too_much()
         path = request.path
-        identity = self._gate.known(request) if self._gate.needs(path) else None
+        identity = self._gate.known(request) if self._gate.closed and self._gate.needs(path) else None
         if path in paths.INFERENCE or path in self._own:
             return
         kind = paths.kind(path)
@@ -209,11 +212,11 @@ class Server:
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API")
         if kind is Kind.ADMIN:
             backend = self._administrator(path, request, request.identity)
-            await self._forwarder.pinned(await self._understand(request, path, kind), backend)
+            await self._forwarder.pinned(self._understand(request, path, kind, await body.peek(request.body)), backend)
             return None
         if not self._state.leader.active:
             raise _standing_by()
-        await self._forwarder.run(await self._understand(request, path, kind))
+        await self._forwarder.run(self._understand(request, path, kind, await body.peek(request.body)))
         return None
 
     def _list(self, path: str) -> Reply:
@@ -221,30 +224,35 @@ class Server:
             raise refusal.Refusal(503, f"no backend is available: {missing}", retry_after=2)
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
-    async def _understand(self, request: Request, path: str, kind: Kind) -> Call:
-        arrived = self._now()
-        data = request.body
-        seen = body.look(data) if len(data) <= body.IN_THREAD else await body.peek(data)
-        asked, model = seen.asked, seen.model
+    def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
+        asked, model, stream, images = seen
         if not model and path.startswith(paths.MODEL_PREFIX):
             asked = path.removeprefix(paths.MODEL_PREFIX)
             model = models.normalise(asked)
         header = request.get(hygiene.PRIORITY)
-        client = request.identity.name or request.link.peer
-        level = self._clamp(priority.level(header, model, self._book.table), client, request.identity)
-        self._count(request, header, level, kind)
+        identity = request.identity
+        client = identity.name or request.link.peer
+        level = priority.level(header, model, self._book.table)
+        if self._book.ceilings or identity.ceiling is not None:
+            level = self._clamp(level, client, identity)
+        if header:
+            self._metrics.asked_for(level.label)
+            if not priority.understood(header):
+                self._metrics.unknown_priority.inc()
+        if level is Level.P0 and kind is Kind.INFERENCE:
+            self._note(request)
         return Call(
-            request=request,
-            path=path,
-            kind=kind,
-            request_id=hygiene.request_id(request.get(hygiene.REQUEST_ID), self._ids),
-            asked=asked,
-            model=model,
-            level=level,
-            client=client,
-            streams=paths.streams(path, seen.stream),
-            arrived=arrived,
-            images=seen.images,
+            request,
+            path,
+            kind,
+            hygiene.request_id(request, self._ids),
+            asked,
+            model,
+            level,
+            paths.streams(path, stream),
+            self._now(),
+            client,
+            images,
         )
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
@@ -256,16 +264,12 @@ class Server:
             self._metrics.clamped.labels(level.label, allowed.label).inc()
         return allowed
 
-    def _count(self, request: Request, header: str | None, level: Level, kind: Kind) -> None:
-        if header:
-            self._metrics.asked_for(level.label)
-            if not priority.understood(header):
-                self._metrics.unknown_priority.inc()
-        if level is Level.P0 and kind is Kind.INFERENCE:
-            self._state.last_p0 = self._today()
-            mode = request.get(hygiene.MODE)
-            if mode is None or mode.lower() != _BACKGROUND:
-                self._state.last_user_p0 = self._state.last_p0
+    def _note(self, request: Request) -> None:
+        """Somebody asks for the most urgent level: when, and does a person wait?"""
+        self._state.last_p0 = self._today()
+        mode = request.get(hygiene.MODE)
+        if mode is None or mode.lower() != _BACKGROUND:
+            self._state.last_user_p0 = self._state.last_p0
 
 
 def _standing_by() -> refusal.Refusal:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+
+NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,70 +26,54 @@ class Limits:
     write: float = 60.0
 
 
-class Guard:
-    """The deadline of one exchange: `expire` is called once when `limit` seconds pass without a `move`, `cut` when the
-    process goes."""
+class Guarded(Protocol):
+    """An exchange under watch."""
 
-    __slots__ = ("cut", "expire", "limit", "since")
+    since: float
+    """When something happened last."""
+    limit: float
+    """Seconds of silence that are allowed from then on; NEVER while nothing is waited for."""
 
-    def __init__(self, cut: Callable[[], None]) -> None:
-        self.cut = cut
-        self.limit = 0.0
-        self.since = 0.0
-        self.expire: Callable[[], None] | None = None
+    def expire(self, limit: float) -> None:
+        """That limit is over; called once until `limit` is set anew."""
 
-    def move(self, now: float, limit: float, expire: Callable[[], None]) -> None:
-        """Something happened; from now on `limit` holds."""
-        self.since = now
-        self.limit = limit
-        self.expire = expire
-
-    def forget(self) -> None:
-        """The exchange is over: let go of it, so that no cycle keeps it in memory until a collection."""
-        self.expire = None
-        self.cut = _nothing
-
-
-def _nothing() -> None:
-    """Nothing is left to cut."""
+    def cut(self) -> None:
+        """The process goes."""
 
 
 class Watch:
-    """All guards of a process."""
+    """All exchanges of a process."""
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
-        self._guards: set[Guard] = set()
+        self._guarded: set[Guarded] = set()
 
-    def open(self, cut: Callable[[], None]) -> Guard:
-        """A guard that is swept until it is closed."""
-        guard = Guard(cut)
-        self._guards.add(guard)
-        return guard
+    def open(self, guarded: Guarded) -> None:
+        """Look at it until it is closed."""
+        self._guarded.add(guarded)
 
-    def close(self, guard: Guard) -> None:
+    def close(self, guarded: Guarded) -> None:
         """The exchange is over."""
-        self._guards.discard(guard)
+        self._guarded.discard(guarded)
 
     def __len__(self) -> int:
-        return len(self._guards)
+        return len(self._guarded)
 
     def sweep(self) -> int:
         """Expire what stands still; returns how many."""
         now = self._now()
-        late = [g for g in self._guards if g.expire is not None and now - g.since > g.limit]
-        for guard in late:
-            expire, guard.expire = guard.expire, None
-            if expire is not None:
-                expire()
+        late = [one for one in self._guarded if now - one.since > one.limit]
+        for one in late:
+            limit, one.limit = one.limit, NEVER
+            one.expire(limit)
         return len(late)
 
     def cut_all(self) -> int:
         """The process goes: end every exchange; returns how many."""
-        guards = list(self._guards)
-        for guard in guards:
-            guard.cut()
-        return len(guards)
+        guarded = list(self._guarded)
+        for one in guarded:
+            one.cut()
+        return len(guarded)
 
     async def run(self, interval: float = 1.0) -> None:
         """Sweep for ever."""

@@ -11,6 +11,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from random import Random
 
 from router.ageing import Ageing
@@ -19,6 +20,9 @@ from router.host import Backend
 from router.priority import Level
 from router.scheduler import Scheduler
 from router.waiting import Request
+
+_LONG = 50
+"""Requests from which on a queue is compared after as many events."""
 
 
 @dataclass
@@ -61,6 +65,11 @@ class Server:
     running: dict[int, str] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
 
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the models that the router owns; empty for a server that decides itself."""
+        return {model.name: model.vram or 0 for one in self.backend.sets for model in one.members}
+
     def view(self) -> Backend:
         """As the router sees it after a probe."""
         return replace(self.backend, available=self.alive, loaded=frozenset(self.memory))
@@ -84,6 +93,7 @@ class Simulation:
         self._waiting: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
         self._cpu_allowed = cpu_allowed
+        self._checks = 0
         self.reconfigure()
 
     # What the outside does.
@@ -103,6 +113,7 @@ class Simulation:
                 self.now, upcoming = upcoming, upcoming + tick
                 self.apply(self.plan.ticked(self.now))
             self.check()
+        self.check_waiting()
         self.now = until
 
     def ask(
@@ -299,15 +310,23 @@ class Simulation:
     def check(self) -> None:
         """No double booking, no lost request, no half model."""
         for name, server in self.servers.items():
-            limit = server.backend.num_parallel
-            per_model = Counter(server.running.values())
-            assert all(count <= limit for count in per_model.values()), f"{name} runs {per_model}, {limit} fit"
-            if server.backend.sets:
-                assert per_model.keys() <= server.memory, f"{name} runs {set(per_model)}, has {server.memory}"
-                sizes = {m.name: m.vram or 0 for one in server.backend.sets for m in one.members}
-                total = sum(sizes.get(model, 0) for model in server.memory)
-                assert server.backend.vram is None or total <= server.backend.vram, f"{name} holds {server.memory}"
             assert self.plan.in_flight(name) == len(server.running), name
+            if server.running:
+                limit = server.backend.num_parallel
+                per_model = Counter(server.running.values())
+                assert all(count <= limit for count in per_model.values()), f"{name} runs {per_model}, {limit} fit"
+                if server.backend.sets:
+                    assert per_model.keys() <= server.memory, f"{name} runs {set(per_model)}, has {server.memory}"
+            if server.sizes:
+                total = sum(server.sizes.get(model, 0) for model in server.memory)
+                assert server.backend.vram is None or total <= server.backend.vram, f"{name} holds {server.memory}"
+        self._checks += 1
+        # A request that was lost stays lost: a long queue need not be compared after every event.
+        if len(self._waiting) < _LONG or self._checks % _LONG == 0:
+            self.check_waiting()
+
+    def check_waiting(self) -> None:
+        """The router has the same requests in its queue as clients wait for."""
         assert {r.id for r in self.plan.waiting()} == self._waiting.keys()
         assert not self._waiting.keys() & self._running.keys()
 

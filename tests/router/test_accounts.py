@@ -7,10 +7,11 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
-from router import kube
+from router import client, kube
 from router.backends.kube import connect
 from tests.router import process, wire
 
@@ -25,14 +26,15 @@ async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asy
     return True
 
 
-def _account(core: Any, name: str) -> str:
-    """A token of a service account, made if need be."""
+def _account(core: Any, name: str, *audiences: str) -> str:
+    """A token of a service account, made if need be; for the apiserver when no audience is named."""
     from kubernetes import client
 
     names = [found.metadata.name for found in core.list_namespaced_service_account("default").items]
     if name not in names:
         core.create_namespaced_service_account("default", {"metadata": {"name": name}})
-    request = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=3600))
+    spec = client.V1TokenRequestSpec(audiences=list(audiences), expiration_seconds=3600)
+    request = client.AuthenticationV1TokenRequest(spec=spec)
     return str(core.create_namespaced_service_account_token(name, "default", request).status.token)
 
 
@@ -66,6 +68,38 @@ async def test_service_accounts_are_let_in_and_others_are_not(tmp_path: Path, ku
         assert [await ask(stranger), await ask("a" * 40), await ask("a" * 40)] == [401] * 3
         assert [await ask(friend, "/api/pull"), await ask(admin, "/api/pull")] == [403, 200]
         assert len(backend.requests) == 4
+
+
+async def test_a_token_is_for_the_router_alone_and_its_account_has_a_ceiling(
+    tmp_path: Path, kubeconfig: Path, core: Any
+) -> None:
+    renewed = tmp_path / "token"
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(
+            tmp_path,
+            [process.spec("raw", backend.url)],
+            kubeconfig=str(kubeconfig),
+            namespace="default",
+            token_review="true",
+            token_audiences='["jervis-router"]',
+            account_ceilings='{"default/batch": "P2"}',
+        ) as router,
+        httpx.AsyncClient(verify=False) as http,
+    ):
+        door = client.Client(router.url, http, token=client.token_file(str(renewed)))
+        with pytest.raises(client.Unavailable, match="cannot be read"):
+            await door.status()
+        for token, good in ((_account(core, "batch"), False), (_account(core, "batch", "jervis-router"), True)):
+            renewed.write_text(token)
+            if good:
+                assert (await door.status()).backends
+            else:
+                with pytest.raises(client.Rejected, match="401"):
+                    await door.status()
+        headers = [("Authorization", f"Bearer {renewed.read_text()}"), ("X-Ollama-Priority", "0")]
+        assert (await wire.ask(router.port, wire.post("/api/embed", _EMBED, headers))).status == 200
+        assert await router.metric('jervis_router_priority_clamped_total{asked="P0",given="P2"}') == 1
 
 
 async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(

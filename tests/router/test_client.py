@@ -20,7 +20,10 @@ _ASK = [{"role": "user", "content": "hello"}]
 
 async def test_chat_embed_and_status(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b", "qwen3-embedding:8b"]) as fake:
-        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, httpx.AsyncClient() as http:
+        async with (
+            process.running(tmp_path, [process.spec("g", fake.url)]) as router,
+            httpx.AsyncClient(verify=False) as http,
+        ):
             door = client.Client(router.url + "/", http)
             text = await door.chat("qwen2.5:7b", _ASK, Priority.P0, num_ctx=8192)
             assert text
@@ -44,7 +47,10 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
 
 async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:
     with ollama.running(models=["qwen2.5:7b"]) as fake:
-        async with process.running(tmp_path, [process.spec("g", fake.url)]) as router, httpx.AsyncClient() as http:
+        async with (
+            process.running(tmp_path, [process.spec("g", fake.url)]) as router,
+            httpx.AsyncClient(verify=False) as http,
+        ):
             door = client.Client(router.url, http)
             with pytest.raises(client.Rejected, match="'qwen9:1b'") as caught:
                 await door.chat("qwen9:1b", _ASK, Priority.P0)
@@ -69,7 +75,7 @@ async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(verify=False) as http,
     ):
         door = client.Client(router.url, http)
         raised = []
@@ -85,7 +91,7 @@ async def test_busy_and_broken_are_operational(tmp_path: Path) -> None:
 
 
 async def test_nobody_there_is_operational_and_a_bad_address_is_not() -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=False) as http:
         with pytest.raises(client.Unavailable, match=r"http://127\.0\.0\.1:9"):
             await client.Client("http://127.0.0.1:9", http).embed("m", ["x"], Priority.P3)
         with pytest.raises(client.Rejected, match="not an address"):
@@ -99,7 +105,7 @@ async def test_a_cancelled_call_hangs_up(tmp_path: Path) -> None:
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
-        httpx.AsyncClient() as http,
+        httpx.AsyncClient(verify=False) as http,
     ):
         call = asyncio.create_task(client.Client(router.url, http).chat("m", _ASK, Priority.P0))
         await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
@@ -107,3 +113,32 @@ async def test_a_cancelled_call_hangs_up(tmp_path: Path) -> None:
         await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
         with pytest.raises(asyncio.CancelledError):
             await call
+
+
+async def test_a_gpu_is_reserved_renewed_refused_to_others_and_given_back(tmp_path: Path) -> None:
+    sets = process.model_set({"name": "qwen2.5:7b"})
+    with ollama.running(models=["qwen2.5:7b"]) as fake:
+        async with (
+            process.running(tmp_path, [process.spec("g", fake.url, modelSets=sets)]) as router,
+            httpx.AsyncClient(verify=False) as http,
+        ):
+            door = client.Client(router.url, http)
+            first = await door.announce("operator", "qwen2.5:7b")
+            assert (first.backend, first.model_set) == ("g", "set")
+            assert (await door.announce("operator", lease_id=first.lease_id)).lease_id == first.lease_id
+            for stranger in (door.announce("somebody"), door.release("somebody")):
+                with pytest.raises(client.Taken, match="operator") as caught:
+                    await stranger
+            assert caught.value.retry_after
+            assert [await door.release("operator"), await door.release("operator")] == [True, False]
+
+
+async def test_a_token_is_read_anew_for_each_call(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    token = client.token_file(str(file))
+    with pytest.raises(client.Unavailable, match="cannot be read"):
+        token()
+    for content in ("first", "second\n"):
+        file.write_text(content)
+        assert token() == content.strip()
+    assert client.token_file("")() is None

@@ -19,6 +19,7 @@ from router.host import Backend
 from router.priority import OVERFLOW, Level
 from router.scheduler import Scheduler
 from router.waiting import Request
+from tests import thorough
 from tests.router.plans import GIB, cpu, gpu, owned, sets
 from tests.router.simulation import Server, Simulation
 
@@ -186,9 +187,9 @@ class Slots(History):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestHistory.settings = settings(max_examples=thorough.examples(100), stateful_step_count=50, deadline=None)
 TestSlots = Slots.TestCase
-TestSlots.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestSlots.settings = settings(max_examples=thorough.examples(100), stateful_step_count=50, deadline=None)
 
 
 def _server(chance: Random, name: str) -> Server:

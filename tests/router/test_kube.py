@@ -159,7 +159,7 @@ async def test_the_watch_survives_what_apiservers_do(tmp_path: Path) -> None:
             async def watches() -> int:
                 return len(api.watches)
 
-            await process.eventually(watches, lambda n: n == 7, 40)
+            await process.eventually(watches, lambda n: n == 7)
             await router.until(lambda s: [b["name"] for b in s["backends"]] == ["second"])
             # After the proper end the watch went on from its bookmark instead of listing.
             assert sum("resourceVersion=4711" in path for path in api.watches) == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 Headers = list[tuple[str, str]]
 
-_PATIENCE = 15.0  # seconds; bounds a test that fails
+_PATIENCE = 90.0  # seconds; bounds a test that fails
 
 
 @dataclass

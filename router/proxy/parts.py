@@ -1,0 +1,32 @@
+"""What every exchange stands on: made once by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from router import dispatch, metrics
+from router.backends import book
+from router.proxy import stall
+from router.proxy.budget import Budget
+from router.proxy.pool import Pools
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`now` is monotonic seconds, `draining` tells whether the process is going."""
+
+    book: book.Book
+    dispatcher: dispatch.Dispatcher
+    pools: Pools
+    watch: stall.Watch
+    metrics: metrics.Metrics
+    limits: stall.Limits
+    budget: Budget
+    numbers: Iterator[int]
+    now: Callable[[], float]
+    draining: Callable[[], bool]
+    own_parameters: bool = True
+    """Set keep_alive and num_ctx of models that a GpuBackend owns."""
+    guarded: bool = False
+    """Clients show the router a token, which is none of the backends' business."""

@@ -1,0 +1,211 @@
+"""The router before a real Ollama: what the simulator plays, the real one does, and the router gets on with it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ollama import gguf
+from tests.router import process
+
+PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="JERVIS_TEST_OLLAMA names no program: see make test-ollama")
+
+_BIG, _SMALL = "big:latest", "small:latest"
+_TOKEN = "conformance-administrator"  # of this test
+# One thread and a seed: the same nonsense each time, on any machine.
+_OPTIONS = {"seed": 7, "temperature": 0, "num_predict": 12, "num_thread": 1}
+_TIMES = {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration", "created_at"}
+_SETS = [{"name": "orchestrator", "models": [{"name": _BIG, "vram": "1Gi", "numCtx": 512, "priority": 0}]},
+         {"name": "background", "models": [{"name": _SMALL, "vram": "1Gi", "numCtx": 512, "priority": 3}]}]  # fmt: skip
+
+
+@pytest.fixture(name="server", scope="module")
+def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with an empty store; its address."""
+    home = tmp_path_factory.mktemp("ollama")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {"HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MAX_QUEUE": "1", "OLLAMA_NUM_PARALLEL": "1",
+                   "OLLAMA_NO_CLOUD": "1", "OLLAMA_MAX_LOADED_MODELS": "1", "PATH": os.environ["PATH"]}  # fmt: skip
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen([PROGRAM, "serve"], env=environment, stderr=log, stdout=log)
+        try:
+            yield f"http://{address}"
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+@pytest.fixture(name="models", scope="module", autouse=True)
+def _models(server: str) -> None:
+    """Both models, made with the server itself."""
+    transport = httpx.HTTPTransport(retries=20)
+    with httpx.Client(base_url=server, timeout=120, trust_env=False, transport=transport, verify=False) as http:
+        for name, seed in ((_BIG, 1), (_SMALL, 2)):
+            _make(http, name, gguf.tiny(seed, layers=3 - seed))
+
+
+def _make(http: httpx.Client, name: str, file: bytes) -> None:
+    digest = f"sha256:{hashlib.sha256(file).hexdigest()}"
+    assert http.post(f"/api/blobs/{digest}", content=file).status_code == 201
+    made = http.post("/api/create", json={"model": name, "files": {"tiny.gguf": digest}, "stream": False})
+    assert made.json() == {"status": "success"}, made.text
+
+
+@pytest.fixture(name="router")
+async def _router(tmp_path: Path, server: str) -> AsyncIterator[process.Router]:
+    """In front of it, as a GPU whose memory nobody owns."""
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps([{"name": "ops", "token": _TOKEN, "admin": True}]))
+    specs = [process.spec("real", server, numParallel=1)]
+    settings = {"tokens_file": str(tokens), "token_required": "false"}
+    async with process.running(tmp_path, specs, **settings) as router:
+        yield router
+
+
+def _client(url: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=url, timeout=120, trust_env=False, verify=False)
+
+
+async def _empty(server: str) -> None:
+    """Nothing is in its memory any more: a set that is there would be left only for somebody more urgent."""
+    async with _client(server) as direct:
+
+        async def shown() -> list[Any]:
+            found: list[Any] = (await direct.get("/api/ps")).json()["models"]
+            return found
+
+        for name in (_BIG, _SMALL):
+            await direct.post("/api/generate", json={"model": name, "keep_alive": 0})
+        assert await process.eventually(shown, lambda seen: not seen, 60) == []
+
+
+def _holds(name: str, seen: set[str]) -> bool:
+    return name in seen
+
+
+def _plain(answer: httpx.Response) -> list[dict[str, Any]]:
+    """The records of an answer without what differs from one time to the next."""
+    records = [json.loads(line) for line in answer.text.splitlines() if line]
+    return [{key: value for key, value in record.items() if key not in _TIMES} for record in records]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/generate", {"prompt": "say something", "options": _OPTIONS}),
+        ("/api/generate", {"prompt": "say something", "options": _OPTIONS, "stream": False}),
+        ("/api/chat", {"messages": [{"role": "user", "content": "kůň 🐎"}], "options": _OPTIONS}),
+        ("/api/embed", {"input": ["one", "two"], "options": {"num_thread": 1}}),
+        ("/api/embeddings", {"prompt": "one", "options": {"num_thread": 1}}),
+        ("/api/show", {}),
+    ],
+)
+async def test_answers_are_the_server_s_own(router: process.Router, server: str, path: str, body: Any) -> None:
+    async with _client(router.url) as through, _client(server) as direct:
+        asked = {"model": "big", **body}
+        # The first time the prompt is not in the cache, and counted.
+        await direct.post(path, json=asked)
+        ours, its = await through.post(path, json=asked), await direct.post(path, json=asked)
+        assert (ours.status_code, ours.headers["Content-Type"]) == (200, its.headers["Content-Type"])
+        assert _plain(ours) == _plain(its)
+        assert ours.headers["X-Ollama-Router-Backend"] == "real"
+
+
+async def test_openai_s_paths_too(router: process.Router) -> None:
+    async with _client(router.url) as http:
+        said = {"model": "big", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 5, "seed": 7}
+        streamed = await http.post("/v1/chat/completions", json=said | {"stream": True})
+        assert streamed.text.endswith("data: [DONE]\n\n")
+        assert (await http.post("/v1/chat/completions", json=said)).json()["usage"]["completion_tokens"] >= 1
+        assert {model["id"] for model in (await http.get("/v1/models")).json()["data"]} == {_BIG, _SMALL}
+
+
+async def test_load_keep_alive_and_unload_show_in_ps(router: process.Router) -> None:
+    async def loaded() -> set[str]:
+        async with _client(router.url) as http:
+            return {model["name"] for model in (await http.get("/api/ps")).json()["models"]}
+
+    async with _client(router.url) as http:
+        for name, other in ((_BIG, _SMALL), (_SMALL, _BIG)):
+            assert (await http.post("/api/generate", json={"model": name, "keep_alive": "10m"})).json()["done"]
+            assert await process.eventually(loaded, partial(_holds, name), 60)
+            assert other not in await loaded()
+        gone = await http.post("/api/generate", json={"model": _SMALL, "keep_alive": 0})
+        assert gone.json()["done_reason"] == "unload"
+        assert await process.eventually(loaded, lambda seen: not seen, 60) == set()
+
+
+async def test_a_model_that_is_not_there_is_named(router: process.Router, server: str) -> None:
+    async with _client(router.url) as http, _client(server) as direct:
+        for client in (http, direct):
+            answer = await client.post("/api/chat", json={"model": "nobody", "messages": []})
+            assert (answer.status_code, "nobody" in answer.json()["error"]) == (404, True)
+
+
+async def test_hang_ups_free_the_slot(router: process.Router) -> None:
+    long = {"model": "big", "prompt": "on and on", "options": {**_OPTIONS, "num_predict": 4000, "num_ctx": 4096}}
+    async with _client(router.url) as http:
+        for _ in range(5):
+            async with http.stream("POST", "/api/generate", json=long) as answer:
+                assert await anext(answer.aiter_bytes())
+        after = await http.post("/api/generate", json={"model": "big", "prompt": "x", "options": _OPTIONS})
+        assert after.status_code == 200
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
+        assert (await router.backend("real"))["circuit"] == "Closed"
+
+
+async def test_its_503_moves_nobody_and_opens_no_circuit(tmp_path: Path, server: str) -> None:
+    """Somebody goes past the router: the server's own queue (of one) is full of cold models."""
+    specs = [process.spec("real", server, numParallel=16)]
+    async with process.running(tmp_path, specs) as router, _client(server) as direct, _client(router.url) as http:
+        answers = await asyncio.gather(
+            *(
+                client.post("/api/generate", json={"model": name, "prompt": "x", "options": _OPTIONS})
+                for client in (direct, http)
+                for name in (_BIG, _SMALL) * 6
+            )
+        )
+        codes = [answer.status_code for answer in answers]
+        assert set(codes) == {200, 503}, codes
+        assert all("maximum pending requests exceeded" in a.text or "busy" in a.text for a in answers if a.is_error)
+        assert (await router.backend("real"))["circuit"] == "Closed"
+
+
+async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path: Path, server: str) -> None:
+    specs = [process.spec("real", server, numParallel=1, vram="1Gi", maxLoadedModels=1, modelSets=_SETS)]
+    await _empty(server)
+    async with process.running(tmp_path, specs) as router, _client(router.url) as http:
+        body = {"model": "small", "prompt": "x", "options": {**_OPTIONS, "num_ctx": 2048}, "keep_alive": 0}
+        answer = await http.post("/api/generate", json=body)
+        assert (answer.status_code, answer.headers["X-Ollama-Router-Model-Set"]) == (200, "background")
+        ready = (await http.post("/router/announce", json={"owner": "conformance"})).json()
+        assert (ready["status"], ready["modelSet"]) == ("ready", "orchestrator")
+        shown = (await http.get("/api/ps")).json()["models"]
+        assert [(model["name"], model["context_length"]) for model in shown] == [(_BIG, 512)]
+        assert (await http.post("/router/release", json={"owner": "conformance"})).json()["released"] is True
+        await router.until(lambda s: [m["name"] for m in s["backends"][0]["memory"]] == [_SMALL], 60)
+
+
+async def test_models_are_made_and_deleted_by_an_administrator(router: process.Router) -> None:
+    headers = {"Authorization": f"Bearer {_TOKEN}", "X-Ollama-Router-Backend": "real"}
+    async with _client(router.url) as http:
+        copied = await http.post("/api/copy", json={"source": "small", "destination": "copy"}, headers=headers)
+        assert copied.status_code == 200
+        await router.until(lambda s: "copy:latest" in s["backends"][0]["models"])
+        gone = await http.request("DELETE", "/api/delete", json={"model": "copy"}, headers=headers)
+        assert gone.status_code == 200
+        await router.until(lambda s: "copy:latest" not in s["backends"][0]["models"])
