@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from crds import phases
-from crds.conditions import Condition
+from crds.conditions import Condition, find
 from crds.exits import ExitReason
 from crds.model import IMMUTABLE, Metadata, Model, Time, rules
 from crds.schedule import Recurrence, Schedule
@@ -392,6 +392,18 @@ class Status(Model):
         """
         asked = self.phase_times.get(phases.Phase.USER_TASK)
         return f"run-{self.attempt}" + (f"-{int(asked.timestamp())}" if asked is not None else "")
+
+
+JOB_SUSPENDED = "JobSuspended"
+"""Reason of the condition Dispatched while somebody else than the operator holds the run's Job."""
+
+
+def held_by_job(status: Status) -> bool:
+    """Does the task wait for whoever suspended its Job?"""
+    if status.phase is not phases.Phase.READY_FOR_GPU:
+        return False
+    said = find(status.conditions, "Dispatched")
+    return said is not None and said.reason == JOB_SUSPENDED
 
 
 class PendingTask(Model):

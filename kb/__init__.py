@@ -6,5 +6,6 @@ and the HTTP service around them. Every read and every write carries a `crds.sco
 Who may call me: everybody, but only through `kb.client` and the wire models of `kb.wire`.
 I never import another room except `crds` and `router.client`, and I never decide what happens to a task: I hint.
 
-My root is `kb/__main__.py` (`python -m kb`); nothing else in here reads the environment.
+My root is `kb/__main__.py` (`python -m kb`), which alone reads the environment. The process itself is
+put together by `kb/service.py`.
 """

@@ -1,4 +1,4 @@
-"""The writing half of a process, put together for the composition root `kb.__main__`: pipeline, queue, aliases."""
+"""The writing half of a process, put together for `kb.service`: pipeline, queue, aliases."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content
 from kb.content import sweep
 from kb.crawl import address, fetch
-from kb.files import tika
+from kb.erasure import book as erasures
+from kb.erasure import closed, eraser, holdings
+from kb.files import reader, tika
 from kb.graph import store as graph
-from kb.http import aliases, knowledge, learning, openapi, queueing, upkeep, uploads
+from kb.http import aliases, erasing, knowledge, learning, openapi, queueing, upkeep, uploads
 from kb.ingest import answers, intake, lanes, pipeline, recovery
 from kb.ingest import sqlite as ledger
 from kb.outcome import learn
@@ -43,6 +45,7 @@ class Ground:
     database: mongo.Database
     meters: metrics.Metrics
     clock: Callable[[], datetime]
+    shut: closed.Closed
 
 
 async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[knowledge.Writing, list[openapi.Served]]:
@@ -58,7 +61,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     await queue.prepare()
     registry = aliases_mongo.Registry(ground.database, clock)
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
-    stores = pipeline.Stores(book, ground.graph, ground.vectors, ground.content, queue, registry)
+    stores = pipeline.Stores(book, ground.graph, ground.vectors, ground.content, queue, registry, ground.shut)
     pipe = pipeline.Pipeline(stores, asked, ground.embedder, meters, clock, _limits(config))
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     workers = worker.Workers(
@@ -71,14 +74,30 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     web = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=True))
     judge = address.Judge([str(network) for network in config.crawl_networks], address.resolve)
     fetcher = fetch.Fetcher(web, judge, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
-    reader = (
+    parser = (
         tika.Tika(config.tika_url, web, seconds=config.tika_seconds, max_chars=config.max_chars)
         if config.tika_url
         else None
     )
     seeing = answers.Answers(ground.router, config.vision_model, book, meters)
+    reading = reader.Reader(parser, seeing, meters)
     checker = check.Checker(ground.graph, ground.vectors, book.working)
     reconciler = reconcile.Reconciler(checker, ground.graph, ground.vectors, pipe.turn, book.working, meters)
+    records = erasures.Book(ground.database, clock)
+    others: dict[str, holdings.Holding] = {"contents": ground.content, **holdings.of(ground.database)}
+    settle = timedelta(seconds=2 * config.erasure_interval)
+    forgetter = eraser.Eraser(
+        records,
+        ground.shut,
+        ground.graph,
+        ground.vectors,
+        pipe.drop,
+        (queue, book),
+        others,
+        meters,
+        clock,
+        settle=settle,
+    )
     group = await stack.enter_async_context(asyncio.TaskGroup())
     # A bug in one of these takes the process down: a restart is better than documents that nobody looks at.
     works = [
@@ -86,6 +105,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         workers.run(),
         merger.run(interval=config.recovery_interval),
         reconciler.run(interval=config.reconcile_interval),
+        forgetter.run(interval=config.erasure_interval),
     ]
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
@@ -99,7 +119,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
-        *uploads.Uploads(way, reader, seeing, fetcher, meters, limit=config.max_file_bytes).routes(),
+        *uploads.Uploads(way, reading, fetcher, ground.content, limit=config.max_file_bytes).routes(),
+        *erasing.Erasing(forgetter, records).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
     ]
     return knowledge.Writing(pipe, writers), routes

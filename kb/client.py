@@ -27,6 +27,7 @@ class Client:
         self.memory = doors.Memory(self._transport)
         self.aliases = doors.Aliases(self._transport)
         self.queue = doors.Queue(self._transport)
+        self.erasing = doors.Erasing(self._transport)
         self.learning = doors.Learning(self._transport)
         self.looking = looking.Looking(self._transport)
 

@@ -138,6 +138,22 @@ class Queue:
         return await self._way.call("POST", "/api/v1/queue/prioritize", writing.Job, body=asked)
 
 
+class Erasing:
+    """Forgetting a whole scope."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def ask(self, where: scope.Scope, by: str) -> writing.Erasure:
+        """Forget all that the scope owns; the work goes on after this returns, a running one is answered as it is."""
+        draft = writing.ErasureDraft(scope=where, by=by)
+        return await self._way.call("POST", "/api/v1/erasures", writing.Erasure, body=draft)
+
+    async def listed(self, viewer: scope.Scope) -> list[writing.Erasure]:
+        """Erasures of the scope and of what lies in it, the latest first."""
+        return (await self._way.call("GET", "/api/v1/erasures", writing.Erasures, params=_query(viewer))).erasures
+
+
 class Learning:
     """Documents, files, pages and lessons that are made findable now and extracted later."""
 
@@ -183,6 +199,13 @@ class Learning:
     ) -> writing.FileReply:
         """Make an image known by what a vision model sees in it."""
         return await self._upload("/api/v1/ingest/image", owner, body, filename, source_urn, urgency)
+
+    async def attachment(
+        self, draft: writing.AttachmentDraft, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> writing.FileReply:
+        """Make a stored file known that came with a document."""
+        path = "/api/v1/ingest/attachment"
+        return await self._way.call("POST", path, writing.FileReply, body=draft, urgency=urgency)
 
     async def crawl(
         self, crawl: writing.Crawl, *, urgency: priority.Priority = priority.Priority.P3

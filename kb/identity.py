@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from datetime import datetime
 
 from crds import scope
 
@@ -64,6 +65,11 @@ def alias(where: scope.Scope, key: str) -> str:
 def rule(where: scope.Scope, rule_key: str, version: int) -> str:
     """Id of a version of an owner's rule."""
     return _make("rule", owner(where), rule_key, str(version))
+
+
+def erasure(where: scope.Scope, at: datetime) -> str:
+    """Id of the erasure of a scope that was asked for at that moment."""
+    return _make("erasure", owner(where), at.isoformat())
 
 
 def procedure(client_id: str, source: str, trigger: str) -> str:

@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from crds import spans
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
-class Metrics:
-    """The meters of one process."""
+class _Stage:
+    def __init__(self, name: str, seconds: Histogram, traced: spans.Spans) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._spans = traced
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    @contextmanager
+    def time(self) -> Iterator[None]:
+        """Measure a `with`, and make it a span."""
+        with self._seconds.labels(self._name).time(), self._spans.span(f"kb.{self._name}"):
+            yield
+
+
+class Stages:
+    """Stages of ingest and retrieval: each is measured, and a span where spans are asked for."""
+
+    def __init__(self, seconds: Histogram, traced: spans.Spans) -> None:
+        self._seconds = seconds
+        self._spans = traced
+
+    def labels(self, stage: str) -> _Stage:
+        """The stage of that name."""
+        return _Stage(stage, self._seconds, self._spans)
+
+
+class Metrics:
+    """The meters of one process, and its spans."""
+
+    def __init__(self, registry: CollectorRegistry, traced: spans.Spans | None = None) -> None:
         self.registry = registry
+        self.spans = traced or spans.Off()
         self.requests = Counter("jervis_kb_requests", "Finished HTTP requests.", ("route", "status"), registry=registry)
         self.seconds = Histogram(
             "jervis_kb_request_seconds", "Time to answer.", ("route",), buckets=_SECONDS, registry=registry
         )
-        self.stages = Histogram(
+        stages = Histogram(
             "jervis_kb_stage_seconds", "Time in a stage of ingest or retrieval.", ("stage",), buckets=_SECONDS,
             registry=registry,
         )  # fmt: skip
+        self.stages = Stages(stages, self.spans)
         self.ingested = Counter("jervis_kb_ingests", "Documents by outcome.", ("outcome",), registry=registry)
         self.chunks = Counter("jervis_kb_chunks", "Chunks ingested.", registry=registry)
         self.embedded = Counter("jervis_kb_embedded_texts", "Texts sent to the embedding model.", registry=registry)
@@ -50,4 +82,8 @@ class Metrics:
             "jervis_kb_uploads", "Files and images by media type and outcome (taken, refused).", ("type", "outcome"),
             registry=registry,
         )  # fmt: skip
+        self.erasures = Gauge("jervis_kb_running_erasures", "Scopes that are being erased.", registry=registry)
+        self.erased = Counter(
+            "jervis_kb_erased_documents", "Documents deleted because their scope was erased.", registry=registry
+        )
         self.swept = Counter("jervis_kb_swept_contents", "Stored contents deleted as unused.", registry=registry)

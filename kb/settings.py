@@ -19,9 +19,13 @@ class Settings(BaseSettings):
     port: int = Field(default=8080, ge=0, le=65535)
     mode: Literal["all", "read", "write"] = "all"
     data_dir: Path = Path("/var/lib/jervis/kb")
+    # One span per request and per stage, sent as the standard OTEL_ variables say.
+    tracing: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     router_url: AnyHttpUrl = AnyHttpUrl("http://jervis-router:11430")
+    # Where a token for the router stands; read each time, because the kubelet renews it. Empty: the router wants none.
+    router_token_file: str = ""
     weaviate_url: AnyHttpUrl = AnyHttpUrl("http://weaviate:8080")
     weaviate_grpc_port: int = Field(default=50051, ge=1, le=65535)
     # Keeps installations apart that share one Weaviate.
@@ -78,9 +82,11 @@ class Settings(BaseSettings):
     session_days: float = Field(default=7.0, gt=0)
     session_entries: int = Field(default=50, ge=1, le=1000)
 
-    alpha: float = Field(default=0.5, ge=0, le=1)
+    alpha: float = Field(default=0.4, ge=0, le=1)
     hops: int = Field(default=2, ge=0, le=3)
 
+    # Seconds between two looks for scopes that are to be erased; another writing process closes them that late.
+    erasure_interval: float = Field(default=5.0, gt=0)
     reconcile_interval: float = Field(default=3600.0, gt=0)
     recovery_interval: float = Field(default=30.0, gt=0)
     recovery_patience: float = Field(default=120.0, ge=0)

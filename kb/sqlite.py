@@ -32,6 +32,11 @@ _AWAY = frozenset(
 )
 
 
+ERASED = """client = :client AND (:project = '' OR project = :project)
+    AND (:project <> '' OR :grp = '' OR (project = '' AND grp = :grp))"""
+"""`kb.erasure.closed.covers` over the columns client, project and grp of a row."""
+
+
 class Database:
     """A file with a schema of one `version`, kept in `user_version`.
 

@@ -5,12 +5,13 @@ Same rules as `kb.wire`: requests refuse unknown fields, replies ignore them. Ev
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
+from pydantic import AwareDatetime, Field, JsonValue, StringConstraints, field_validator
 
-from crds import scope
+from crds import provisions, scope
 from kb import wire
 
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
@@ -33,6 +34,13 @@ class Category(StrEnum):
     def kind(self) -> str:
         """The kind of the documents of this category."""
         return f"user_knowledge_{self.value}"
+
+    @property
+    def heading(self) -> str:
+        """What stands above it in a prompt."""
+        return {"domain": "Domain Context"}.get(self.value, self.value.replace("_", " ").title()) + (
+            "s" if self is Category.PREFERENCE else ""
+        )
 
 
 class Knowledge(wire.Request):
@@ -168,7 +176,7 @@ RuleKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{
 
 
 class RuleDraft(wire.Request):
-    """A new version of the rule `ruleKey` of exactly this scope."""
+    """A new version of the rule `ruleKey` of exactly this scope; for lines `enforce: ...` see `crds.provisions`."""
 
     scope: scope.Scope
     rule_key: RuleKey
@@ -176,6 +184,12 @@ class RuleDraft(wire.Request):
     rule_content: Annotated[Text, StringConstraints(max_length=20_000)]
     description: Annotated[str, StringConstraints(max_length=2000)] = ""
     created_by: Name
+
+    @field_validator("rule_content")
+    @classmethod
+    def _enforceable(cls, text: str) -> str:
+        provisions.of(text)
+        return text
 
 
 class Rule(wire.Reply):
@@ -338,6 +352,35 @@ class OutcomeReply(wire.Reply):
     chunk_ids: list[str] = Field(default_factory=list)
 
 
+class ErasureDraft(wire.Request):
+    """Forget all that `scope` owns: a client with its projects and groups, a project, or a group's own data.
+
+    `by` says who decided.
+    """
+
+    scope: scope.Scope
+    by: Name
+
+
+class Erasure(wire.Reply):
+    """How far it has come. `erased` counts by kind what is gone, `reason` says what it waits for, "" for nothing."""
+
+    id: str
+    scope: scope.Scope
+    state: Literal["Running", "Done"]
+    requested_by: str
+    requested_at: AwareDatetime
+    finished_at: AwareDatetime | None = None
+    erased: dict[str, int] = Field(default_factory=dict)
+    reason: str = ""
+
+
+class Erasures(wire.Reply):
+    """The latest first."""
+
+    erasures: list[Erasure]
+
+
 class Crawl(wire.Request):
     """Pages of one site, breadth first from `url`. `depth` 0 is that page alone."""
 
@@ -363,6 +406,50 @@ class CrawlReply(wire.Reply):
     pages: list[Page]
     taken: int
     truncated: bool
+
+
+ATTACHMENT = "attachment"
+"""The kind of documents that came with another one."""
+
+
+def attachment_urn(attached_to: str, name: str) -> str:
+    """The source URN of a file that came with the document `attached_to`; the same two always give the same."""
+    return f"{_attachments(attached_to)}{' '.join(name.split())}"
+
+
+def attachment_sources(attached_to: str) -> str:
+    """All attachments of a document as a member of `sources`."""
+    return f"{_attachments(attached_to)}*"
+
+
+def attached_to(urn: str) -> str | None:
+    """The URN of the document that an attachment's URN names; None for any other URN, or one that was too long."""
+    of, mark, _ = urn.rpartition(_NAMED)
+    return of.removeprefix(_OF) if mark and of.startswith(_OF) and _CUT not in of else None
+
+
+_OF, _NAMED, _CUT = "attachment::of:", ",name:", "~sha256-"
+
+
+def _attachments(document: str) -> str:
+    # With a name of 255 characters it stays within the 1024 of a URN.
+    if len(document) > 700:
+        document = f"{document[:600]}{_CUT}{hashlib.sha256(document.encode()).hexdigest()[:16]}"
+    return f"{_OF}{document}{_NAMED}"
+
+
+class AttachmentDraft(wire.Request):
+    """A stored file (`contentRef`, of the same scope) that came with the document `attachedTo`, titled `title`.
+
+    Its type is what its bytes say. The same name at the same document replaces what was known from it before.
+    """
+
+    scope: scope.Scope
+    attached_to: wire.Urn
+    name: Annotated[Text, StringConstraints(max_length=255)]
+    content_ref: wire.ContentRef
+    title: Annotated[str, StringConstraints(max_length=1000)] = ""
+    observed_at: AwareDatetime | None = None
 
 
 class FileReply(wire.IndexReply):

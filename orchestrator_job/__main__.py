@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from orchestrator_job import drain
 
 if TYPE_CHECKING:
+    from crds import spans
     from orchestrator_job import logs, outcome, settings
 
 
@@ -22,6 +23,7 @@ def main() -> int:
 
     import pydantic
 
+    from crds import spans
     from orchestrator_job import errors, logs, outcome, settings
 
     reporting = settings.Reporting()
@@ -39,10 +41,17 @@ def main() -> int:
     fields.update(task_uid=configured.task_uid, task=configured.task_name, attempt=configured.attempt)
     if configured.traceparent:
         fields.update(trace_id=configured.traceparent.split("-")[1])
-    return _report(_run(configured, request, fields), reporting, configured.task_uid, configured.attempt)
+    traced = spans.start(configured.tracing and bool(configured.traceparent), "jervis-orchestrator-job")
+    ended = _run(configured, request, fields, traced)
+    status = _report(ended, reporting, configured.task_uid, configured.attempt)
+    # Last of all: a collector that is away must not delay the message to the operator.
+    traced.close()
+    return status
 
 
-def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fields) -> outcome.Outcome:
+def _run(
+    configured: settings.Settings, request: drain.Request, fields: logs.Fields, traced: spans.Spans
+) -> outcome.Outcome:
     import asyncio
     import uuid
     from datetime import UTC, datetime
@@ -50,7 +59,7 @@ def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fie
     import httpx
     import structlog
 
-    from crds import errors, trace
+    from crds import errors, spans
     from orchestrator_job import mongo, outcome, patience, run
 
     def now() -> datetime:
@@ -60,12 +69,17 @@ def _run(configured: settings.Settings, request: drain.Request, fields: logs.Fie
         request.attach(asyncio.get_running_loop())
         insistence = patience.Patience(configured.unavailable_seconds)
         # trust_env off: router and knowledge base are cluster services; a proxy of the node must not see their traffic.
-        traced = {trace.HEADER: configured.traceparent} if configured.traceparent else {}
-        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False, headers=traced) as http:
+        hooks = {"request": [spans.pass_on]}
+        about: dict[str, spans.Value] = {"jervis.task.uid": configured.task_uid, "jervis.attempt": configured.attempt}
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False, event_hooks=hooks) as http:
             database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
             try:
-                job = run.Run(configured, database, http, insistence, fields, holder=uuid.uuid4().hex, now=now)
-                return await job.to_end(request)
+                holder = uuid.uuid4().hex
+                job = run.Run(configured, database, http, insistence, fields, holder=holder, now=now, traced=traced)
+                with traced.span("run", about, parent=configured.traceparent) as tell:
+                    ended = await job.to_end(request)
+                    tell("jervis.exit_reason", ended.reason.value)
+                    return ended
             finally:
                 database.client.close()
 

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from crds import provisions
 from orchestrator_job import errors
 
 _MARK = re.compile(r"\[(\d{1,4}(?:\s*,\s*\d{1,4})*)\]")
 _SHOWN_PROBLEMS = 5
+_FREE = provisions.Provisions()
 
 
 class Unusable(errors.InvalidOutput):
@@ -36,11 +38,11 @@ def schema() -> dict[str, Any]:
     return Answer.model_json_schema(by_alias=True)
 
 
-def parse(text: str, evidence_ids: Collection[int]) -> Answer:
+def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
     """The validated answer, citations sorted and complete (marks in the text count as citations).
 
-    Raises Unusable for anything that is not JSON of the schema, for a citation of unknown evidence, for an empty answer
-    and for a need of input without a question.
+    Raises Unusable for anything that is not JSON of the schema, for a citation of unknown evidence, for an empty
+    answer, for a need of input without a question, and for what `held` forbids to say.
     """
     try:
         given = Answer.model_validate_json(text)
@@ -59,4 +61,8 @@ def parse(text: str, evidence_ids: Collection[int]) -> Answer:
         raise Unusable("questions: needsInput is true, but no question is asked")
     if not given.needs_input and not given.answer.strip():
         raise Unusable("answer: is empty although needsInput is false")
+    said = " ".join([given.answer, *given.questions])
+    objection = held.objection(said, cites=bool(cited), final=not given.needs_input)
+    if objection is not None:
+        raise Unusable(f"{'questions' if given.needs_input else 'answer'}: {objection}")
     return given.model_copy(update={"citations": sorted(cited)})

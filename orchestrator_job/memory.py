@@ -33,6 +33,7 @@ class TaskMemory(BaseModel):
     title: str = ""
     content: str | None = None
     content_ref: values.ContentRef | None = None
+    attachments: tuple[pendingtask.Attachment, ...] = ()
     messages: tuple[pendingtask.Message, ...] = ()
     answers: tuple[pendingtask.Answer, ...] = ()
     context_summary: str | None = None
@@ -48,6 +49,11 @@ class TaskMemory(BaseModel):
         if (self.content is None) == (self.content_ref is None):
             raise ValueError("exactly one of content and contentRef must be set")
         return self
+
+    @property
+    def source(self) -> str:
+        """What its content, and with it its files, are known by in the knowledge base."""
+        return self.source_urn or f"task::{self.task_uid}"
 
     @property
     def asked_by_user(self) -> bool:

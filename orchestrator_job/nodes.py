@@ -15,8 +15,9 @@ import structlog
 
 from crds import exits, pendingtask, priority
 from kb import client as kb_client
-from kb import wire
+from kb import wire, writing
 from orchestrator_job import (
+    account,
     answer,
     artifacts,
     errors,
@@ -29,6 +30,7 @@ from orchestrator_job import (
     prompt,
     question,
     results,
+    standing,
     stuck,
     termination,
 )
@@ -37,27 +39,37 @@ from router import client as router_client
 
 _log = structlog.get_logger("orchestrator_job.nodes")
 
+_ATTACHED = 3
+"""Passages of the task's own files that stand before everything else."""
 RETRIES = 2
 """How often the model is told what was wrong with its answer before the run ends as InvalidOutput."""
 
 
 class Intake:
-    """Loads the task's text and says what is asked."""
+    """Loads the rules, what is known about the user, and the task's text, and says what is asked."""
 
     def __init__(
-        self, task: memory.TaskMemory, kb: kb_client.Client, store: artifacts.Artifacts, insistence: patience.Patience
+        self,
+        task: memory.TaskMemory,
+        kb: kb_client.Client,
+        store: artifacts.Artifacts,
+        insistence: patience.Patience,
+        loader: standing.Loader,
     ) -> None:
         self._task = task
         self._kb = kb
         self._store = store
         self._insistence = insistence
+        self._loader = loader
 
     async def __call__(self, state: State) -> State:
-        """Writes document, question and query; raises InvalidInput for content that is damaged or no text."""
+        """Writes standing, document, question and query; raises InvalidInput for content or rules that are unusable."""
+        held = await self._loader.load(state["round"])
         document = await self._text()
         if not document.strip():
             raise errors.InvalidInput("The task's content is blank.", field="spec.content", remedy="Write what to do.")
         return {
+            "standing": held,
             "document": await self._store.put(document, state["round"]),
             "question": question.ask(self._task, document),
             "query": question.query(self._task, document),
@@ -93,6 +105,7 @@ class Evidence:
         kb: kb_client.Client,
         store: artifacts.Artifacts,
         insistence: patience.Patience,
+        loader: standing.Loader,
         *,
         urgency: priority.Priority,
         max_results: int,
@@ -102,21 +115,34 @@ class Evidence:
         self._kb = kb
         self._store = store
         self._insistence = insistence
+        self._loader = loader
         self._urgency = urgency
         self._max_results = max_results
         self._context_chars = context_chars
 
     async def __call__(self, state: State) -> State:
         """Writes pack."""
-        request = wire.RetrieveRequest(scope=self._task.scope, query=state["query"], max_results=self._max_results)
-        reply = await self._insistence.insist(
-            "retrieve evidence", lambda: self._kb.retrieve(request, urgency=self._urgency)
-        )
+        held = await self._loader.of(state)
+        found = await self._found(state["query"])
         document = str(await self._store.get(state["document"]))
         own = question.own_evidence(self._task, document)
-        items = pack.build(own, reply.items, self._task.source_urn, self._context_chars)
-        _log.info("evidence", found=len(reply.items), used=len(items))
+        room = self._context_chars - held.characters
+        items = pack.build(own, found, self._task.source, room, held.provisions)
+        _log.info("evidence", found=len(found), used=len(items), rules=len(held.rules))
         return {"pack": await self._store.put(pack.dump(items), state["round"])}
+
+    async def _found(self, query: str) -> list[wire.EvidenceItem]:
+        """What came with the task first, then everything else."""
+        asked = [wire.RetrieveRequest(scope=self._task.scope, query=query, max_results=self._max_results)]
+        if self._task.attachments:
+            sources = [writing.attachment_sources(self._task.source)]
+            most = min(_ATTACHED, self._max_results)
+            asked.insert(0, asked[0].model_copy(update={"sources": sources, "max_results": most}))
+        items: list[wire.EvidenceItem] = []
+        for request in asked:
+            ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
+            items += (await self._insistence.insist("retrieve evidence", ask)).items
+        return items
 
 
 class Respond:
@@ -128,6 +154,7 @@ class Respond:
         store: artifacts.Artifacts,
         guard: fence.Fence,
         insistence: patience.Patience,
+        loader: standing.Loader,
         *,
         model: str,
         urgency: priority.Priority,
@@ -139,6 +166,7 @@ class Respond:
         self._store = store
         self._guard = guard
         self._insistence = insistence
+        self._loader = loader
         self._model = model
         self._urgency = urgency
         self._num_ctx = num_ctx
@@ -156,14 +184,16 @@ class Respond:
         return {"answer": await self._store.put(given.model_dump(by_alias=True), state["round"]), "trail": trail}
 
     async def _answer(self, state: State, items: tuple[pack.Item, ...]) -> answer.Answer:
-        talk = prompt.messages(state["question"], items, self._now().date())
+        held = await self._loader.of(state)
+        talk = prompt.messages(state["question"], items, self._now().date(), held)
+        provided = held.provisions
         ids = [item.id for item in items]
         problem = ""
         for tries in range(1 + RETRIES):
             booked = await self._guard.reserve_call(state["round"], self._max_llm_calls)
             text = await self._insistence.insist("ask the model", functools.partial(self._chat, talk))
             try:
-                given = answer.parse(text, ids)
+                given = answer.parse(text, ids, provided)
             except answer.Unusable as error:
                 problem = str(error)
                 _log.warning("answer.unusable", tries=tries + 1, problem=problem)
@@ -190,6 +220,7 @@ class Finalize:
         store: artifacts.Artifacts,
         guard: fence.Fence,
         book: ledger.Ledger,
+        loader: standing.Loader,
         *,
         model: str,
         now: Callable[[], datetime],
@@ -199,6 +230,7 @@ class Finalize:
         self._store = store
         self._guard = guard
         self._book = book
+        self._loader = loader
         self._model = model
         self._now = now
 
@@ -206,6 +238,7 @@ class Finalize:
         """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
         given = answer.Answer.model_validate(await self._store.get(state["answer"]))
         items = pack.load(await self._store.get(state["pack"]))
+        held = await self._loader.of(state)
         reason = exits.ExitReason.NEEDS_INPUT if given.needs_input else exits.ExitReason.ANSWERED
         asked = given.questions if given.needs_input else []
         questions = [{"id": f"r{state['round']}-q{n}", "text": text} for n, text in enumerate(asked, start=1)]
@@ -220,10 +253,12 @@ class Finalize:
             "confidence": given.confidence,
             "questions": questions,
             "evidence": [item.model_dump(by_alias=True) for item in items],
+            "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
             "question": state["question"],
             "model": self._model,
             "round": state["round"],
             "correlationId": self._task.correlation_id,
+            **account.of(self._task, items, given.citations),
             "createdAt": self._now(),
         }
         step = f"r{state['round']}.finalize"

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from crds import provisions
 from kb import wire
 
 # The task's own document may fill this part of the budget at most.
 _DOCUMENT_PART = 0.5
+_FREE = provisions.Provisions()
 
 
 class Item(BaseModel):
@@ -34,12 +36,16 @@ _ITEMS = TypeAdapter(tuple[Item, ...])
 
 
 def build(
-    own: Sequence[Item], found: Iterable[wire.EvidenceItem], own_source: str | None, context_chars: int
+    own: Sequence[Item],
+    found: Iterable[wire.EvidenceItem],
+    own_source: str | None,
+    context_chars: int,
+    held: provisions.Provisions = _FREE,
 ) -> tuple[Item, ...]:
     """Number the items and cut them to `context_chars` of text in all.
 
     `own` are the task's document and the user's words (their ids are ignored). Pieces of the document itself
-    (`own_source`) and repetitions of one chunk are left out of what was found.
+    (`own_source`), repetitions of one chunk and what `held` forbids to show are left out of what was found.
     """
     items: list[Item] = []
     left = context_chars
@@ -56,6 +62,8 @@ def build(
     seen: set[str] = set()
     for hit in found:
         place = hit.provenance
+        if not held.shows(place.source_urn, place.kind):
+            continue
         if hit.content in seen or (own_source is not None and place.source_urn == own_source):
             continue
         seen.add(hit.content)

@@ -44,7 +44,7 @@ def own_evidence(task: memory.TaskMemory, document: str) -> list[pack.Item]:
         items.append(
             pack.Item(
                 id=0,
-                source=task.source_urn or f"task:{task.task_uid}",
+                source=task.source,
                 title=title(task, document),
                 content=document,
                 origin="Task",

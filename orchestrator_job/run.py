@@ -12,7 +12,7 @@ import httpx
 import structlog
 
 import crds.errors
-from crds import exits, pendingtask
+from crds import exits, pendingtask, spans
 from crds.priority import Priority
 from kb import client as kb_client
 from orchestrator_job import (
@@ -28,9 +28,11 @@ from orchestrator_job import (
     outcome,
     patience,
     rounds,
+    standing,
     state,
 )
 from orchestrator_job.settings import Settings
+from orchestrator_job.state import State
 from router import client as router_client
 
 if TYPE_CHECKING:
@@ -40,7 +42,10 @@ _log = structlog.get_logger("orchestrator_job.run")
 
 
 class Run:
-    """What one process does. `fields` stand in every log line, `holder` names it in the fence, `now` is in UTC."""
+    """What one process does. `fields` stand in every log line, `holder` names it in the fence, `now` is in UTC.
+
+    `traced` makes each of its steps a span.
+    """
 
     def __init__(
         self,
@@ -52,14 +57,21 @@ class Run:
         *,
         holder: str,
         now: Callable[[], datetime],
+        traced: spans.Spans,
     ) -> None:
         self._settings = settings
         self._database = database
         self._insistence = insistence
         self._fields = fields
         self._now = now
+        self._spans = traced
         self._kb = kb_client.Client(settings.kb_url, http, settings.kb_token)
-        self._router = router_client.Client(settings.router_url, http, mode=settings.mode.value)
+        self._router = router_client.Client(
+            settings.router_url,
+            http,
+            mode=settings.mode.value,
+            token=router_client.token_file(settings.router_token_file),
+        )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, settings.task_uid, now)
 
@@ -102,9 +114,9 @@ class Run:
             graph_module, checkpoints_module = await importing
         self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)
         saver = await checkpoints_module.open_saver(self._database, self._guard)
-        program: graph.Program = graph_module.Program(
-            self._nodes(task), saver, task.task_uid, _smaller(self._settings.max_steps, task.budget, "max_steps")
-        )
+        steps = [(name, _traced(self._spans, name, node)) for name, node in self._nodes(task)]
+        most = _smaller(self._settings.max_steps, task.budget, "max_steps")
+        program: graph.Program = graph_module.Program(steps, saver, task.task_uid, most)
         request.listen(program.request_drain)
         values = await program.found()
         digest = task.digest()
@@ -120,8 +132,9 @@ class Run:
     def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
         settings, store, guard = self._settings, self._store, self._guard
         book = ledger.Ledger(self._database, guard, self._now)
+        loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
         return [
-            ("intake", nodes.Intake(task, self._kb, store, self._insistence)),
+            ("intake", nodes.Intake(task, self._kb, store, self._insistence, loader)),
             (
                 "evidence",
                 nodes.Evidence(
@@ -129,6 +142,7 @@ class Run:
                     self._kb,
                     store,
                     self._insistence,
+                    loader,
                     urgency=_beside(settings),
                     max_results=settings.max_evidence,
                     context_chars=settings.context_chars,
@@ -141,6 +155,7 @@ class Run:
                     store,
                     guard,
                     self._insistence,
+                    loader,
                     model=settings.model,
                     urgency=settings.priority,
                     num_ctx=settings.num_ctx,
@@ -150,7 +165,7 @@ class Run:
             ),
             (
                 "finalize",
-                nodes.Finalize(task, self._database, store, guard, book, model=settings.model, now=self._now),
+                nodes.Finalize(task, self._database, store, guard, book, loader, model=settings.model, now=self._now),
             ),
         ]
 
@@ -162,6 +177,16 @@ class Run:
             _log.info("tidied", removed=removed)
         except crds.errors.JervisError as error:
             _log.warning("tidying failed", reason=error.message)
+
+
+def _traced(traced: spans.Spans, name: str, node: graph.Node) -> graph.Node:
+    """`node` as a span of its own."""
+
+    async def step(state: State) -> State:
+        with traced.span(f"job.{name}", {"jervis.round": state["round"]}):
+            return await node(state)
+
+    return step
 
 
 def _import_graph() -> tuple[Any, Any]:

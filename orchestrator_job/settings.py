@@ -39,6 +39,8 @@ class Settings(BaseSettings):
     kb_token: Annotated[str, Field(repr=False)] = ""
     """Bearer token of a knowledge base that asks for one."""
     router_url: _Url
+    router_token_file: str = ""
+    """Where the kubelet keeps a token for a router that asks for one; it is renewed there, so it is read each time."""
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
     priority: Priority = Priority.P0
@@ -47,6 +49,9 @@ class Settings(BaseSettings):
 
     traceparent: Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-0[01])?$")] = ""
     """The task's trace, passed on to the knowledge base and the router; empty when it is not traced."""
+
+    tracing: bool = False
+    """Spans of a traced task's run, sent as the standard OTEL_ variables say; an untraced task's run has none."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500

@@ -16,6 +16,7 @@ class State(TypedDict, total=False):
 
     schema, round, digest    which round of questions and answers this is, and over which input (`memory.digest`)
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
+    standing                 artifact key: the rules in force and what is known about the user; absent in older threads
     question, query          what the model is asked, and what the knowledge base is asked
     trail                    digests of the last actions, for `stuck`
     exit_reason, summary, questions   the outcome of round `finished`
@@ -25,6 +26,7 @@ class State(TypedDict, total=False):
     round: int
     digest: str
     document: str
+    standing: str
     question: str
     query: str
     pack: str

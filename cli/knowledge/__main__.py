@@ -16,11 +16,11 @@ from rich import console, progress, table
 
 from cli import __main__ as tasks
 from cli import codes, errors, printable
-from cli.knowledge import folder, ingest
+from cli.knowledge import erase, folder, ingest
 from cli.output import Format, Output
 from crds import errors as root
 from crds import priority, scope
-from kb import client, wire
+from kb import client, wire, writing
 
 _Answer = TypeVar("_Answer")
 _SECONDS = 300.0
@@ -100,6 +100,33 @@ def ask(
     Output(output).show(found.model_dump(mode="json", by_alias=True), _drawn(found))
 
 
+def forget(
+    owner: Client,
+    by: Annotated[str, typer.Option(help="Who decided; kept in the record.")],
+    project: Project = "",
+    group: Group = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name again.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Look until it is done.")] = True,
+    url: Url = _URL,
+    token: Token = "",
+) -> None:
+    """Forget all that a client, a project or a group owns. Nothing brings it back."""
+    where = _scope(owner, project, group)
+    if not yes:
+        expected = erase.named(where)
+        typed = typer.prompt(f"This forgets {erase.about(where)}. Type {expected!r} to go on", err=True)
+        if typed != expected:
+            raise errors.Unusable(
+                f"{typed!r} is not {expected!r}; nothing was erased.", field="--client", remedy="Type the name."
+            )
+
+    def tell(one: writing.Erasure) -> None:
+        sys.stderr.write(printable.text(erase.sentence(one)) + "\n")
+
+    done = _through(url, token, lambda door: erase.run(door, where, by, wait=wait, told=tell))
+    sys.stdout.write(printable.text(erase.sentence(done)) + "\n")
+
+
 def _drawn(found: wire.RetrieveReply) -> console.RenderableType:
     if not found.items:
         return "Nothing is known about that in this scope."
@@ -151,6 +178,7 @@ def application() -> typer.Typer:
     )
     app.command("ingest")(add)
     app.command("ask")(ask)
+    app.command("erase")(forget)
     return app
 
 

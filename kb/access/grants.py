@@ -52,12 +52,16 @@ class Bound(_Model):
 
 
 class Grant(_Model):
-    """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away."""
+    """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away.
+
+    `erase` allows to forget a whole scope within the bounds; `write` alone does not.
+    """
 
     name: _Name
     sha256: _Sha256
     scopes: tuple[Bound, ...] = Field(min_length=1)
     write: bool = False
+    erase: bool = False
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
         """Whether this token may read (or write) in `where`; global data may be read by every token."""
@@ -82,7 +86,7 @@ def read(path: Path) -> tuple[Grant, ...]:
         raise errors.Misconfigured(
             f"{path}: {place}: {first['msg']}",
             field=f"tokensFile.{place}",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write}.",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase}.",
         ) from error
 
 

@@ -18,8 +18,10 @@ from pymongo import errors as pymongo
 
 from crds import scope
 from kb import errors, identity, visibility, wire
+from kb.erasure import closed
 
 _BUCKET = "content"
+_ERASED_AT_ONCE = 500
 
 
 def _now() -> datetime:
@@ -125,6 +127,17 @@ class Store:
             if gone is not None:
                 await self._chunks.delete_many({"files_id": gone["_id"]})
         return gone is not None
+
+    async def erase(self, where: scope.Scope) -> int:
+        """Delete all that a scope owns which is erased; the entries last, so that a crash is gone on from."""
+        chosen = {f"metadata.{name}": value for name, value in closed.query(where).items()}
+        with _translated():
+            ids = [row["_id"] async for row in self._files.find(chosen, {"_id": 1})]
+            for start in range(0, len(ids), _ERASED_AT_ONCE):
+                some = {"$in": ids[start : start + _ERASED_AT_ONCE]}
+                await self._chunks.delete_many({"files_id": some})
+                await self._files.delete_many({"_id": some})
+        return len(ids)
 
     async def close(self) -> None:
         self._client.close()

@@ -1,11 +1,14 @@
-"""Text, title and links of an HTML page, by the standard library's tokenizer. Pure."""
+"""Text, title and links of an HTML page. Pure."""
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from urllib.parse import urldefrag, urljoin
+
+from kb.crawl import markup
 
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -13,6 +16,8 @@ _BLOCKS = frozenset(
     | {"br", "hr", "header", "footer", "main", "nav", "aside", "pre", "blockquote", "dl", "dt", "dd", "figure"}
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.I)
+# Of names of hosts: no page is written in them, and their time grows with the square of the length.
+_NOT_OF_PAGES = frozenset({"punycode", "idna"})
 _SPACE = re.compile(r"\s+")
 _MOST_LINKS = 2000
 
@@ -28,9 +33,8 @@ class Page:
     index: bool
 
 
-class _Reader(HTMLParser):
+class _Reader:
     def __init__(self, base: str) -> None:
-        super().__init__(convert_charrefs=True)
         self.base = base
         self.title: list[str] = []
         self.text: list[str] = []
@@ -40,8 +44,15 @@ class _Reader(HTMLParser):
         self._verbatim = 0
         self._in_title = False
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+    def take(self, token: markup.Token) -> None:
+        if not token.tag:
+            self._data(token.text)
+        elif token.closing:
+            self._close(token.tag)
+        else:
+            self._open(token.tag, token.attributes)
+
+    def _open(self, tag: str, given: Mapping[str, str]) -> None:
         if tag in _SILENT:
             self._silent += 1
         elif tag == "title":
@@ -59,7 +70,7 @@ class _Reader(HTMLParser):
         if tag in _BLOCKS:
             self.text.append("\n\n" if tag.startswith("h") or tag == "p" else "\n")
 
-    def handle_endtag(self, tag: str) -> None:
+    def _close(self, tag: str) -> None:
         if tag in _SILENT:
             self._silent = max(self._silent - 1, 0)
         elif tag == "title":
@@ -69,7 +80,7 @@ class _Reader(HTMLParser):
         if tag == "pre":
             self._verbatim = max(self._verbatim - 1, 0)
 
-    def handle_data(self, data: str) -> None:
+    def _data(self, data: str) -> None:
         if self._in_title:
             self.title.append(data)
         elif not self._silent:
@@ -79,8 +90,8 @@ class _Reader(HTMLParser):
 def read(body: bytes, url: str, charset: str | None) -> Page:
     """A page that came from `url`; `charset` as its header said."""
     reader = _Reader(url)
-    reader.feed(_decode(body, charset))
-    reader.close()
+    for token in markup.tokens(_decode(body, charset)):
+        reader.take(token)
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(
@@ -97,6 +108,8 @@ def _decode(body: bytes, charset: str | None) -> str:
     for name in (charset, found[1].decode() if found else None, "utf-8"):
         if name:
             try:
+                if codecs.lookup(name).name in _NOT_OF_PAGES:
+                    continue
                 return body.decode(name)
             except (LookupError, UnicodeDecodeError):
                 continue

@@ -31,6 +31,13 @@ class Sight(BaseModel):
     text: str = Field(default="", max_length=100_000)
 
 
+def looks_like(body: bytes) -> bool:
+    """Whether it begins as an image of a type that is taken."""
+    return body.startswith((b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff")) or (
+        body[:4] == b"RIFF" and body[8:12] == b"WEBP"
+    )
+
+
 def check(body: bytes) -> str:
     """The media type. Raises `kb.errors.Invalid` for no image, `TooLarge` for one that unpacks to too much."""
     for media_type, measure in (

@@ -17,7 +17,8 @@ import httpx
 from kb import errors
 from kb.files import sniff
 
-_BLANK = re.compile(r"[ \t\r\f\v]*\n(?:[ \t\r\f\v]*\n)+")
+# Begins at a line's end and gives nothing back: a run of a million blanks costs one look.
+_BLANK = re.compile(r"\n(?:[ \t\r\f\v]*+\n)++")
 _EMBEDDED = 100
 _TRIES = 2
 # Seconds between looks whether the child is back, and how many looks.
@@ -133,8 +134,13 @@ class Tika:
         )
 
 
+def squeezed(text: str) -> str:
+    """`text` with one blank line where it has several."""
+    return _BLANK.sub("\n\n", text).strip()
+
+
 def _text(one: dict[str, Any]) -> str:
-    return _BLANK.sub("\n\n", _first(one.get("X-TIKA:content"))).strip()
+    return squeezed(_first(one.get("X-TIKA:content")))
 
 
 def _first(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,9 @@ from kb import errors
 from kb.http import access, problems
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
+# Whoever sends slower holds one of the few places for large bodies. Bytes a second, and what everybody gets on top.
+_SLOWEST = 256 << 10
+_FIRST_SECONDS = 30.0
 _GLOBAL = 'Name the client whose data it is; "" is the global scope, which everybody sees.'
 
 
@@ -53,8 +57,24 @@ def owner(request: web.Request) -> scope.Scope:
     return where
 
 
-async def raw(request: web.Request, limit: int, remedy: str) -> bytes:
-    """The body as it is, at most `limit` bytes of it. Raises `errors.TooLarge` before more is read, or `Invalid`."""
+async def raw(request: web.Request, limit: int, remedy: str, *, seconds: float | None = None) -> bytes:
+    """The body as it is, at most `limit` bytes of it. Raises `errors.TooLarge` before more is read, or `Invalid`.
+
+    It has to arrive within `seconds`, or else at the slowest pace that is waited for: `errors.TooSlow`.
+    """
+    patience = _FIRST_SECONDS + limit / _SLOWEST if seconds is None else seconds
+    try:
+        async with asyncio.timeout(patience):
+            return await _arriving(request, limit, remedy)
+    except TimeoutError as error:
+        raise errors.TooSlow(
+            f"the body did not arrive within {patience:.0f} seconds",
+            field="body",
+            remedy="Send it faster, or in parts.",
+        ) from error
+
+
+async def _arriving(request: web.Request, limit: int, remedy: str) -> bytes:
     too_large = errors.TooLarge(f"the body is larger than {limit} bytes", field="body", remedy=remedy)
     if request.content_length is not None and request.content_length > limit:
         raise too_large

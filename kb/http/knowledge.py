@@ -25,7 +25,7 @@ class Writing:
         """POST /api/v1/ingest/full"""
         urgency = body.urgency(request)
         document = await body.read(request, wire.IngestRequest)
-        async with self._lanes.enter(urgency):
+        async with self._lanes.enter(urgency, document.scope.client_id):
             reply = await self._pipeline.ingest(document, _or_background(urgency))
         return _json(reply)
 
@@ -35,7 +35,7 @@ class Writing:
         source_urn = request.query.get("sourceUrn", "")
         if not source_urn:
             raise errors.Invalid("sourceUrn is missing", field="sourceUrn", remedy="Add sourceUrn to the query.")
-        async with self._lanes.enter(body.urgency(request)):
+        async with self._lanes.enter(body.urgency(request), owner.client_id):
             known = await self._pipeline.forget(owner, source_urn)
         if not known:
             raise errors.NotFound(

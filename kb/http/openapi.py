@@ -49,6 +49,7 @@ _FAILURES = {
     "401": "a bearer token is needed, or this one is unknown",
     "403": "the token is not for this scope, or not for writing",
     "404": "not there, or not visible in this scope",
+    "408": "the body did not arrive in time",
     "413": "too large",
     "422": "a field is wrong; the error names it and the remedy",
     "429": "too many writers wait; see Retry-After",

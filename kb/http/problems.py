@@ -1,7 +1,7 @@
 """Errors as answers: one shape, `{"error": {code, message, field, remedy}}`, and the status that says what to do.
 
 400 malformed_json     401 unauthorized     403 forbidden
-422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     413 too_large
+422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
 429 crowded and 503 unavailable carry Retry-After: the same request may succeed later
 500 internal is a bug of this service
 """
@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from crds import errors as root
+from crds import trace
 from kb import errors, metrics, wire
 
 log = structlog.get_logger(__name__)
@@ -29,6 +30,7 @@ _PERMANENT: tuple[tuple[type[root.Permanent], int, str], ...] = (
     (errors.Forbidden, 403, "forbidden"),
     (errors.NotFound, 404, "not_found"),
     (errors.TooLarge, 413, "too_large"),
+    (errors.TooSlow, 408, "too_slow"),
     (errors.Invalid, 422, "invalid"),
     (errors.Unusable, 422, "unusable_answer"),
     (errors.Misconfigured, 422, "misconfigured"),
@@ -64,7 +66,14 @@ def middleware(meters: metrics.Metrics) -> Middleware:
         resource = request.match_info.route.resource
         route = resource.canonical if resource is not None else "unknown"
         started = time.perf_counter()
-        response = await _attempt(request, handler)
+        if request.path.startswith("/api/"):
+            parent = request.headers.get(trace.HEADER, "")
+            about = {"http.request.method": request.method, "http.route": route}
+            with meters.spans.span(f"{request.method} {route}", about, parent=parent, server=True) as tell:
+                response = await _attempt(request, handler)
+                tell("http.response.status_code", response.status)
+        else:
+            response = await _attempt(request, handler)
         meters.requests.labels(route, str(response.status)).inc()
         meters.seconds.labels(route).observe(time.perf_counter() - started)
         return response

@@ -6,6 +6,7 @@ repeated or resumed ingest asks nothing twice. What fails validation three times
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any, Protocol, TypeVar
 
@@ -34,8 +35,13 @@ class Shelf(Protocol):
 
 def key(model: str, question: prompt.Prompt, shape: type[pydantic.BaseModel]) -> str:
     """Under which an answer is kept: the hash of everything that it depends on."""
-    schema = shape.model_json_schema(by_alias=True)
-    return identity.digest(json.dumps([model, question.name, question.messages, schema], sort_keys=True))
+    return identity.digest(json.dumps([model, question.name, question.messages, _schema(shape)], sort_keys=True))
+
+
+# Made anew it takes longer than everything else about an answer that is kept; nobody changes it.
+@functools.cache
+def _schema(shape: type[pydantic.BaseModel]) -> dict[str, object]:
+    return shape.model_json_schema(by_alias=True)
 
 
 class Answers:
@@ -55,8 +61,7 @@ class Answers:
         known = await self.kept(question, shape)
         if known is not None:
             return known
-        schema = shape.model_json_schema(by_alias=True)
-        answer = await self._converse(question, shape, schema, urgency)
+        answer = await self._converse(question, shape, _schema(shape), urgency)
         place = key(self._model, question, shape)
         await self._shelf.keep_answer(place, question.name, answer.model_dump_json(by_alias=True))
         # Counted once it is kept: from here on nobody asks it again.

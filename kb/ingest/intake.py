@@ -19,7 +19,7 @@ class Intake:
 
     async def take(self, request: wire.IngestRequest, urgency: priority.Priority | None) -> wire.IndexReply:
         """Make the document findable. Raises what `Lanes.enter` and `Pipeline.index` raise."""
-        async with self._lanes.enter(urgency):
+        async with self._lanes.enter(urgency, request.scope.client_id):
             reply = await self._pipeline.index(request, priority.Priority.P3 if urgency is None else urgency)
         if reply.queued:
             self._notify()

@@ -23,9 +23,10 @@ import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, identity, metrics, wire
+from kb import errors, identity, metrics, wire, writing
 from kb.aliases import registry, rename
 from kb.content import store as content
+from kb.erasure import closed
 from kb.graph import store as graph
 from kb.ingest import answers, draft, extraction, hints, intent, mending, prompt, turns, weave
 from kb.queue import job
@@ -55,6 +56,7 @@ class Stores:
     content: content.Store
     queue: job.Queue | None = None
     aliases: registry.Registry = field(default_factory=registry.Nothing)
+    shut: closed.Closed = field(default_factory=closed.Closed)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Pipeline:
         Raises an `Operational` error (the intent stays open, a repeated call goes on) or a `Permanent` one.
         """
         document_id = identity.document(request.scope, request.source_urn)
-        async with self._turns.take(document_id):
+        async with self._writing(request.scope, document_id):
             opened = await self._open(document_id, request)
             if self._stores.queue is not None:
                 # An older version that still waits there must not come after this one.
@@ -112,7 +114,7 @@ class Pipeline:
         """
         queue = self._queue()
         document_id = identity.document(request.scope, request.source_urn)
-        async with self._turns.take(document_id):
+        async with self._writing(request.scope, document_id):
             text = request.model_dump_json(by_alias=True)
             urn, kind = request.source_urn, request.kind
             put = await queue.put(document_id, request.scope, urn, kind, job.Action.EXTRACT, urgency, text)
@@ -142,7 +144,7 @@ class Pipeline:
         Raises an `Operational` error (the job stays) or a `Permanent` one (it is dropped and the document says why).
         """
         queue = self._queue()
-        async with self._turns.take(asked.document_id):
+        async with self._writing(asked.owner, asked.document_id):
             found = await queue.find(asked.document_id)
             if found is None or found[0].revision != asked.revision:
                 return
@@ -154,8 +156,24 @@ class Pipeline:
             await queue.drop(asked.document_id, revision=asked.revision)
 
     async def forget(self, owner: scope.Scope, source_urn: str) -> bool:
-        """Delete a document from the graph, then from the vectors. True when it was known."""
-        document_id = identity.document(owner, source_urn)
+        """Delete a document, and before it the files that came with it. True when it was known."""
+        for urn in await self._attachments(owner, source_urn):
+            await self.drop(owner, identity.document(owner, urn))
+        return await self.drop(owner, identity.document(owner, source_urn))
+
+    async def _attachments(self, owner: scope.Scope, source_urn: str) -> list[str]:
+        """The URNs of the files that came with exactly this owner's document."""
+        parent, kind = weave.carries(source_urn, owner)
+        said = await self._stores.graph.relationships(owner, source=parent, edge_type=kind, limit=1000)
+        found = {one.document.source_urn: one.document.id for one in said}
+        return sorted(
+            urn
+            for urn, document_id in found.items()
+            if writing.attached_to(urn) == source_urn and identity.document(owner, urn) == document_id
+        )
+
+    async def drop(self, owner: scope.Scope, document_id: str) -> bool:
+        """Delete one document from the graph, then from the vectors. True when it was known."""
         async with self._turns.take(document_id):
             if self._stores.queue is not None:
                 # First of all: a job that outlived the rest would bring the document back.
@@ -176,6 +194,13 @@ class Pipeline:
     def in_work(self, document_id: str) -> bool:
         """Whether this process works on the document now."""
         return self._turns.taken(document_id)
+
+    @asynccontextmanager
+    async def _writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[None]:
+        """The document's turn, unless its scope is being erased: what waited for the turn must not come after it."""
+        async with self._turns.take(document_id):
+            self._stores.shut.check(owner)
+            yield
 
     def _queue(self) -> job.Queue:
         if self._stores.queue is None:
@@ -276,6 +301,8 @@ class Pipeline:
         keys = {one.node_key for one in woven.patch.mentions}
         known = await self._stores.vectors.known(request.scope, made.document_id)
         while True:
+            # Again: models were asked since the turn was taken, and another process may have begun to erase.
+            self._stores.shut.check(request.scope)
             mapping = await self._stores.aliases.resolve(request.scope, keys)
             named = replace(
                 woven, patch=rename.patch(woven.patch, mapping), chunks=rename.chunks(woven.chunks, mapping)

@@ -28,6 +28,8 @@ _LINE = re.compile(
         \s*(?P<target>[^|"'`\[\]<>]{1,200}?)[\s"'`,\]]*$""",
     re.VERBOSE,
 )
+# Two ends, a name between them, and the marks around.
+_LONGEST = 600
 _BLOCK = re.compile(r"relationships\s*:\s*\[(?P<body>.*?)\]", re.DOTALL | re.IGNORECASE)
 _QUOTED = re.compile(r"\"([^\"\n]+)\"|'([^'\n]+)'")
 
@@ -57,6 +59,10 @@ def find(text: str, *, anchor: str, where: scope.Scope) -> list[Stated]:
 
 
 def _read(line: str, anchor: str, where: scope.Scope) -> Stated | None:
+    line = line.strip()
+    # Cheaper than the pattern, which looks at a long line of blanks or dashes again and again.
+    if len(line) > _LONGEST or not ("|" in line or "->" in line):
+        return None
     match = _LINE.match(line)
     if match is None:
         return None

@@ -136,6 +136,16 @@ class Ledger:
         )
         return {intent.State(row["state"]): row["n"] for row in rows}
 
+    async def erase(self, where: scope.Scope) -> int:
+        """Forget the records of a scope that is erased, and every kept answer: whose text one is of is not known."""
+        values = {"client": where.client_id, "project": where.project_id, "grp": where.group_id}
+
+        def work(connection: sqlite3.Connection) -> int:
+            connection.execute("DELETE FROM answers")
+            return connection.execute(f"DELETE FROM intents WHERE {sqlite.ERASED}", values).rowcount  # noqa: S608
+
+        return await self._database.write(work)
+
     async def answer(self, key: str) -> str | None:
         row = await self._database.read(
             lambda connection: connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()

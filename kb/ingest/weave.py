@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kb import identity, selection, wire
+from crds import scope
+from kb import identity, selection, wire, writing
 from kb.graph import model as graph
-from kb.ingest import draft, extraction, reference, relation, sentence
+from kb.ingest import anchor, draft, extraction, reference, relation, sentence
 from kb.vectors import model as vectors
 
 # A name in every second sentence of a chunk proves no more with the twentieth than with the eighth.
 _MENTIONS_PER_CHUNK = 8
 _MENTIONS = "mentions"
+_HAS_ATTACHMENT = "has_attachment"
 
 
 @dataclass(frozen=True)
@@ -37,23 +39,35 @@ class _Loom:
     mentions: dict[tuple[str, str, str], graph.Mention] = field(default_factory=dict)
     evidence: dict[tuple[str, str, str, str, str], graph.Evidence] = field(default_factory=dict)
     linked: set[str] = field(default_factory=set)
+    ids: dict[tuple[str, str], str] = field(default_factory=dict)
+    saliences: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
 
     def mention(self, key: str, piece: draft.Piece, text: str, name: str, description: str = "") -> None:
         """Record that `text` names the node; the first record of a sentence stays."""
-        sentence_id = identity.sentence(piece.id, text)
-        kind = reference.kind_of(key)
-        salience = graph.salience(self.request.title, name)
+        sentence_id = self.sentence_id(piece, text)
+        if (key, piece.id, sentence_id) in self.mentions:
+            return
+        if name not in self.saliences:
+            self.saliences[name] = graph.salience(self.request.title, name)
+        kind, salience = reference.kind_of(key), self.saliences[name]
         made = graph.Mention(key, piece.id, sentence_id, text, kind, name, description, salience)
-        self.mentions.setdefault((key, piece.id, sentence_id), made)
+        self.mentions[key, piece.id, sentence_id] = made
 
     def prove(self, source: str, kind: str, target: str, piece: draft.Piece, text: str) -> None:
         """Record that `text` proves the edge, and that it mentions both ends."""
-        sentence_id = identity.sentence(piece.id, text)
+        sentence_id = self.sentence_id(piece, text)
         made = graph.Evidence(source, kind, target, piece.id, sentence_id, text)
         self.evidence.setdefault((source, kind, target, piece.id, sentence_id), made)
         for end in (source, target):
             self.mention(end, piece, text, end.partition(":")[2].strip(":"))
+
+    def sentence_id(self, piece: draft.Piece, text: str) -> str:
+        """Hashed once: a sentence names many things."""
+        known = self.ids.get((piece.id, text))
+        if known is None:
+            known = self.ids[piece.id, text] = identity.sentence(piece.id, text)
+        return known
 
     def link(self, key: str, piece: draft.Piece, text: str) -> None:
         """The document mentions the node; its first sentence that does is proof enough."""
@@ -68,6 +82,7 @@ def weave(request: wire.IngestRequest, made: draft.Draft, extractions: Mapping[s
     first = made.pieces[0]
     opening = request.title.strip() or first.sentences[0].text
     loom.mention(made.anchor.key, first, opening, opening)
+    _attached(loom, first, opening)
     for piece in made.pieces:
         found = extractions.get(piece.id)
         if found is not None:
@@ -77,6 +92,19 @@ def weave(request: wire.IngestRequest, made: draft.Draft, extractions: Mapping[s
             loom.link(stated.source, piece, stated.evidence)
             loom.link(stated.target, piece, stated.evidence)
     return _finish(loom)
+
+
+def carries(urn: str, where: scope.Scope) -> tuple[str, str]:
+    """Source and type of the edges from a document to the files that came with it."""
+    return anchor.derive(urn, "", where).key, _HAS_ATTACHMENT
+
+
+def _attached(loom: _Loom, first: draft.Piece, opening: str) -> None:
+    """A file that came with a document: its title proves it, because it names both."""
+    urn = writing.attached_to(loom.request.source_urn)
+    if urn is not None:
+        parent, kind = carries(urn, loom.request.scope)
+        loom.prove(parent, kind, loom.made.anchor.key, first, opening)
 
 
 def _entities(loom: _Loom, piece: draft.Piece, found: extraction.Extraction) -> None:

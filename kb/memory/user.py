@@ -17,14 +17,6 @@ from kb.vectors import store as vectors
 # Chunks looked at, and characters of the answer: it stands in every prompt.
 _CHUNKS = 200
 _CHARS = 12_000
-_TITLES = {
-    writing.Category.PREFERENCE: "Preferences",
-    writing.Category.DOMAIN: "Domain Context",
-    writing.Category.TEAM: "Team",
-    writing.Category.TECH_STACK: "Tech Stack",
-    writing.Category.PERSONAL: "Personal",
-    writing.Category.GENERAL: "General",
-}
 _CHOSEN = selection.Selection(kinds=tuple(category.kind for category in writing.Category))
 
 
@@ -58,7 +50,7 @@ def assemble(found: Sequence[model.Chunk], *, truncated: bool = False) -> writin
             truncated = True
             break
         lines[writing.Category(chunks[0].kind.removeprefix("user_knowledge_"))].append(line)
-    sections = [f"### {_TITLES[category]}\n" + "\n".join(said) for category, said in lines.items() if said]
+    sections = [f"### {category.heading}\n" + "\n".join(said) for category, said in lines.items() if said]
     return writing.UserContext(
         markdown="\n\n".join(sections),
         categories={category.value: said for category, said in lines.items() if said},

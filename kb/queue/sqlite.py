@@ -163,6 +163,11 @@ class Queue:
         row = await self._database.write(work)
         return None if row is None else _job(row)
 
+    async def erase(self, where: scope.Scope) -> int:
+        """Forget the jobs of a scope that is erased."""
+        statement = f"DELETE FROM jobs WHERE {sqlite.ERASED}"  # noqa: S608 -- a constant
+        return await self._database.write(lambda connection: connection.execute(statement, _names(where)).rowcount)
+
     async def mentions(self, text: str) -> bool:
         row = await self._database.read(
             lambda connection: connection.execute(

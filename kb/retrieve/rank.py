@@ -18,15 +18,16 @@ class Weights:
     `own`: the best sentence of a chunk that was found directly. `named`: that the question names a node which the
     chunk is about. `hop`: the sentence, in a chunk already found, that mentions the node over which a hop leads away.
     `trust`: how much of that depends on how good the chunk is that is left. `decay`: what remains of it per further
-    hop.
+    hop. `bend`: up to which share of the score of the chunk that is left a hop counts fully (see `gain`).
     """
 
-    alpha: float = 0.5
-    own: float = 0.4
-    named: float = 1.0
-    hop: float = 2.8
+    alpha: float = 0.4
+    own: float = 1.0
+    named: float = 1.5
+    hop: float = 4.0
     trust: float = 1.0
     decay: float = 1.0
+    bend: float = 0.7
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,31 @@ class Way:
         return weights.hop * max(self.cosine, 0.0) * trusted * self.aim * float(weights.decay ** (self.hops - 1))
 
 
+def about(salience: float) -> float:
+    """What a salience is worth: one word of three of a title says far less than a third of what the whole says."""
+    return salience * salience
+
+
 def aim(salience: float, crowd: int, cap: int) -> float:
     """How well a node leads to one of the `crowd` chunks that mention it: fully, where the chunk is about the node.
 
     Elsewhere less, the more there are; not at all from a hub, of which no more than `cap` were looked at.
     """
-    specific = 0.0 if crowd >= cap else 1.0 / (1.0 + 3.0 * math.log(max(crowd, 1)))
-    return max(salience, specific)
+    specific = 0.0 if crowd >= cap else 1.0 / (1.0 + 1.75 * math.log(max(crowd, 1)))
+    return max(about(salience), specific)
+
+
+def gain(direct: float, worth: float, left: float, bend: float) -> float:
+    """What a way of this worth adds to a chunk of score `direct`, where `left` is the score of the chunk that is left.
+
+    A chunk that is reached never comes before the one without which it would not have been found. Up to `bend` of that
+    one's score all of the worth counts, beyond it ever less, so that of two chunks reached the better stays before.
+    """
+    reached, full = direct + worth, bend * left
+    if reached <= full:
+        return worth
+    room, beyond = left - full, reached - full
+    return max(full + room * beyond / (room + beyond) - direct, 0.0)
 
 
 @dataclass
@@ -67,9 +86,14 @@ class Score:
     hop: float = 0.0
 
     @property
+    def direct(self) -> float:
+        """What the chunk has without any hop."""
+        return self.fused + self.own + self.named
+
+    @property
     def total(self) -> float:
         """The sum of the parts."""
-        return self.fused + self.own + self.named + self.hop
+        return self.direct + self.hop
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:

@@ -146,7 +146,7 @@ class Search:
         trail.named = {key for name in naming.longest(spans, known) for key in known[name]}
         leads = await self._graph.leads(request.scope, trail.named, chosen, per_node=self._breadth.per_node)
         for lead in leads:
-            worth = self._weights.named * lead.salience
+            worth = self._weights.named * rank.about(lead.salience)
             if worth > 0:
                 score = trail.score(lead.chunk_id)
                 score.named = max(score.named, worth)
@@ -172,7 +172,7 @@ class Search:
     ) -> None:
         """Score the chunks to which nodes of the seeds lead; each by its best way."""
         best = max(score.total for score in trail.scores.values()) or 1.0
-        standings = {seed: trail.scores[seed].total / best for seed in seeds}
+        totals = {seed: trail.scores[seed].total for seed in seeds}
         bridges: dict[str, list[graph_model.Bridge]] = {}
         for seed in seeds:
             for bridge in trail.bridges[seed]:
@@ -185,11 +185,11 @@ class Search:
             for bridge in bridges[lead.node_key]:
                 if bridge.chunk_id == lead.chunk_id:
                     continue
-                way = rank.Way(trail.cosines[bridge.sentence_id], standings[bridge.chunk_id], hop, aim)
-                worth = way.worth(self._weights)
-                score = trail.score(lead.chunk_id)
-                if worth > score.hop:
-                    score.hop = worth
+                left, score = totals[bridge.chunk_id], trail.score(lead.chunk_id)
+                way = rank.Way(trail.cosines[bridge.sentence_id], left / best, hop, aim)
+                gain = rank.gain(score.direct, way.worth(self._weights), left, self._weights.bend)
+                if gain > score.hop:
+                    score.hop = gain
                     trail.via[lead.chunk_id] = pack.Via(way, bridge, lead)
 
     def _aim(self, lead: graph_model.Lead) -> float:

@@ -1,6 +1,6 @@
 """Chunks and sentences as Weaviate objects: property names, tenants, and back. Pure.
 
-The schema's types stand with the driver in `kb.vectors.weaviate`.
+The schema's types stand with the driver in `kb.vectors.weaviate.schema`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from crds.priority import Priority
 from kb import metrics, wire
 from kb.aliases import merge, registry
 from kb.content import store as content
+from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import answers, intake, lanes, pipeline, recovery, sqlite
 from kb.queue import sqlite as queue_sqlite
@@ -67,6 +68,7 @@ class World:
     merger: merge.Merger
     answers: answers.Answers
     aliases: registry.Registry
+    shut: closed.Closed
 
     async def ingest(self, document: wire.IngestRequest) -> wire.IngestReply:
         """In the background's priority."""
@@ -108,13 +110,14 @@ async def opened(
     graph = graph_sqlite.Store(path / "graph.sqlite")
     queue = queue_sqlite.Queue(path / "queue.sqlite", clock, limit=20_000, per_client=15_000)
     names = registry.Nothing() if aliases is None else aliases
+    shut = closed.Closed()
     await queue.prepare()
     await ledger.prepare()
     await graph.prepare()
     embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
-        pipeline.Stores(ledger, graph, vector_store, content_store, queue, names),
+        pipeline.Stores(ledger, graph, vector_store, content_store, queue, names, shut),
         asked,
         embedder,
         meters,
@@ -143,6 +146,7 @@ async def opened(
             merge.Merger(names, graph, queue, clock, workers.wake),
             asked,
             names,
+            shut,
         )
     finally:
         await queue.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kb import wire
+from kb import wire, writing
 
 
 def hit(content: str, source_urn: str = "email::<plan@example.org>", title: str = "Plan") -> wire.EvidenceItem:
@@ -36,6 +36,9 @@ class Knowledge:
         self.asked: list[dict[str, Any]] = []
         self.priorities: list[str | None] = []
         self.parents: list[str | None] = []
+        self.rules: list[writing.Rule] = []
+        self.user = writing.UserContext(markdown="", categories={})
+        self.loaded: list[tuple[str, dict[str, str]]] = []
 
     async def retrieve(self, request: web.Request) -> web.Response:
         """POST /api/v1/retrieve"""
@@ -47,6 +50,18 @@ class Knowledge:
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
         self.parents.append(request.headers.get("traceparent"))
         reply = wire.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
+        return web.json_response(text=reply.model_dump_json(by_alias=True))
+
+    async def in_force(self, request: web.Request) -> web.Response:
+        """GET /api/v1/rules"""
+        return self._loaded(request, writing.Rules(rules=self.rules))
+
+    async def context(self, request: web.Request) -> web.Response:
+        """GET /api/v1/user-context"""
+        return self._loaded(request, self.user)
+
+    def _loaded(self, request: web.Request, reply: wire.Reply) -> web.Response:
+        self.loaded.append((request.path.rpartition("/")[2], dict(request.query)))
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 
     async def content(self, request: web.Request) -> web.Response:
@@ -64,6 +79,8 @@ async def serving() -> AsyncIterator[Knowledge]:
     knowledge = Knowledge()
     app = web.Application()
     app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
+    app.router.add_get("/api/v1/rules", knowledge.in_force)
+    app.router.add_get("/api/v1/user-context", knowledge.context)
     app.router.add_get("/api/v1/content/{key}", knowledge.content)
     runner = web.AppRunner(app)
     await runner.setup()

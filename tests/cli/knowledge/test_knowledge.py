@@ -33,7 +33,7 @@ async def kb(fake: process.Fake, tmp_path: Path) -> AsyncIterator[tuple[world.Wo
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     home = tmp_path / "kb"
     home.mkdir()
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         router = router_client.Client(fake.url, http)
         async with (
             world.opened(home, router, clocks.Clock(), meters, memory.Vectors(), memory.Content()) as made,

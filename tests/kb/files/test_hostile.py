@@ -30,6 +30,24 @@ def test_a_zip_bomb_costs_no_memory() -> None:
     assert peak < 4 << 20
 
 
+def test_a_directory_that_would_fill_the_memory() -> None:
+    entry = b"PK\x01\x02" + bytes(24) + (1).to_bytes(2, "little") + bytes(16) + b"x"
+    count = 300_000
+    end = b"PK\x05\x06" + bytes(8) + (count * len(entry)).to_bytes(4, "little") + bytes(4)
+    body = b"PK\x03\x04" + entry * count + end + b"\0\0"
+    for hostile in (
+        body,
+        body[:-2] + b"\2\0..",
+        body[: -len(end) - 2] + b"PK\x06\x07" + bytes(16) + end[:12] + bytes(10),
+    ):
+        tracemalloc.start()
+        refused = refuse(hostile)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert "directory of the archive" in refused.message
+        assert peak < 1 << 20
+
+
 def test_a_small_bomb_is_known_by_its_ratio() -> None:
     assert "times its size" in refuse(making.zip_bomb(20)).message
 

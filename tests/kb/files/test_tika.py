@@ -28,7 +28,7 @@ FILES = {
 
 @pytest.fixture
 async def reader() -> AsyncIterator[tika.Tika]:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         yield tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
 
 
@@ -57,14 +57,14 @@ async def test_a_malformed_file_is_the_callers_to_hear(reader: tika.Tika) -> Non
 
 @pytest.mark.services
 async def test_more_text_than_is_taken(reader: tika.Tika) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         small = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http, max_chars=200)
         with pytest.raises(errors.TooLarge, match="200 characters"):
             await small.extract(making.docx("many words " * 100), sniff.Type.DOCX)
 
 
 async def test_no_tika_is_operational() -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         with pytest.raises(errors.Away, match="tika"):
             await tika.Tika(f"http://127.0.0.1:{ports.free()}", http).extract(FILES[sniff.Type.PDF], sniff.Type.PDF)
 
@@ -89,7 +89,7 @@ async def dying() -> AsyncIterator[tuple[tika.Tika, list[str]]]:
     application.router.add_get("/version", version)
     server = test_utils.TestServer(application)
     await server.start_server()
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         yield tika.Tika(str(server.make_url("/")), http, seconds=30.0), asked
     await server.close()
 

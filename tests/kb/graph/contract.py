@@ -310,7 +310,11 @@ class Contract:
         assert shown == {f"edge{number}" for number in seen}
         assert (await store.counts(viewer)).documents == len(seen)
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
     @given(
         world=st.lists(
             st.tuples(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kb import errors
 from kb.graph import arango
+from kb.graph.arango import keys
 from tests.kb import ports, scopes
 from tests.kb.graph import contract
 
@@ -42,17 +43,17 @@ class TestArango(contract.Contract):
 
 @given(st.text(min_size=1, max_size=300))
 def test_any_text_makes_a_key_that_arangodb_takes(text: str) -> None:
-    key = arango.safe_key(text)
+    key = keys.safe_key(text)
     assert 0 < len(key.encode()) <= 254
     assert set(key) <= set(ascii_letters + digits + "_-:.@()+,=;$!*'%")
 
 
 def test_keys_stay_apart_and_readable() -> None:
-    assert arango.safe_key("jira::JERV-123") == "jira::JERV-123"
-    assert arango.safe_key("file::src/Main.kt") == "file::src%2FMain.kt"
+    assert keys.safe_key("jira::JERV-123") == "jira::JERV-123"
+    assert keys.safe_key("file::src/Main.kt") == "file::src%2FMain.kt"
     long = ["x" * 199, "x" * 200, "x" * 201, "x" * 202, "y" + "x" * 300, "x" * 300 + "y", "é" * 100, "é" * 101]
-    assert len({arango.safe_key(text) for text in long}) == len(long)
-    assert arango.safe_key("x" * 200) == "x" * 200
+    assert len({keys.safe_key(text) for text in long}) == len(long)
+    assert keys.safe_key("x" * 200) == "x" * 200
 
 
 async def test_a_server_that_is_not_there_is_away_and_the_start_does_not_wait_for_it() -> None:

@@ -57,6 +57,7 @@ async def run(
         "JERVIS_KB_CHUNK_CHARS": "900",
         "JERVIS_KB_RECOVERY_INTERVAL": "0.2",
         "JERVIS_KB_RECOVERY_PATIENCE": "0",
+        "JERVIS_KB_ERASURE_INTERVAL": "0.2",
     }
     yield lambda: program.running(tmp_path, port, settings)
     store = weaviate.Store(

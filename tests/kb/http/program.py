@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -14,36 +13,33 @@ from pathlib import Path
 import httpx
 
 from tests.kb import waiting
+from tests.nursery import children
 
-ROOT = Path(__file__).resolve().parents[3]
+_STOP_SECONDS = 90.0
 
 
 class Program:
     """A running knowledge base; its log is in `log`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+    def __init__(self, process: children.Child, url: str, log: Path) -> None:
         self._process = process
         self.url = url
         self.log = log
 
     async def end(self, number: signal.Signals) -> int:
         """Send the signal and return the exit status."""
-        if self._process.returncode is None:
-            self._process.send_signal(number)
-        return await self._process.wait()
+        self._process.send_signal(number)
+        return await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
 
 
 Running = Callable[[], AbstractAsyncContextManager[Program]]
 """Starts the service, always with the same port, files and data."""
 
 
-async def launch(log: Path, settings: dict[str, str]) -> asyncio.subprocess.Process:
+def launch(log: Path, settings: dict[str, str]) -> children.Child:
     """Start it with `JERVIS_KB_*` settings and nothing else of ours in its environment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("JERVIS_")}
-    with log.open("ab") as output:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kb"), cwd=ROOT, env=kept | settings, stdout=output, stderr=output
-        )
+    return children.of("kb").start(kept | settings, log)
 
 
 @asynccontextmanager
@@ -51,19 +47,18 @@ async def running(directory: Path, port: int, settings: dict[str, str]) -> Async
     """Up and alive on loopback `port`; whatever still runs at the end is killed."""
     log = directory / "kb.log"
     base = {"JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": str(port), "JERVIS_KB_DATA_DIR": str(directory / "data")}
-    process = await launch(log, base | settings)
+    process = launch(log, base | settings)
     url = f"http://127.0.0.1:{port}"
     try:
         await _alive(process, url, log)
         yield Program(process, url, log)
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait, _STOP_SECONDS)
 
 
-async def _alive(process: asyncio.subprocess.Process, url: str, log: Path) -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+async def _alive(process: children.Child, url: str, log: Path) -> None:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
 
         async def listens() -> bool:
             if process.returncode is not None:

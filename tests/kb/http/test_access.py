@@ -9,12 +9,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import test_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import scope
 from kb import client, errors, metrics, writing
 from kb.access import grants, rates
+from kb.erasure import closed
 from kb.http import access
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -101,6 +103,34 @@ async def test_a_readers_token_writes_nothing(http: httpx.AsyncClient) -> None:
     with pytest.raises(client.Rejected, match="may not read"):
         await reader.memory.user(scopes.OTHER)
     await door(http, "operator-token").learning.store(said(scopes.OTHER))
+
+
+def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0)
+    wide = grants.Grant.model_validate({"name": "w", "sha256": "0" * 64, "write": True, "scopes": [{"clientId": "*"}]})
+    own = {"write": True, "erase": True, "scopes": [{"clientId": "acme", "projectId": "shop"}]}
+    shop = wide.model_copy(
+        update={"erase": True, "scopes": grants.Grant.model_validate({"name": "s", "sha256": "0" * 64, **own}).scopes}
+    )
+    asked = test_utils.make_mocked_request("POST", access.ERASURES)
+    with pytest.raises(errors.Forbidden, match="may not erase") as caught:
+        gate.admit(asked, wide, scopes.SHOP)
+    assert "erase: true" in (caught.value.remedy or "")
+    gate.admit(asked, shop, scopes.make("acme", "shop"))
+    with pytest.raises(errors.Forbidden, match="may not write in this scope"):
+        gate.admit(asked, shop, scopes.ACME)
+    gate.admit(test_utils.make_mocked_request("GET", access.ERASURES), wide, scopes.SHOP)
+
+
+def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() -> None:
+    shut = closed.Closed()
+    shut.replace([scopes.ACME])
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, shut)
+    for method, path in (("GET", "/api/v1/rules"), ("POST", "/api/v1/retrieve"), ("POST", access.ERASURES)):
+        gate.admit(test_utils.make_mocked_request(method, path), None, scopes.SHOP)
+    with pytest.raises(errors.Erasing):
+        gate.admit(test_utils.make_mocked_request("PUT", "/api/v1/rules"), None, scopes.SHOP)
+    gate.admit(test_utils.make_mocked_request("PUT", "/api/v1/rules"), None, scopes.OTHER)
 
 
 def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:

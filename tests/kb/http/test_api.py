@@ -234,7 +234,7 @@ def _references(part: Any) -> set[str]:
 
 
 async def test_the_door_tells_away_from_wrong() -> None:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         nobody = client.Client(f"http://127.0.0.1:{ports.free()}", http)
         with pytest.raises(client.Unavailable, match="cannot be reached"):
             await nobody.ready()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as made:
+    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as made:
         yield made
 
 

@@ -12,8 +12,10 @@ from aiohttp import test_utils
 from kb import client, metrics, mongo, wire
 from kb.access import rates
 from kb.crawl import address, fetch
-from kb.files import tika
-from kb.http import access, aliases, app, content, health, learning, memory, openapi, queueing, rules, uploads
+from kb.erasure import book as erasures
+from kb.erasure import eraser
+from kb.files import reader, tika
+from kb.http import access, aliases, app, content, erasing, health, learning, memory, openapi, queueing, rules, uploads
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.rules import mongo as rules_mongo
@@ -28,19 +30,21 @@ async def over(
     clock: clocks.Clock,
     *,
     database: mongo.Database | None = None,
-    reader: tika.Tika | None = None,
+    parser: tika.Tika | None = None,
     judge: address.Judge | None = None,
     gate: access.Gate | None = None,
+    works: eraser.Eraser | None = None,
     limit: int = 500_000,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed door and a raw client, both at the service's root."""
-    async with httpx.AsyncClient(trust_env=False) as web:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as web:
         numbers = itertools.count()
         fetcher = fetch.Fetcher(web, judge or address.Judge([], address.resolve), max_bytes=100_000, seconds=20.0)
+        reading = reader.Reader(parser, made.answers, meters)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
-            *uploads.Uploads(made.intake, reader, made.answers, fetcher, meters, limit=limit).routes(),
+            *uploads.Uploads(made.intake, reading, fetcher, made.content, limit=limit).routes(),
             *learning.Learning(made.intake, learn.Learner(made.answers, made.intake), clock).routes(),
             *memory.Users(user.Users(made.graph, made.vectors, meters)).routes(),
         ]
@@ -52,13 +56,15 @@ async def over(
                 *rules.Rules(rules_mongo.Rules(database, clock)).routes(),
                 *memory.Memory(task.Tasks(database, clock), book, ways).routes(),
             ]
+            if works is not None:
+                served = [*served, *erasing.Erasing(works, erasures.Book(database, clock)).routes()]
         faces = app.Faces(None, None, content.Content(made.content, limit=100_000), health.Health({}, meters), served)
-        gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0)
+        gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
         server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=wire.VERSION, gate=gate))
         await server.start_server()
         base = str(server.make_url("")).rstrip("/")
         try:
-            async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60) as http:
+            async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
                 yield client.Client(base, http), http
         finally:
             await server.close()

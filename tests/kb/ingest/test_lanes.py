@@ -48,3 +48,25 @@ async def test_a_writer_that_gives_up_waiting_leaves_no_trace(meters: metrics.Me
     async with writers.enter(Priority.P3):
         pass
     assert meters.registry.get_sample_value("jervis_kb_lane_writers", {"lane": "normal", "state": "waiting"}) == 0
+
+
+async def test_one_client_does_not_fill_the_room_for_all(meters: metrics.Metrics) -> None:
+    writers = lanes.Lanes(meters, width=1, waiting=4)
+    release = asyncio.Event()
+    inside: list[str] = []
+
+    async def write(client: str) -> None:
+        async with writers.enter(Priority.P3, client):
+            inside.append(client)
+            await release.wait()
+
+    crowd = [asyncio.create_task(write("acme")) for _ in range(3)]
+    await asyncio.sleep(0)
+    with pytest.raises(errors.Crowded, match="2 writers of client 'acme' wait in the normal lane"):
+        await write("acme")
+    other = asyncio.create_task(write("other"))
+    await asyncio.sleep(0)
+    release.set()
+    await asyncio.gather(*crowd, other)
+    assert inside == ["acme"] * 3 + ["other"]
+    await write("acme")

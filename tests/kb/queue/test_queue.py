@@ -131,7 +131,9 @@ async def test_full_for_one_and_full_for_all(queue: sqlite.Queue) -> None:
     assert await queue.depth() == {Priority.P3: 50}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(viewer=scopes.ANY, owners=st.lists(scopes.ANY, max_size=8))
 async def test_nobody_sees_what_is_not_theirs(
     tmp_path_factory: pytest.TempPathFactory, viewer: scope.Scope, owners: list[scope.Scope]

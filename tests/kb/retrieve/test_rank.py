@@ -36,6 +36,28 @@ def test_a_node_leads_to_what_is_about_it_and_a_hub_nowhere_else() -> None:
     assert rank.aim(0.0, 50, 50) == 0.0
 
 
+def test_a_third_of_a_title_says_less_than_a_third_of_it() -> None:
+    assert rank.about(1.0) == 1.0
+    assert rank.about(1 / 3) < 1 / 3 / 2
+    assert rank.about(0.0) == 0.0
+
+
+@given(direct=_PART, worth=st.floats(0, 4), left=st.floats(0, 4), bend=_PART)
+def test_what_is_reached_never_comes_before_what_was_left(
+    direct: float, worth: float, left: float, bend: float
+) -> None:
+    gain = rank.gain(direct, worth, left, bend)
+    assert 0 <= gain <= worth + 1e-9
+    assert direct + gain <= max(left, direct) + 1e-9
+    if direct + worth <= bend * left:
+        assert gain == worth
+
+
+@given(direct=_PART, one=st.floats(0, 4), more=st.floats(0.01, 4), left=st.floats(0.1, 4))
+def test_of_two_reached_from_one_the_better_stays_before(direct: float, one: float, more: float, left: float) -> None:
+    assert rank.gain(direct, one, left, 0.7) <= rank.gain(direct, one + more, left, 0.7)
+
+
 def test_the_best_comes_first_and_equals_in_the_order_of_their_keys() -> None:
     scores = {"b": rank.Score(fused=0.5), "a": rank.Score(own=0.5), "c": rank.Score(fused=0.2, hop=0.6)}
     assert rank.order(scores) == ["c", "a", "b"]

@@ -81,7 +81,9 @@ async def check(kb: world.World, documents: list[tuple[scope.Scope, int]], viewe
     assert (await kb.ask("Who wrote the gateway?", viewer, max_results=50)).items == []
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(documents=_WORLD, viewer=scopes.ANY, run=st.uuids())
 async def test_nothing_foreign_is_ever_found(
     kb: world.World, documents: list[tuple[scope.Scope, int]], viewer: scope.Scope, run: object

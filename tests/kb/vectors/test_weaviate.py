@@ -9,6 +9,7 @@ import pytest
 
 from kb import errors, selection
 from kb.vectors import weaviate
+from kb.vectors.weaviate import schema
 from tests.kb import ports, scopes
 from tests.kb.vectors import contract
 
@@ -83,7 +84,7 @@ async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.St
     store._complete = False
     found = await store.dense(scopes.SHOP, contract.point(1), limit=9, chosen=dated)
     assert {hit.chunk_id for hit in found} == {one.id for one in made[1:]}
-    assert f"schema {weaviate.SCHEMA}" in ((await chunks.config.get()).description or "")
+    assert f"schema {schema.VERSION}" in ((await chunks.config.get()).description or "")
 
 
 async def test_a_collection_of_a_later_schema_is_refused(store: weaviate.Store) -> None:

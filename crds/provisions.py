@@ -1,0 +1,85 @@
+"""What of a hard rule a program can hold, whatever a model makes of the rest of it. Pure.
+
+A rule is text for the model (seed 002 "Hard Rules"). Lines of it that begin with `enforce:` are provisions:
+
+    enforce: never-use-source jira::SEC-*      evidence of this source (or of those that begin so) is not shown
+    enforce: never-use-kind meeting            nor documents of this kind
+    enforce: never-say account number          an answer with these words, however cased and spaced, is not given
+    enforce: always-say This is no legal advice.
+    enforce: always-cite                       an answer without a citation is not given
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
+ALWAYS_CITE = "always-cite"
+_LINE = re.compile(r"^[ \t]*enforce:[ \t]*(\S*)[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_KNOWN = ", ".join(sorted({*NEEDS_WORDS, ALWAYS_CITE}))
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """One line: `verb` as listed above, `words` after it ("" for always-cite)."""
+
+    verb: str
+    words: str
+
+
+def of(text: str) -> tuple[Provision, ...]:
+    """The provisions of a rule's content. Raises ValueError for a line that says nothing a program can hold."""
+    found = []
+    for verb, words in _LINE.findall(text):
+        name = verb.lower()
+        if name == ALWAYS_CITE and not words:
+            found.append(Provision(name, ""))
+        elif name in NEEDS_WORDS and words:
+            found.append(Provision(name, words))
+        else:
+            line = f"enforce: {verb} {words}".strip()
+            raise ValueError(f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite")
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Provisions:
+    """All that hold together, in the order of their rules."""
+
+    all: tuple[Provision, ...] = ()
+
+    @classmethod
+    def together(cls, texts: Iterable[str]) -> Provisions:
+        """Of several rules."""
+        return cls(tuple(one for text in texts for one in of(text)))
+
+    def shows(self, source_urn: str, kind: str) -> bool:
+        """Whether evidence of this source and kind may be put before a model."""
+        return kind not in self._words("never-use-kind") and not any(
+            source_urn.startswith(words[:-1]) if words.endswith("*") else source_urn == words
+            for words in self._words("never-use-source")
+        )
+
+    def objection(self, said: str, *, cites: bool, final: bool = True) -> str | None:
+        """Why `said` must not be given to anybody; None when it may. A question back (not `final`) need not cite."""
+        spoken = _fold(said)
+        for words in self._words("never-say"):
+            if _fold(words) in spoken:
+                return f"a rule forbids to say {words!r}"
+        if not final:
+            return None
+        for words in self._words("always-say"):
+            if _fold(words) not in spoken:
+                return f"a rule asks every answer to say {words!r}"
+        if not cites and any(one.verb == ALWAYS_CITE for one in self.all):
+            return "a rule asks every answer to cite its evidence"
+        return None
+
+    def _words(self, verb: str) -> list[str]:
+        return [one.words for one in self.all if one.verb == verb]
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split()).casefold()

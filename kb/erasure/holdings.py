@@ -1,0 +1,58 @@
+"""What a scope owns beside documents: rules, aliases, memories in MongoDB. Each is deleted by one filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from crds import scope
+from kb import mongo
+from kb.aliases import mongo as aliases
+from kb.erasure import closed
+from kb.memory import procedures, session
+from kb.rules import mongo as rules
+
+Filter = Callable[[scope.Scope], dict[str, Any] | None]
+
+
+class Holding(Protocol):
+    """One kind of thing that scopes own."""
+
+    async def erase(self, where: scope.Scope) -> int:
+        """Delete what the erasure of `where` takes; how much that was. Raises `kb.errors.Away`. Safe to repeat."""
+        ...
+
+
+class Collection:
+    """The documents of a collection that `chosen` filters; None means that such a scope owns none."""
+
+    def __init__(self, database: mongo.Database, name: str, chosen: Filter = closed.query) -> None:
+        self._rows = database[name]
+        self._chosen = chosen
+
+    async def erase(self, where: scope.Scope) -> int:
+        wanted = self._chosen(where)
+        if wanted is None:
+            return 0
+        with mongo.translated():
+            gone = await self._rows.delete_many(wanted)
+        return int(gone.deleted_count)
+
+
+def of(database: mongo.Database) -> Mapping[str, Holding]:
+    """All of them by what they are called in an erasure's record."""
+    return {
+        "aliases": Collection(database, aliases.COLLECTION),
+        "rules": Collection(database, rules.COLLECTION),
+        "procedures": Collection(database, procedures.COLLECTION, _clients),
+        "sessionEntries": Collection(database, session.COLLECTION, _without_group),
+    }
+
+
+def _clients(where: scope.Scope) -> dict[str, Any] | None:
+    return None if where.project_id or where.group_id else {"clientId": where.client_id}
+
+
+def _without_group(where: scope.Scope) -> dict[str, Any] | None:
+    # Entries name a client and a project; a group has none of its own.
+    return None if where.group_id and not where.project_id else closed.query(where)

@@ -1,0 +1,96 @@
+"""From bytes to text, whichever way they have to go: as they are, through Tika, or past a vision model.
+
+What is refused for good is counted here; what is merely away is no upload yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from crds import errors as root
+from crds import priority
+from kb import errors, identity, metrics
+from kb.files import image, inspection, sniff, tika
+from kb.ingest import answers
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a file says. `kind` is "file" or "image", `digest` the SHA-256 of its bytes, `size` their number."""
+
+    text: str
+    title: str
+    media_type: str
+    kind: str
+    digest: str
+    size: int
+
+
+class Reader:
+    """Without `tika` files that need it are refused; `seeing` asks the vision model.
+
+    Raises `kb.errors.Invalid` or `TooLarge` for a file that is not taken, `Misconfigured` without Tika, and what is
+    operational when Tika or the router are away.
+    """
+
+    def __init__(self, reader: tika.Tika | None, seeing: answers.Answers, meters: metrics.Metrics) -> None:
+        self._tika = reader
+        self._seeing = seeing
+        self._meters = meters
+
+    async def file(self, raw: bytes) -> Read:
+        """The text of a document."""
+        with self._counted("unknown"):
+            kind = await asyncio.to_thread(_inspected, raw)
+        with self._counted(kind.value):
+            found = await self._extracted(raw, kind)
+            if not found.text.strip():
+                raise errors.Invalid("the file has no text", field="body", remedy="Send scanned pages as images.")
+        return Read(found.text, found.title, kind.value, "file", identity.digest_bytes(raw), len(raw))
+
+    async def image(self, raw: bytes, *, named: str, urgency: priority.Priority) -> Read:
+        """What the vision model sees; `named` is what its sender calls it."""
+        with self._counted("unknown"):
+            media_type = image.check(raw)
+        with self._counted(media_type), self._meters.stages.labels("vision").time():
+            sight = await image.describe(self._seeing, raw, title=named, kind=media_type, urgency=urgency)
+        return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
+
+    async def either(self, raw: bytes, *, named: str, urgency: priority.Priority) -> Read:
+        """An image if its bytes say so, else a document; what the sender calls it decides nothing."""
+        if image.looks_like(raw):
+            return await self.image(raw, named=named, urgency=urgency)
+        return await self.file(raw)
+
+    def taken(self, read: Read) -> None:
+        """Count it as taken."""
+        self._meters.uploads.labels(read.media_type, "taken").inc()
+
+    async def _extracted(self, raw: bytes, kind: sniff.Type) -> tika.Extracted:
+        if kind is sniff.Type.TEXT:
+            return tika.Extracted(raw.decode(), "")
+        if self._tika is None:
+            raise errors.Misconfigured(
+                "this knowledge base has no Tika",
+                field="tikaUrl",
+                remedy="Set JERVIS_KB_TIKA_URL, or send the file's text.",
+            )
+        with self._meters.stages.labels("tika").time():
+            return await self._tika.extract(raw, kind)
+
+    @contextlib.contextmanager
+    def _counted(self, media_type: str) -> Iterator[None]:
+        try:
+            yield
+        except root.Permanent:
+            self._meters.uploads.labels(media_type, "refused").inc()
+            raise
+
+
+def _inspected(raw: bytes) -> sniff.Type:
+    kind = sniff.detect(raw)
+    inspection.check(raw, kind, inspection.Limits())
+    return kind

@@ -1,0 +1,69 @@
+"""Looking through everything that a client owns, for whoever mends documents or compares the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from crds import scope
+from kb.graph import aql, model
+from kb.graph.arango import answers, connection, keys
+
+
+class Upkeep(connection.Connection):
+    """The part of the port that goes by the client alone."""
+
+    async def naming(
+        self, owner: scope.Scope, node_key: str, *, after: str = "", limit: int = 500
+    ) -> list[tuple[model.Document, scope.Scope]]:
+        client = owner.client_id
+
+        def work() -> list[Any]:
+            if not self._exists(client):
+                return []
+            bound = {
+                "@edges": keys.edges(client),
+                "target": f"{keys.nodes(client)}/{keys.safe_key(node_key)}",
+                "project": owner.project_id,
+                "group": owner.group_id,
+                "after": after,
+                "limit": limit,
+            }
+            return list(self._database.aql.execute(aql.NAMING, bind_vars=bound))
+
+        return [
+            (
+                answers.document(row),
+                scope.Scope(client_id=client, project_id=row["projectId"], group_id=row["groupId"]),
+            )
+            for row in await self._call(work)
+        ]
+
+    async def audit(
+        self, client_id: str, *, after: str | None = None, limit: int = 500
+    ) -> tuple[list[model.Committed], str | None]:
+        rows = await self._audited(client_id, {"after": after or "", "limit": limit, "chunks": None})
+        page = [one for row in rows for one in answers.committed(client_id, row)]
+        return page, str(rows[-1]["key"]) if len(rows) == limit else None
+
+    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
+        wanted = set(chunk_ids)
+        rows = await self._audited(client_id, {"after": "", "limit": len(wanted), "chunks": sorted(wanted)})
+        return {
+            one.chunk_id: one for row in rows for one in answers.committed(client_id, row) if one.chunk_id in wanted
+        }
+
+    async def _audited(self, client_id: str, bound: dict[str, Any]) -> list[Any]:
+        named = bound | {"@nodes": keys.nodes(client_id), "@edges": keys.edges(client_id)}
+
+        def work() -> list[Any]:
+            return list(self._database.aql.execute(aql.AUDIT, bind_vars=named)) if self._exists(client_id) else []
+
+        return await self._call(work)
+
+    async def clients(self) -> list[str]:
+        def work() -> list[str]:
+            found = (keys.client_of(str(graph["name"])) for graph in self._database.graphs())
+            return sorted(client for client in found if client is not None)
+
+        return await self._call(work)

@@ -1,0 +1,61 @@
+"""What a viewer may see, and what it chose, as Weaviate's filters. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from weaviate.classes.query import Filter
+from weaviate.collections.classes.filters import FilterReturn
+
+from crds import scope
+from kb import selection
+from kb.vectors import record
+
+
+def of_document(document_id: str) -> FilterReturn:
+    """The objects of one document."""
+    return Filter.by_property("documentId").equal(document_id)
+
+
+def exactly(owner: scope.Scope) -> FilterReturn:
+    """What is owned by this scope and no other of the same client."""
+    project, group = Filter.by_property("projectId"), Filter.by_property("groupId")
+    return project.equal(owner.project_id or record.NONE) & group.equal(owner.group_id or record.NONE)
+
+
+def sees(viewer: scope.Scope) -> FilterReturn:
+    """`kb.visibility.sees` within the viewer's own client."""
+    project, group = Filter.by_property("projectId"), Filter.by_property("groupId")
+    ways: list[Any] = [project.equal(record.NONE) & group.equal(record.NONE)]
+    if viewer.project_id:
+        ways.append(project.equal(viewer.project_id))
+    if viewer.group_id:
+        ways.append(group.equal(viewer.group_id))
+    return Filter.any_of(ways)
+
+
+def admits(chosen: selection.Selection) -> list[FilterReturn]:
+    """`kb.selection.Selection.admits`, or a little more: a wildcard character within a source admits others too."""
+    filters: list[FilterReturn] = []
+    observed = Filter.by_property("observedMs")
+    if chosen.kinds is not None:
+        filters.append(Filter.by_property("kind").contains_any(list(chosen.kinds) or [record.NONE]))
+    if chosen.sources is not None:
+        source = Filter.by_property("sourceUrn")
+        exact = [one for one in chosen.sources if not one.endswith("*")] or [record.NONE]
+        ways = [source.contains_any(exact), *(source.like(one) for one in chosen.sources if one.endswith("*"))]
+        filters.append(Filter.any_of(ways))
+    earliest, latest = chosen.span()
+    if chosen.dated:
+        filters.append(observed.greater_than(record.UNDATED))
+    if earliest is not None:
+        filters.append(observed.greater_or_equal(earliest))
+    if latest is not None:
+        filters.append(observed.less_or_equal(latest))
+    return filters
+
+
+def among(ids: Collection[str]) -> FilterReturn:
+    """The objects with these ids."""
+    return Filter.by_id().contains_any(list(ids))

@@ -1,0 +1,1 @@
+"""Erasing a whole scope."""

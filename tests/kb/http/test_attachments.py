@@ -1,0 +1,118 @@
+"""Files that came with a document: read by reference, found with it, gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kb import client, metrics, wire, writing
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.files import making
+from tests.kb.http import whole
+
+MAIL = "email::<m1@acme.com>"
+Attach = Callable[..., Awaitable[writing.FileReply]]
+NOTE = b"Petr Svoboda wrote the importer.\n"
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.World]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        yield made
+
+
+@pytest.fixture
+async def door(kb: world.World, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[client.Client]:
+    async with whole.over(kb, meters, clock, limit=2_000) as (typed, _):
+        yield typed
+
+
+@pytest.fixture
+def attach(kb: world.World, door: client.Client) -> Attach:
+    async def send(raw: bytes, name: str = "note.txt", urn: str = MAIL) -> writing.FileReply:
+        kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
+        draft = writing.AttachmentDraft(
+            scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept, title="Login bug"
+        )
+        return await door.learning.attachment(draft)
+
+    return send
+
+
+async def test_a_note_is_found_by_the_document_it_came_with(kb: world.World, attach: Attach) -> None:
+    await kb.ingest(world.request())
+    reply = await attach(NOTE)
+    assert (reply.source_urn, reply.media_type) == (f"attachment::of:{MAIL},name:note.txt", "text/plain")
+    assert reply.title == "note.txt (attached to Login bug)"
+    [item] = (await kb.ask("importer", sources=[writing.attachment_sources(MAIL)])).items
+    assert (item.provenance.kind, item.provenance.title) == ("attachment", reply.title)
+    said = await kb.graph.relationships(scopes.SHOP, edge_type="has_attachment")
+    assert [(one.edge.source, one.edge.target) for one in said if one.edge] == [
+        ("email::m1@acme.com", "attachment::of:email::<m1@acme.com>,name:note.txt")
+    ]
+    again = await attach(NOTE)
+    assert (again.replaced, again.chunk_ids) == (True, reply.chunk_ids)
+
+
+async def test_it_goes_with_its_document_and_with_no_other(kb: world.World, attach: Attach) -> None:
+    before = await kb.state()
+    await kb.ingest(world.request())
+    await kb.ingest(world.request("Nothing to do with it.", urn="email::<m2@acme.com>"))
+    alone = await kb.state()
+    await attach(NOTE)
+    await attach(b"Another importer.\n", name="other.txt", urn="email::<m2@acme.com>")
+    assert await kb.pipeline.forget(scopes.SHOP, "email::<m2@acme.com>")
+    assert (await kb.ask("importer")).items
+    assert await kb.pipeline.forget(scopes.SHOP, MAIL)
+    assert await kb.state() == before
+    assert alone != before
+
+
+async def test_an_image_is_one_whatever_it_is_called(attach: Attach, fake: process.Fake) -> None:
+    assert (await attach(making.png(20, 10), name="contract.pdf")).media_type == "image/png"
+    [asked] = fake.requests(tag="kb.describe/v1")
+    assert "contract.pdf" in asked["body"]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "field"),
+    [
+        (b"PK\3\4 no archive", "invalid", "body"),
+        (making.docx("x", **{"word__vbaProject.bin": b"m"}), "invalid", "body"),
+        (b" \n", "invalid", "body"),
+        (b"x" * 3_000, "too_large", "contentRef.bytes"),
+        (b"%PDF-1.7 no Tika here", "misconfigured", "tikaUrl"),
+    ],
+)
+async def test_a_bad_one_says_why(attach: Attach, raw: bytes, code: str, field: str) -> None:
+    with pytest.raises(client.Rejected) as caught:
+        await attach(raw)
+    assert (caught.value.code, caught.value.field, bool(caught.value.remedy)) == (code, field, True)
+
+
+async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.World, door: client.Client) -> None:
+    kept = await kb.content.save(scopes.BLOG, NOTE, "text/plain")
+    wrong = wire.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
+    for where, reference, code in ((scopes.SHOP, kept, "not_found"), (scopes.BLOG, wrong, "invalid")):
+        draft = writing.AttachmentDraft(scope=where, attached_to=MAIL, name="n", content_ref=reference)
+        with pytest.raises(client.Rejected) as caught:
+            await door.learning.attachment(draft)
+        assert caught.value.code == code
+
+
+def test_names_fit_and_lead_back() -> None:
+    urn = writing.attachment_urn(MAIL, " my  file.pdf ")
+    assert (urn, writing.attached_to(urn)) == (f"attachment::of:{MAIL},name:my file.pdf", MAIL)
+    assert writing.attached_to(MAIL) is None
+    long = "x:" + "u" * 1000
+    named = writing.attachment_urn(long, "n" * 255)
+    assert len(named) <= 1024
+    assert named.startswith(writing.attachment_sources(long).removesuffix("*"))
+    assert writing.attached_to(named) is None

@@ -1,0 +1,94 @@
+"""kill -9 of the writing process before each of its calls: the next process ends where an undisturbed one would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb import metrics
+from kb.ingest import intent
+from kb.vectors import weaviate
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import conftest, memory, scopes, world
+
+pytestmark = pytest.mark.services
+
+OLD = "Zdenek Veverka wrote Oldthing.java for Initech."
+NEW = world.LONG[:1500]
+
+
+async def run(arguments: dict[str, Any]) -> tuple[int, str]:
+    """Exit code and last line of the process that ingests."""
+    program = [sys.executable, "-m", "tests.kb.ingest.victim", json.dumps(arguments)]
+    child = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
+    out, _ = await child.communicate()
+    assert child.returncode is not None
+    return child.returncode, out.decode().rpartition("\n")[2]
+
+
+async def test_killed_before_each_call_and_resumed_by_the_next_process(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+    weaviate_store: weaviate.Store,
+) -> None:
+    place = {
+        "weaviate": conftest.required("JERVIS_TEST_WEAVIATE_URL"),
+        "grpc": int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+        "index": weaviate_store._model,
+        "ollama": fake.url,
+    }
+    stores = (weaviate_store, memory.Content())
+
+    def folder(name: str) -> Path:
+        made = tmp_path / name
+        made.mkdir()
+        return made
+
+    # What an undisturbed replacement leaves, and how many calls it makes.
+    async with world.opened(folder("before"), router, clock, meters, *stores, chunk_chars=900) as kb:
+        await kb.ingest(world.request(OLD))
+    reference = Path(shutil.copytree(tmp_path / "before", tmp_path / "reference"))
+    code, calls = await run({**place, "folder": str(reference), "text": NEW, "deadly": 0})
+    assert code == 0
+    async with world.opened(reference, router, clock, meters, *stores, chunk_chars=900) as kb:
+        expected = await kb.state()
+    assert int(calls) > 12
+
+    for deadly in range(2, int(calls) + 1):
+        path = Path(shutil.copytree(tmp_path / "before", tmp_path / f"killed{deadly}"))
+        # Back to the old document in Weaviate, which all of these processes share.
+        async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
+            await kb.ingest(world.request(OLD))
+        code, _ = await run({**place, "folder": str(path), "text": NEW, "deadly": deadly})
+        assert code == -signal.SIGKILL
+        asked = fake.count(tag="kb.extract/v1")
+        async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
+            kept = await answered(kb)
+            assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+            assert await kb.state() == expected
+            assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+            # Nobody is asked again about a passage whose answer was kept.
+            assert fake.count(tag="kb.extract/v1") - asked == await answered(kb) - kept
+            assert await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
+            assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
+
+
+async def answered(kb: world.World) -> int:
+    """How many answers about passages are kept."""
+    rows = await kb.ledger._database.read(
+        lambda connection: connection.execute("SELECT count(*) FROM answers WHERE prompt = 'kb.extract/v1'").fetchone()
+    )
+    return int(rows[0])
