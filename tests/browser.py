@@ -73,6 +73,8 @@ async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
                 tab = Tab(socket)
                 await tab.call("Page.enable")
                 await tab.call("Page.navigate", url=url)
+                # The answer comes before the document is there.
+                await tab.until("location.protocol !== 'about:' && document.readyState === 'complete'")
                 yield tab
     finally:
         running.terminate()

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from kubernetes import client
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# How long an example takes says how busy the machine is, and nothing about what the test is for.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

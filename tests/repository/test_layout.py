@@ -15,11 +15,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("cli", "crds", "controllers", "router", "kb", "orchestrator_job")
 
-# A driver is imported in the module that is named after it and in no other (blueprint section 2). Values are patterns
-# of paths; the name of a client library may differ from the name of the thing it drives.
+# A driver is imported in the module or package that is named after it and nowhere else (blueprint section 2). Values
+# are patterns of paths; the name of a client library may differ from the name of the thing it drives.
 DRIVERS = {
-    "weaviate": r"(^|/)weaviate\.py$",
-    "arango": r"(^|/)arango\.py$",
+    "weaviate": r"(^|/)weaviate/\w+\.py$",
+    "arango": r"(^|/)arango/\w+\.py$",
     "motor": r"(^|/)mongo\.py$",
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",

@@ -1,9 +1,10 @@
-"""The operator's process without the seconds that its imports take: forked from one that has imported them.
+"""`python -m tests.nursery PROGRAM [MODULE ...]`: fork PROGRAM as often as it is asked for.
 
-`python tests/faults/nursery.py MAIN` imports what MAIN (operator/main.py) imports, and nothing of MAIN itself. For each
-line {"environment", "log", "directory"} on its standard input it forks; the child runs MAIN as `__main__` with that
-environment, as `python MAIN` would. Lines on its standard output: {"started": pid} and {"ended": pid, "code": number}.
-The children die with it.
+PROGRAM is a file (operator/main.py) or a module that `python -m` runs (router). The server imports what the program
+imports (and each MODULE, which it imports later), and nothing of the program itself. For each line {"arguments",
+"environment", "log", "directory"} on its standard input it forks; the child runs PROGRAM as `__main__` with these, as
+`python PROGRAM` would. Lines on its standard output: {"started": pid} and {"ended": pid, "code": number}. The children
+die with it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import ctypes
+import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -24,9 +27,11 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 
 
-def warm(main: Path) -> None:
-    """Import what the program's import statements name."""
-    for statement in ast.parse(main.read_text()).body:
+def warm(main: Path, also: list[str]) -> None:
+    """Import what the program's import statements name, those within functions too, and the modules `also`."""
+    for name in also:
+        importlib.import_module(name)
+    for statement in ast.walk(ast.parse(main.read_text())):
         if isinstance(statement, ast.Import):
             for one in statement.names:
                 importlib.import_module(one.name)
@@ -50,7 +55,7 @@ def reap(*_: object) -> None:
             tell(ended=found[0], code=os.waitstatus_to_exitcode(found[1]))
 
 
-def bear(main: Path, wanted: dict[str, Any]) -> None:
+def bear(program: str, main: Path, wanted: dict[str, Any]) -> None:
     """The child's life."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -61,14 +66,29 @@ def bear(main: Path, wanted: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["directory"])
-    sys.argv = [str(main)]
-    sys.path.insert(0, str(main.parent))
-    runpy.run_path(str(main), run_name="__main__")
+    sys.argv = [str(main), *wanted["arguments"]]
+    if program == str(main):
+        sys.path.insert(0, str(main.parent))
+        runpy.run_path(program, run_name="__main__")
+    else:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def serve(main: Path) -> None:
+def file(program: str) -> Path:
+    """Where the program's import statements stand."""
+    if program.endswith(".py"):
+        return Path(program)
+    found = importlib.util.find_spec(f"{program}.__main__")
+    assert found is not None, f"no module {program}.__main__"
+    assert found.origin is not None
+    return Path(found.origin)
+
+
+def serve(program: str, also: list[str]) -> None:
     """Until standard input ends."""
-    warm(main)
+    main = file(program)
+    warm(main, also)
+    gc.freeze()  # what is imported stays; a child's collector need not look at it, and its pages stay shared
     signal.signal(signal.SIGCHLD, reap)
     tell(ready=True)
     for line in sys.stdin:
@@ -78,11 +98,11 @@ def serve(main: Path) -> None:
         child = os.fork()
         if child == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            bear(main, wanted)
+            bear(program, main, wanted)
             sys.exit(0)
         tell(started=child)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]).resolve())
+    serve(sys.argv[1], sys.argv[2:])
