@@ -10,6 +10,8 @@ PACKAGES := cli crds controllers router kb orchestrator_job
 CODE := $(PACKAGES) operator hack tests bench
 
 export PYTHONPATH := $(CURDIR)
+# Dozens of Python processes start in the tests; without bytecode on disk each of them compiles all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 include hack/cluster.mk
 include hack/demo.mk
@@ -62,6 +64,11 @@ format: venv ## Let ruff mend what it can
 unit: venv browser ## Tests that need neither a cluster nor a service
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
+.PHONY: test-thorough
+test-thorough: venv ## Property tests with all their examples (make unit draws a quarter of the costly ones)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto -m "not apiserver and not services and not e2e" \
+	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
+
 .PHONY: contract
 contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
@@ -71,6 +78,10 @@ contract: venv services-up ## Tests against a real apiserver, MongoDB wire and W
 .PHONY: test-faults
 test-faults: venv services-up ## Break everything around the operator, at length (half an hour; FAULTS="kills --seed 7")
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && $(BIN)/python -m tests.faults $(FAULTS)
+
+.PHONY: test-ollama
+test-ollama: venv ## The router before a real Ollama with tiny random models (builds it once, a quarter of an hour)
+	@program="$$($(BIN)/python -m hack.ollama)" && JERVIS_TEST_OLLAMA="$$program" $(BIN)/pytest tests/ollama
 
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster

@@ -1,15 +1,21 @@
-"""Kubernetes Events: one per transition, posted by us, best effort, never in the way of a decision.
+"""Kubernetes Events: one per transition, posted by us beside the work and never in the way of a decision.
 
 The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
 write may make several), so a repeated post is the same Event.
+
+Events are for people and yield to the work: while tasks wait to be looked at and more than a few objects have Events,
+these are held back, for `PATIENCE_SECONDS` at the most. What has come together by then goes as one Event that tells
+every transition, so an operator that has all it can do spends less on telling and still leaves nothing out
+(docs/decisions/0021).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -19,16 +25,50 @@ from crds import errors
 log = structlog.get_logger(__name__)
 
 COMPONENT = "jervis-operator"
+PATIENCE_SECONDS = 5.0
+CALM = 16
+"""Objects in the line that nobody has to yield for."""
+LOOK_SECONDS = 0.1
+"""Between two looks whether the work lets Events through."""
+AWAY_SECONDS = 2.0
+"""Between two tries while the apiserver does not answer."""
+TRIES = 30
+"""Of one Event; behind it stand all others."""
+FAREWELL_SECONDS = 2.0
+"""At the end of the process; the next leader waits for it."""
+CAPACITY = 20_000
+"""Objects with Events to be posted. They hold a few sentences each; beyond that the oldest are dropped and counted."""
 _MAX_MESSAGE = 1024
 
 
-def manifest(
-    about: kube.Object, reason: str, message: str, *, warning: bool, at: datetime, step: int = 0
-) -> kube.Object:
-    """A core/v1 Event about `about` (an object as the API serves it): transition `step` of the write that made it."""
-    meta = about["metadata"]
-    place = f"{meta['resourceVersion']}.{step}" if step else meta["resourceVersion"]
-    stamp = at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One transition: `step` of the write that made `version`."""
+
+    reason: str
+    message: str
+    warning: bool
+    version: str
+    step: int
+    at: datetime
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What is to be told about one object, and since when (monotonic seconds)."""
+
+    about: kube.Object
+    since: float
+    notes: list[Note] = field(default_factory=list)
+
+
+def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
+    """The core/v1 Event that tells `notes` about an object ({apiVersion, kind, metadata: {name, namespace, uid}})."""
+    meta, last = about["metadata"], notes[-1]
+    # Of several the last is the one that counts, unless something went wrong on the way.
+    named = next((one for one in reversed(notes) if one.warning), last)
+    told = last.message if len(notes) == 1 else " ".join(f"{one.reason}: {one.message}" for one in notes)
+    place = f"{last.version}.{last.step}" if last.step else last.version
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -42,13 +82,13 @@ def manifest(
             "name": meta["name"],
             "namespace": meta["namespace"],
             "uid": meta["uid"],
-            "resourceVersion": meta["resourceVersion"],
+            "resourceVersion": last.version,
         },
-        "reason": reason,
-        "message": message[:_MAX_MESSAGE],
-        "type": "Warning" if warning else "Normal",
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
+        "reason": named.reason,
+        "message": told[:_MAX_MESSAGE],
+        "type": "Warning" if named.warning else "Normal",
+        "firstTimestamp": _stamp(notes[0].at),
+        "lastTimestamp": _stamp(last.at),
         "count": 1,
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
@@ -57,29 +97,100 @@ def manifest(
 
 
 class Poster:
-    """A bounded line of Events; any number of tasks may `run` to post them."""
+    """The line of objects that Events are to be posted about; any number of tasks may `run` to post them.
+
+    `busy` says whether there is work to do first. `merged` is called with how many transitions were told in the Event
+    of a later one, `dropped` with how many were not told at all.
+    """
 
     def __init__(
-        self, api: kube.Kube, *, clock: Callable[[], datetime], dropped: Callable[[], None], capacity: int = 2000
+        self,
+        api: kube.Kube,
+        *,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        dropped: Callable[[int], None],
+        merged: Callable[[int], None] = lambda number: None,
+        busy: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        capacity: int = CAPACITY,
     ) -> None:
-        self._api, self._clock, self._dropped = api, clock, dropped
-        self._line: asyncio.Queue[dict[str, Any]] = asyncio.Queue(capacity)
+        self._api, self._clock, self._monotonic = api, clock, monotonic
+        self._dropped, self._merged, self._busy, self._sleep = dropped, merged, busy, sleep
+        self._capacity = capacity
+        self._line: dict[str, Waiting] = {}
+        self._arrived = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._line)
 
     def post(self, about: kube.Object, reason: str, message: str, *, warning: bool = False, step: int = 0) -> None:
-        """Queue one Event; with a full line it is dropped and counted."""
-        try:
-            self._line.put_nowait(manifest(about, reason, message, warning=warning, at=self._clock(), step=step))
-        except asyncio.QueueFull:
-            self._dropped()
+        """Tell one transition of `about`, an object as the API has just served it."""
+        meta = about["metadata"]
+        waiting = self._line.get(meta["uid"])
+        if waiting is None:
+            if len(self._line) >= self._capacity:
+                self._dropped(len(self._line.pop(next(iter(self._line))).notes))
+            names = {key: meta[key] for key in ("name", "namespace", "uid")}
+            slim = {"apiVersion": about["apiVersion"], "kind": about["kind"], "metadata": names}
+            waiting = self._line[meta["uid"]] = Waiting(slim, self._monotonic())
+        waiting.notes.append(Note(reason, message, warning, meta["resourceVersion"], step, self._clock()))
+        self._arrived.set()
 
     async def run(self) -> None:
-        """Post until cancelled. An Event that cannot be posted is dropped: the status tells the story as well."""
+        """Post until cancelled."""
         while True:
-            body = await self._line.get()
+            about, told = await self._next()
+            for notes in told:
+                await self._send(manifest(about, notes), len(notes))
+
+    async def finish(self) -> None:
+        """Post what is left, merged, when nobody runs any more; as much as `FAREWELL_SECONDS` allow."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                while self._line:
+                    left = self._line.pop(next(iter(self._line)))
+                    self._merged(len(left.notes) - 1)
+                    await self._send(manifest(left.about, left.notes), len(left.notes))
+        self._dropped(sum(len(one.notes) for one in self._line.values()))
+
+    async def _next(self) -> tuple[kube.Object, list[list[Note]]]:
+        """Whom to tell about, and what: a list per Event."""
+        while True:
+            first = next(iter(self._line.values()), None)
+            if first is None:
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            overdue = self._monotonic() >= first.since + PATIENCE_SECONDS
+            if not overdue and len(self._line) > CALM and self._busy():
+                await self._sleep(LOOK_SECONDS)
+                continue
+            del self._line[first.about["metadata"]["uid"]]
+            if not overdue:
+                return first.about, [[one] for one in first.notes]
+            self._merged(len(first.notes) - 1)
+            return first.about, [first.notes]
+
+    async def _send(self, body: kube.Object, number: int) -> None:
+        """Until the apiserver has it or refuses it (403: the namespace is on its way out, for instance)."""
+        reason = ""
+        for _ in range(TRIES):
             try:
                 await self._api.create(kube.EVENTS, body["metadata"]["namespace"], body)
             except kube.AlreadyExists:
-                continue
-            except errors.JervisError as error:
-                self._dropped()
-                log.debug("event not posted", reason=error.message)
+                return
+            except (kube.Forbidden, errors.Permanent) as error:
+                reason = error.message
+                break
+            except errors.Operational as error:
+                reason = error.message
+                await self._sleep(AWAY_SECONDS)
+            else:
+                return
+        self._dropped(number)
+        log.info("event not posted", about=body["involvedObject"]["name"], reason=reason)
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,45 +1,29 @@
-"""What kopf keeps of every object it sees: nothing.
+"""What is served, as kopf's decorators say it, kept apart from what kopf itself multiplexes.
 
-kopf remembers a record per object for daemons, timers and change detection, and compares each event with the state it
-handled last, copying the whole object to do so. Our handlers only enqueue and the index (`pendingtask.index`) remembers
-what decisions need, so both are pure cost: memory for every live task, Job and pod, and time for every event.
+kopf calls its life-cycle handlers. The handlers of kinds are registered with it as well, in a registry of their own
+(`@kopf.on.event(..., registry=KINDS)`), which `controllers.stream` feeds: kopf would keep a queue, an asyncio task and
+a record for every object, copy and compare each object, and list everything a second time at the start. None of it is
+of use to handlers that only enqueue (docs/decisions/0020).
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 import kopf
-from kopf._cogs.structs import bodies, ephemera
-from kopf._core.reactor import inventory
+
+Handler = Callable[..., None]
+"""Called with `event` ({type, object}) and `memo`; synchronous, because it only enqueues."""
 
 
-class Memories(inventory.ResourceMemories):
-    """Gives every event a fresh record and keeps none. kopf takes it as an argument, but does not export its class."""
+class Kinds(kopf.OperatorRegistry):
+    """Handlers of watch events by kind."""
 
-    async def recall(
-        self,
-        raw_body: bodies.RawBody,
-        *,
-        memobase: ephemera.AnyMemo | None = None,
-        noticed_by_listing: bool = False,
-        ephemeral: bool = False,
-    ) -> inventory.ResourceMemory:
-        """A record that lasts as long as the event; the memo is the process's own, not a copy."""
-        memo = ephemera.AnyMemo(kopf.Memo()) if memobase is None else memobase
-        return inventory.ResourceMemory(memo=memo, noticed_by_listing=noticed_by_listing)
-
-
-class Differences(kopf.DiffBaseStorage):
-    """No object has an essence, so none is copied, compared or stored."""
-
-    def build(self, **_: Any) -> kopf.BodyEssence:
-        """Nothing."""
-        return cast("kopf.BodyEssence", {})
-
-    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
-        """Nothing."""
-        return None
-
-    def store(self, **_: Any) -> None:
-        """Nowhere."""
+    def handler(self, group: str, version: str, plural: str) -> Handler:
+        """The one handler of a kind; raises LookupError when none was registered."""
+        for one in self._watching.get_all_handlers():
+            wanted = one.selector
+            if wanted is not None and (wanted.group, wanted.version, wanted.any_name) == (group, version, plural):
+                return cast("Handler", one.fn)
+        raise LookupError(f"no handler for {plural}.{group or 'core'}/{version}")

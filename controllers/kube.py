@@ -6,6 +6,7 @@ of the lease's thread); the requests themselves are made here (docs/decisions/00
     Unavailable    Operational  timeouts, refused connections, 401, 429, 5xx
     Forbidden      Unavailable  403: a role is missing, and may be there in a moment
     Conflict       Operational  409: the object changed; read it again
+    Expired        Operational  410: that place in the history is forgotten; list anew
     NotFound       Permanent    404
     AlreadyExists  Permanent    409 on creation
     Refused        Permanent    every other 4xx: the object is invalid; names the field
@@ -16,8 +17,10 @@ Every call that changes something asks `fence` first and is not sent when that r
 from __future__ import annotations
 
 import json
+import math
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+TOKEN_SECONDS = 10.0
+"""For so long a token is taken for the present one; asking the package for it costs as much as sending a request."""
+
 
 class Unavailable(errors.Operational):
     """The apiserver is away or busy, or does not let us yet."""
@@ -47,6 +53,10 @@ class Forbidden(Unavailable):
 
 class Conflict(errors.Operational):
     """The object has changed since it was read."""
+
+
+class Expired(errors.Operational):
+    """The resourceVersion or the continuation of a list is too old."""
 
 
 class NotFound(errors.Permanent):
@@ -67,6 +77,12 @@ class Resource:
 
     api: str
     plural: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """(group, version, plural); the group of core kinds is ""."""
+        group, version = self.api.split("/")[-2:]
+        return ("" if group == "api" else group), version, self.plural
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str = "") -> str:
         """URL path of the collection, an object or its subresource."""
@@ -125,7 +141,6 @@ def authorization(loaded: Any) -> dict[str, str]:
 
 def session(
     loaded: Any,
-    response_class: type[aiohttp.ClientResponse] = aiohttp.ClientResponse,
     headers: Mapping[str, str] | None = None,
     *,
     fence: Callable[[], None] | None = None,
@@ -137,7 +152,6 @@ def session(
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=tls(loaded)),
         request_class=aiohttp.ClientRequest if fence is None else _fenced(fence),
-        response_class=response_class,
         headers=headers,
     )
 
@@ -173,8 +187,11 @@ class Kube:
         fence: Callable[[], None],
         counted: Callable[[str, int], None] = lambda verb, code: None,
         timeout: float = 10.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loaded, self._http = loaded, http
+        self._monotonic, self._token_until = monotonic, -math.inf
+        self._common: dict[str, str] = {}
         self._fence, self._counted = fence, counted
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, 5.0))
 
@@ -194,16 +211,69 @@ class Kube:
         self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
     ) -> AsyncIterator[Object]:
         """Every object of a collection that the label and field selectors take, read in pages."""
-        selectors = {"labelSelector": labels, "fieldSelector": fields}
-        params = {"limit": str(page), **{key: text for key, text in selectors.items() if text}}
+        async for items, _ in self.pages(resource, namespace, labels, fields=fields, page=page):
+            for item in items:
+                yield item
+
+    async def pages(
+        self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
+    ) -> AsyncIterator[tuple[list[Object], str]]:
+        """The same page by page, each with the resourceVersion that the whole list shows."""
+        params = {"limit": str(page), **_selectors(labels, fields)}
         while True:
             found = await self._send("GET", resource.path(namespace), params=params)
-            for item in found.get("items", ()):
-                yield item
+            yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
             following = found["metadata"].get("continue")
             if not following:
                 return
             params["continue"] = following
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        since: str,
+        labels: str = "",
+        *,
+        fields: str = "",
+        seconds: int,
+        silence: float,
+    ) -> AsyncGenerator[list[Object]]:
+        """What happens after the resourceVersion `since`, until the server has had enough after about `seconds`.
+
+        Each turn brings the events of one reading from the wire, bookmarks included: {type, object}. The first turn
+        brings none: the watch has begun. Raises `Expired`, and `Unavailable` also when nothing comes for `silence`
+        seconds.
+        """
+        path = resource.path(namespace)
+        params = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": since,
+            "timeoutSeconds": str(seconds),
+            **_selectors(labels, fields),
+        }
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.sock_connect, sock_read=silence)
+        headers = self._headers()
+        try:
+            async with self._http.get(
+                f"{self._loaded.host}{path}", params=params, headers=headers, timeout=patience
+            ) as response:
+                self._counted("WATCH", response.status)
+                if response.status >= 300:
+                    payload = await response.read()
+                    raise self._refused("WATCH", path, response.status, payload, response.headers.get("Retry-After"))
+                yield []
+                rest = b""
+                async for chunk in response.content.iter_any():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    events: list[Object] = [orjson.loads(line) for line in lines]
+                    failed = next((one["object"] for one in events if one["type"] == "ERROR"), None)
+                    yield [one for one in events if one["type"] != "ERROR"]
+                    if failed is not None:
+                        raise _refusal("WATCH", path, int(failed.get("code") or 500), orjson.dumps(failed), None)
+        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError) as error:
+            raise Unavailable(f"the watch of {path} broke: {error!r}") from error
 
     async def create(self, resource: Resource, namespace: str, body: Mapping[str, Any]) -> Object:
         """The created object; raises `AlreadyExists`."""
@@ -255,6 +325,20 @@ class Kube:
         found = await self._send("POST", TOKEN_REVIEWS.path(None), body=body, fenced=False)
         return found.get("status") or {}
 
+    def _headers(self) -> dict[str, str]:
+        """Of every request. Compression would cost both ends more than it saves between neighbours."""
+        now = self._monotonic()
+        if now >= self._token_until:
+            plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
+            self._common = {**plain, **authorization(self._loaded)}
+            self._token_until = now + TOKEN_SECONDS
+        return dict(self._common)
+
+    def _refused(self, verb: str, path: str, code: int, payload: bytes, retry_after: str | None) -> errors.JervisError:
+        if code == 401:
+            self._token_until = -math.inf
+        return _refusal(verb, path, code, payload, retry_after)
+
     async def _send(
         self,
         verb: str,
@@ -266,7 +350,7 @@ class Kube:
     ) -> Object:
         if verb != "GET" and fenced:
             self._fence()
-        headers = {"Accept": "application/json", **authorization(self._loaded)}
+        headers = self._headers()
         if body is not None:
             kind = "application/merge-patch+json" if verb == "PATCH" else "application/json"
             headers["Content-Type"] = kind
@@ -285,9 +369,14 @@ class Kube:
             raise Unavailable(f"the Kubernetes API did not answer {verb} {path}: {error!r}") from error
         self._counted(verb, response.status)
         if response.status >= 300:
-            raise _refusal(verb, path, response.status, payload, response.headers.get("Retry-After"))
+            raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
         found: Object = orjson.loads(payload)
         return found
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    both = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: text for key, text in both.items() if text}
 
 
 def _refusal(verb: str, path: str, code: int, payload: bytes, retry_after: str | None) -> errors.JervisError:
@@ -302,6 +391,8 @@ def _refusal(verb: str, path: str, code: int, payload: bytes, retry_after: str |
         return AlreadyExists(message) if status.get("reason") == "AlreadyExists" else Conflict(message)
     if code == 403:
         return Forbidden(message)
+    if code == 410:
+        return Expired(message)
     if code in (401, 408, 429) or code >= 500:
         wait = float(retry_after) if retry_after and retry_after.isdigit() else None
         return Unavailable(message, retry_after=wait)

@@ -68,7 +68,19 @@ class Metrics:
         )
         self.router_answers.set(1)
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
-        self.events_dropped = Counter(f"{_PREFIX}_events_dropped", "Events not posted", registry=registry)
+        self.events_dropped = Counter(
+            f"{_PREFIX}_events_dropped",
+            "Transitions that no Event could tell: refused, or the apiserver was away for a minute",
+            registry=registry,
+        )
+        self.events_merged = Counter(
+            f"{_PREFIX}_events_merged",
+            "Transitions told in the Event of a later one of their object",
+            registry=registry,
+        )
+        self.events_waiting = Gauge(
+            f"{_PREFIX}_events_waiting", "Objects whose Events are not posted yet", registry=registry
+        )
         self.finished = Gauge(
             f"{_PREFIX}_finished_tasks", "Finished tasks that are still objects", ["archived"], registry=registry
         )
@@ -83,6 +95,12 @@ class Metrics:
         self.archive_up.set(1)  # a replica that does not lead does not ask
         self.archive_rejected = Gauge(
             f"{_PREFIX}_archive_rejected", "Finished tasks that cannot be archived and stay", registry=registry
+        )
+        self.outcomes = Counter(
+            f"{_PREFIX}_outcomes",
+            "Finished runs that the knowledge base was told about: remembered, insignificant, refused; or postponed",
+            ["told"],
+            registry=registry,
         )
         self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from controllers import clients as own
 from controllers.archive import reconcile as archivist
 from controllers.archive import sweep
+from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, world
 from crds import errors, scope
 
@@ -61,6 +62,12 @@ class Settings(BaseSettings):
     """Secret of every watched namespace from which runs take their token; empty gives them none."""
     kb_token_secret_key: Annotated[str, Field(min_length=1)] = "token"  # noqa: S105  # the name of a key, no password
     router_url: str = "http://jervis-router:11430"
+    router_token_file: str = ""
+    """Where the operator's own token for the router stands; empty for a router that wants none."""
+    router_token_audience: str = ""
+    """Runs get a token for this audience and show it to the router; empty for none."""
+    reserve_gpu: bool = True
+    """Reserve a GPU with the router while a run has a slot that a person waits for."""
     mongodb_uri: str = "mongodb://localhost:27017"
     mongodb_secret: str = ""
     """Secret of every watched namespace from which runs take the address; empty writes `mongodb_uri` into each Job."""
@@ -99,6 +106,13 @@ class Settings(BaseSettings):
 
     archive_days: Annotated[float, Field(gt=0)] = 365
     """How long the history knows a task; at least `retention_days`."""
+    outcomes: bool = True
+    """Tell the knowledge base what finished runs taught."""
+    outcome_seconds: Annotated[float, Field(gt=0)] = 30
+    """Between two looks for finished runs that it was not told about."""
+    outcome_days: Annotated[float, Field(gt=0)] = 7
+    """What was archived longer ago is not told any more."""
+
     history_host: str = "0.0.0.0"  # noqa: S104  # a pod's endpoint
     history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
     history_account: Name = "jervis-history"
@@ -208,6 +222,10 @@ class Settings(BaseSettings):
             history=timedelta(days=max(self.archive_days, self.retention_days)),
         )
 
+    def outcome_pace(self) -> reporter.Pace:
+        """When the knowledge base is told about finished runs."""
+        return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
+
     def template(self) -> job.Template:
         """What all Jobs share."""
         return job.Template(
@@ -218,6 +236,7 @@ class Settings(BaseSettings):
             kb_token_secret=self.kb_token_secret,
             kb_token_secret_key=self.kb_token_secret_key,
             router_url=self.router_url,
+            router_token_audience=self.router_token_audience,
             mongodb_uri=self.mongodb_uri,
             mongodb_database=self.mongodb_database,
             mongodb_secret=self.mongodb_secret,

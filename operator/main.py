@@ -2,14 +2,16 @@
 
     python operator/main.py
 
-kopf gives the watches and the process's life cycle; its handlers below only enqueue. Everything else is in
-`controllers`. This folder has no `__init__.py` and no file with the name of a module of the standard library, ever:
-`operator` is one itself.
+kopf gives the process's life cycle and the registry of what is served; the handlers below only enqueue, and
+`controllers.stream` feeds them. Everything else is in `controllers`. This folder has no `__init__.py` and no file with
+the name of a module of the standard library, ever: `operator` is one itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import gc
 import logging
 import os
 import socket
@@ -27,7 +29,7 @@ import structlog
 import uvloop
 from aiohttp import web
 
-from controllers import events, health, kube, lease, metrics, queue, settings, tracing, watches
+from controllers import events, health, kube, lease, metrics, queue, settings, stream, tracing, watches
 from controllers import kopf as bare
 from controllers.archive import http as history
 from controllers.archive import mongo as archives
@@ -36,6 +38,7 @@ from controllers.archive import tickets
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import reconcile as backends
 from controllers.memory import mongo
+from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import (
     activity,
     effects,
@@ -44,6 +47,7 @@ from controllers.pendingtask import (
     orphans,
     qualification,
     reconcile,
+    reservation,
     rooms,
     surroundings,
 )
@@ -57,8 +61,10 @@ log = structlog.get_logger("operator")
 LEASE_LOST = 70
 KINDS = {"pendingtasks", "connections", "gpubackends"}
 RETRY_SECONDS = 2.0
-PAGE = 100
-"""Objects per list request. A page is parsed as a whole and dropped at once; larger ones leave more holes in memory."""
+DEAD = 0.75
+"""Of the silence after which liveness gives a watch up: it is opened anew before that."""
+SERVED = bare.Kinds()
+"""The handlers of kinds: kopf registers them, `controllers.stream` feeds them."""
 
 
 class Patience:
@@ -80,7 +86,7 @@ def die(reason: str) -> NoReturn:
 class Runtime:
     """Everything that lives as long as the process; built inside the event loop."""
 
-    def __init__(self, config: settings.Settings) -> None:
+    def __init__(self, config: settings.Settings, memo: kopf.Memo) -> None:
         wall, monotonic = (lambda: datetime.now(UTC)), time.monotonic
         loop = asyncio.get_running_loop()
 
@@ -88,7 +94,7 @@ class Runtime:
             loop.call_soon_threadsafe(self._lead)
 
         place = config.identity or socket.gethostname()
-        self.config = config
+        self.config, self.memo = config, memo
         self.loaded = kube.configuration(config.kubeconfig)
         self.beats = watches.Beats(monotonic)
         self.metrics = metrics.Metrics(prometheus_client.CollectorRegistry())
@@ -116,6 +122,12 @@ class Runtime:
             config.mongodb_uri, config.mongodb_database, fence=self.lease.check, at_wire=self._still_leading
         )
         tasks, workloads = index.Tasks(wall), index.Workloads()
+        work: queue.WorkQueue[str] = queue.WorkQueue(
+            monotonic,
+            config.queue_capacity,
+            yielding=lambda rank: order.Order(*rank).lane != 0,
+            at_once=config.background_workers,
+        )
         self.archivist = archivist.Archivist(
             self.api,
             self.archive,
@@ -125,15 +137,25 @@ class Runtime:
             ran=workloads.ran,
             measured=self.metrics,
             wall=wall,
+            busy=lambda: len(work) > 0,
         )
+        trusted = httpx.create_ssl_context()  # one for all: reading the authorities takes longer than all else here
         self.kb_http = httpx.AsyncClient(
+            verify=trusted,
             event_hooks={"request": [tracing.pass_on, self._fenced]},
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
             limits=httpx.Limits(max_connections=config.qualify_at_once + 4),
         )
-        self.router_http = httpx.AsyncClient(trust_env=False)
-        self.probe_http = httpx.AsyncClient(follow_redirects=False)
-        self.poster = events.Poster(self.api, clock=wall, dropped=self.metrics.events_dropped.inc)
+        self.router_http = httpx.AsyncClient(verify=trusted, trust_env=False)
+        self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False)
+        self.poster = events.Poster(
+            self.api,
+            clock=wall,
+            monotonic=monotonic,
+            dropped=self.metrics.events_dropped.inc,
+            merged=self.metrics.events_merged.inc,
+            busy=lambda: len(work) > 0,
+        )
         self.backends = backends.Backends(
             self.api,
             self.probe_http,
@@ -154,12 +176,20 @@ class Runtime:
             wall=wall,
             monotonic=monotonic,
         )
+        asked = router.Client(config.router_url, self.router_http, token=router.token_file(config.router_token_file))
         self.users = activity.Users(
-            activity.of_router(router.Client(config.router_url, self.router_http)) if config.idle_seconds else None,
+            activity.of_router(asked) if config.idle_seconds else None,
             needed=lambda: book.background_waits,
             changed=lambda: self.tasks.call_rooms(),
             heard=self.metrics.router_answers.set,
             wall=wall,
+            monotonic=monotonic,
+        )
+        self.reservation = reservation.Keeper(
+            asked,
+            owner=f"operator of {config.namespace}",
+            model=config.model,
+            wanted=lambda: self.lease.leading and tasks.bookings.served() and self.backends.reservable(config.model),
             monotonic=monotonic,
         )
         book = rooms.Rooms(
@@ -174,12 +204,7 @@ class Runtime:
         self.tasks = reconcile.Reconciler(
             self.api,
             config.limits(),
-            work=queue.WorkQueue(
-                monotonic,
-                config.queue_capacity,
-                yielding=lambda rank: order.Order(*rank).lane != 0,
-                at_once=config.background_workers,
-            ),
+            work=work,
             tasks=tasks,
             workloads=workloads,
             book=book,
@@ -191,6 +216,7 @@ class Runtime:
                 config.template(),
                 clock=wall,
                 created=self.metrics.jobs_created.inc,
+                epoch=lambda: self.lease.epoch,
             ),
             poster=self.poster,
             measured=self.metrics,
@@ -198,8 +224,9 @@ class Runtime:
             wall=wall,
             monotonic=monotonic,
         )
+        knowledge = kb.Client(config.kb_url, self.kb_http, config.kb_token)
         self.qualifier = qualification.Qualifier(
-            kb.Client(config.kb_url, self.kb_http, config.kb_token),
+            knowledge,
             self.memory,
             known=config.client_terms(),
             fetch=self.tasks.fetch,
@@ -213,12 +240,20 @@ class Runtime:
         self.orphans = orphans.Orphans(
             self.api, config.namespaces, tasks, workloads, changed=self.tasks.call_rooms, wall=wall
         )
-        watched = (kube.TASKS, kube.CONNECTIONS, kube.BACKENDS, kube.JOBS, kube.PODS)
+        self.reporter = reporter.Reporter(
+            self.archive,
+            knowledge.learning.outcome,
+            namespaces=config.namespaces,
+            pace=config.outcome_pace(),
+            measured=self.metrics,
+            wall=wall,
+        )
+        self._streams = [one for namespace in config.namespaces for one in self._opened(namespace, workloads, tasks)]
         self.health = health.Health(
             self.beats,
             self.lease,
             self.metrics,
-            expected=[kind.path(namespace) for namespace in config.namespaces for kind in watched],
+            expected=[one.path for one in self._streams],
             silence=config.watch_silence_seconds,
             monotonic=monotonic,
             gauges=self._gauges,
@@ -244,10 +279,16 @@ class Runtime:
             self._hire(self.poster.run(), f"events {number}")
         self._hire(self.connections.work(), "connections")
         self._hire(self.archivist.work(), "archive")
+        if self.config.outcomes:
+            self._hire(self.reporter.work(), "outcomes")
         for number in range(4):
             self._hire(self.backends.work(), f"backends {number}")
         self._hire(self.users.run(), "user activity")
+        if self.config.reserve_gpu:
+            self._hire(self.reservation.run(), "reservation")
         self._hire(self.orphans.run(), "orphans")
+        for one in self._streams:
+            self._hire(one.run(), f"watch of {one.path}")
         for number in range(self.config.workers):
             self._hire(self.tasks.work(), f"tasks {number}")
         self.health.begun()
@@ -260,6 +301,7 @@ class Runtime:
             one.cancel()
         await asyncio.gather(*crew, return_exceptions=True)
         await self.qualifier.close()
+        await self.poster.finish()
         await asyncio.to_thread(self.lease.release)
         clients = (self.kb_http, self.router_http, self.probe_http)
         await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
@@ -281,25 +323,47 @@ class Runtime:
             self.health.starting = f"no custom resource definitions for {', '.join(sorted(absent))}; apply crds/*.yaml"
         return not absent
 
+    def _opened(self, namespace: str, workloads: index.Workloads, tasks: index.Tasks) -> Iterator[stream.Stream]:
+        """What is watched in a namespace, in the order in which it is read at the start."""
+
+        def nothing(_: str) -> Iterator[kube.Object]:
+            """A pod that went away unseen and held a slot is found by `orphans`, and by each look at its task."""
+            return iter(())
+
+        ours, unfinished = jobs.UID_LABEL, phases.UNFINISHED
+        for resource, labels, fields, known in (
+            (kube.BACKENDS, "", "", self.backends.known),
+            (kube.CONNECTIONS, "", "", self.connections.known),
+            (kube.TASKS, "", unfinished, tasks.known),
+            (kube.JOBS, ours, "", workloads.known_jobs),
+            (kube.PODS, ours, "", nothing),
+        ):
+            handler = SERVED.handler(*resource.kind)
+            yield stream.Stream(
+                self.api,
+                stream.Source(resource, namespace, labels, fields),
+                heard=functools.partial(self._heard, handler),
+                known=functools.partial(known, namespace),
+                beats=self.beats,
+                silence=DEAD * self.config.watch_silence_seconds,
+                failed=self.metrics.failures.inc,
+            )
+
+    def _heard(self, handler: bare.Handler, kind: str, raw: kube.Object) -> None:
+        """Nothing is written under a lower epoch than the one that an object carries."""
+        self.lease.heed((raw.get("status") or {}).get("leaderEpoch") or 0)
+        handler(event={"type": kind, "object": raw}, memo=self.memo)
+
     async def _read(self) -> bool:
         """Take in all that is there, once and in full, before anything acts.
 
         A worker that has seen one page of the tasks knows neither who comes first nor which slots are taken.
         """
-        begun, ours = time.monotonic(), jobs.UID_LABEL
+        begun = time.monotonic()
         self.health.starting = "the objects that are there already are being read"
         try:
-            for namespace in self.config.namespaces:
-                async for raw in self.api.each(kube.BACKENDS, namespace):
-                    self.seen(raw)
-                    self.backends.observe(raw, deleted=False)
-                async for raw in self.api.each(kube.TASKS, namespace, fields=phases.UNFINISHED, page=PAGE):
-                    self.seen(raw)
-                    self.tasks.observe_task(raw, deleted=False)
-                async for raw in self.api.each(kube.JOBS, namespace, ours, page=PAGE):
-                    self.tasks.observe_job(raw, deleted=False)
-                async for raw in self.api.each(kube.PODS, namespace, ours, page=PAGE):
-                    self.tasks.observe_pod(raw, deleted=False)
+            for one in self._streams:
+                await one.read()
         except errors.JervisError as error:
             self.health.starting = f"the objects cannot be listed: {error.message}"
             return False
@@ -317,15 +381,12 @@ class Runtime:
 
     def _lead(self) -> None:
         self.metrics.leader.set(1)
-        for controller in (self.tasks, self.backends, self.connections, self.archivist):
+        for controller in (self.tasks, self.backends, self.connections, self.archivist, self.reporter):
             controller.may_act.set()
-
-    def seen(self, raw: dict[str, Any]) -> None:
-        """An object of ours as the watch brought it: nothing is written under a lower epoch than the one it carries."""
-        self.lease.heed((raw.get("status") or {}).get("leaderEpoch") or 0)
 
     def _gauges(self) -> None:
         self.metrics.epoch.set(self.lease.epoch)
+        self.metrics.events_waiting.set(len(self.poster))
         self.tasks.gauges()
         self.backends.gauges()
 
@@ -345,9 +406,9 @@ class Runtime:
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def startup(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
-    """Build everything inside kopf's loop; kopf begins to watch when this returns."""
+    """Build everything inside kopf's loop."""
     configure(settings)
-    memo.runtime = Runtime(memo.config)
+    memo.runtime = Runtime(memo.config, memo)
     await memo.runtime.start()
 
 
@@ -360,69 +421,66 @@ async def cleanup(memo: kopf.Memo, **_: Any) -> None:
 
 @kopf.on.login()
 async def login(memo: kopf.Memo, **_: Any) -> kopf.AiohttpSession:
-    """kopf's own session, with a response class that hears the watches. Called again after a 401."""
+    """kopf's own session, for what it asks at the start. Called again after a 401."""
     runtime: Runtime = memo.runtime
-    heard = watches.response_class(runtime.beats)
-    session = kube.session(runtime.loaded, heard, kube.authorization(runtime.loaded))
+    session = kube.session(runtime.loaded, headers=kube.authorization(runtime.loaded))
     return kopf.AiohttpSession(
         server=runtime.loaded.host, aiohttp_session=session, default_namespace=runtime.config.namespace
     )
 
 
 def configure(options: kopf.OperatorSettings) -> None:
-    """kopf as a source of events and nothing else (operator.md point 1)."""
+    """kopf as a life cycle and nothing else: no Events, no scanning, no peering, and nothing for it to watch."""
     options.posting.enabled = False
     options.scanning.disabled = True
     options.peering.standalone = True
-    options.watching.chunk_size = PAGE
-    options.watching.server_timeout = 300
-    options.watching.connect_timeout = 5
-    options.watching.reconnect_backoff = 0.2
-    options.watching.field_selectors[GROUP, VERSION, "pendingtasks"] = phases.UNFINISHED
-    options.watching.label_selectors["batch", "v1", "jobs"] = jobs.UID_LABEL
-    options.watching.label_selectors["", "v1", "pods"] = jobs.UID_LABEL
     options.networking.request_timeout = 15
     options.networking.connect_timeout = 5
     options.networking.error_backoffs = Patience()
-    options.queueing.idle_timeout = 0.1
-    options.persistence.diffbase_storage = bare.Differences()
     options.process.ultimate_exiting_timeout = 25.0
 
 
 # -- kopf: events ----------------------------------------------------------------------------------------------------
 
 
-@kopf.on.event(GROUP, VERSION, "pendingtasks")
-async def on_task(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "pendingtasks", registry=SERVED)
+def on_task(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.seen(event["object"])
     memo.runtime.tasks.observe_task(event["object"], deleted=event["type"] == "DELETED")
 
 
-@kopf.on.event("batch", "v1", "jobs")
-async def on_job(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event("batch", "v1", "jobs", registry=SERVED)
+def on_job(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue the task that the Job belongs to."""
     memo.runtime.tasks.observe_job(event["object"], deleted=event["type"] == "DELETED")
 
 
-@kopf.on.event("", "v1", "pods")
-async def on_pod(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event("", "v1", "pods", registry=SERVED)
+def on_pod(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue the task that the pod belongs to."""
     memo.runtime.tasks.observe_pod(event["object"], deleted=event["type"] == "DELETED")
 
 
-@kopf.on.event(GROUP, VERSION, "gpubackends")
-async def on_backend(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "gpubackends", registry=SERVED)
+def on_backend(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.seen(event["object"])
     memo.runtime.backends.observe(event["object"], deleted=event["type"] == "DELETED")
 
 
-@kopf.on.event(GROUP, VERSION, "connections")
-async def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "connections", registry=SERVED)
+def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.seen(event["object"])
     memo.runtime.connections.observe(event["object"], deleted=event["type"] == "DELETED")
+
+
+def tidy_rarely() -> None:
+    """Nearly all that a request or an event makes is freed by its last reference; looking for cycles finds little.
+
+    What the imports have left is never looked through again.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def main() -> None:
@@ -444,8 +502,9 @@ def main() -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
+    tidy_rarely()
     memo = kopf.Memo(config=config)
-    operator = kopf.operator(standalone=True, namespaces=config.namespaces, memo=memo, memories=bare.Memories())
+    operator = kopf.operator(standalone=True, namespaces=config.namespaces, memo=memo)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(operator)
 

@@ -39,11 +39,12 @@ def _reply(actionable: bool) -> bytes:
 
 
 _INFO, _WORK = _reply(False), _reply(True)
+_EMPTY = {"waiting": 0, "byPriority": {}, "oldestSeconds": 0.0}
 _DOCUMENTS = {
     b"/api/version": _plain({"version": "0.0.0-bench"}),
     b"/api/tags": _plain({"models": []}),
     b"/api/ps": _plain({"models": []}),
-    b"/router/status": _plain({"lastUserP0": None}),
+    b"/router/status": _plain({"lastUserP0": None, "backends": [], "queue": _EMPTY}),
 }
 
 

@@ -22,6 +22,7 @@ from bench.operator.kubelet import Kubelet
 from controllers import kube
 from crds.phases import TERMINAL
 from hack.cluster import standalone
+from tests.nursery import children
 from tests.operator import process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,7 +113,8 @@ class Site:
             "LOG_LEVEL": "warning",
             **settings,
         }
-        return process.Operator(self.directory / f"operator-{self._starts}.log", **known)
+        log = self.directory / f"operator-{self._starts}.log"
+        return process.Operator(log, children.interpreted, **known)
 
     @contextlib.asynccontextmanager
     async def running(self, **settings: object) -> AsyncIterator[process.Operator]:

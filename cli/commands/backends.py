@@ -19,18 +19,21 @@ def run(
     router: Annotated[
         str, Option(help="URL of the router: shows what is in flight and what waits.", envvar="JERVIS_ROUTER_URL")
     ] = "",
+    router_token: Annotated[
+        str, Option(help="Bearer token for a router that asks for one.", envvar="JERVIS_ROUTER_TOKEN")
+    ] = "",
 ) -> None:
     """GpuBackends: readiness, models in memory, and with --router the load of this moment."""
     raws = session.kube.backends()
     more: dict[str, Any] = {}
     load = None
     if router:
-        load, more["router"] = asyncio.run(_status(router))
+        load, more["router"] = asyncio.run(_status(router, router_token))
     drawn = view.draw([reading.backend(raw) for raw in raws], load)
     session.output.show(output.document(raws, **more), drawn)
 
 
-async def _status(url: str) -> tuple[view.Load, Any]:
+async def _status(url: str, token: str) -> tuple[view.Load, Any]:
     """The router's view, and the same as JSON. Raises the errors of `router.client`."""
     # Imported late: without --router no HTTP client is needed.
     import httpx
@@ -38,7 +41,7 @@ async def _status(url: str) -> tuple[view.Load, Any]:
     from router import client
 
     async with httpx.AsyncClient() as http:
-        status = await client.Client(url, http, silence=10.0).status()
+        status = await client.Client(url, http, silence=10.0, token=lambda: token).status()
     load = view.Load(
         {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
         status.queue.by_priority,

@@ -109,12 +109,40 @@ class Archive:
             if size > MOST_BYTES:
                 raise Rejected(f"the archived task is {size} bytes with its result, more than {MOST_BYTES}")
             try:
-                written = await self._archive.replace_one({"_id": document["_id"]}, dict(document), upsert=True)
+                # Not replaced: what was noted about the task since it was archived first (`told`) stays.
+                fields = {key: value for key, value in document.items() if key != "_id"}
+                written = await self._archive.update_one({"_id": document["_id"]}, {"$set": fields}, upsert=True)
             except pymongo.errors.WriteError as error:
                 # About this document: the others must not wait for it.
                 raise Rejected(f"MongoDB does not take the archived task: {str(error)[:200]}") from error
         if not written.acknowledged:
             raise Unavailable("MongoDB did not acknowledge the archived task")
+
+    async def untold(
+        self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
+    ) -> list[Mapping[str, Any]]:
+        """Tasks that ended in one of `phases`, were archived at `since` or later and have no outcome yet: the whole
+        documents, oldest first, beyond `after`. Raises `Unavailable`."""
+        query: dict[str, Any] = {
+            "archivedAt": {"$gte": since},
+            "namespace": {"$in": list(namespaces)},
+            "phase": {"$in": list(phases)},
+            "outcome": {"$exists": False},
+        }
+        if after is not None:
+            query["$or"] = [
+                {"archivedAt": {"$gt": after.at}},
+                {"archivedAt": after.at, "_id": {"$gt": after.uid}},
+            ]
+        with _trouble("list the finished tasks that nobody was told about"):
+            cursor = self._archive.find(query).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
+            return [one async for one in cursor]
+
+    async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
+        """Note what the knowledge base said about the task. Raises `Unavailable`."""
+        self._fence()
+        with _trouble("note what became of an outcome"):
+            await self._archive.update_one({"_id": uid}, {"$set": {"outcome": dict(outcome)}})
 
     async def confirmed(self, uids: Collection[str]) -> set[str]:
         """Which of them the archive holds at this moment. Raises `Unavailable`."""

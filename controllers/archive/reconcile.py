@@ -28,6 +28,10 @@ AT_ONCE = 500
 """Objects archived per sweep, and archived documents looked at per sweep for leftovers."""
 PAGE = 100
 """Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
+LOOK_SECONDS = 1.0
+"""Between two looks whether the work lets a sweep through."""
+MOST_LOOKS = 120
+"""Then it is swept in any case: finished objects must not pile up under a load that never ends."""
 JOBS_AT_ONCE = 100
 """Tasks whose Jobs one request removes: their uids are part of its URL."""
 
@@ -54,7 +58,7 @@ class Pace:
 
 
 class Archivist:
-    """`ran(uid)`: a Job of that task is there. `sleep` is asyncio's.
+    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be looked at; they come first. `sleep`: asyncio's.
 
     Every sweep starts from what the API and MongoDB say, so a restart loses nothing.
     """
@@ -70,11 +74,12 @@ class Archivist:
         ran: Callable[[str], bool],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
+        busy: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api, self._archive, self._namespaces = api, archive, tuple(namespaces)
         self._terms, self._pace, self._ran, self._metrics = terms, pace, ran, measured
-        self._wall, self._sleep = wall, sleep
+        self._wall, self._busy, self._sleep = wall, busy, sleep
         self._prepared = False
         self._rejected: dict[str, str] = {}
         self._from: Place | None = None
@@ -86,6 +91,7 @@ class Archivist:
         await self.may_act.wait()
         while True:
             again = False
+            await self._calm()
             try:
                 again = await self.once()
                 self._metrics.archive_up.set(1)
@@ -99,6 +105,13 @@ class Archivist:
                 self._metrics.failures.inc()
                 log.exception("sweeping failed")
             await self._sleep(0.0 if again else self._pace.every)
+
+    async def _calm(self) -> None:
+        """Return once no task waits, or after two minutes."""
+        for _ in range(MOST_LOOKS):
+            if not self._busy():
+                return
+            await self._sleep(LOOK_SECONDS)
 
     async def once(self) -> bool:
         """One sweep over everything; True when the budget left something and something was done."""

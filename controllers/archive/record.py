@@ -1,8 +1,9 @@
 """The document of `task_archive`: the whole object without managedFields, the stored result, and what is asked for.
 
-    {_id: uid, namespace, name, clientId, phase, completedAt, archivedAt, version, object, result, sweptAt?}
+    {_id: uid, namespace, name, clientId, phase, completedAt, archivedAt, version, object, result, sweptAt?, outcome?}
 
-`version` is the resourceVersion that was archived, as text. `sweptAt` is set once the run's own documents are removed.
+`version` is the resourceVersion that was archived, as text. `sweptAt` is set once the run's own documents are removed,
+`outcome` {told, reason, at} once the knowledge base was told what the task taught (`controllers.outcomes`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +39,12 @@ class Connections:
         self._known: dict[str, connection.Connection] = {}
         self._failures: dict[str, int] = {}
         self.may_act = asyncio.Event()
+
+    def known(self, namespace: str) -> Iterator[kube.Object]:
+        """The Connections of a namespace, as much of them as a deletion needs."""
+        for uid, one in self._known.items():
+            if one.metadata.namespace == namespace:
+                yield {"metadata": {"uid": uid, "namespace": namespace, "name": one.metadata.name}}
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a Connection."""

@@ -48,6 +48,13 @@ class Backends:
             usable = backend.spec.kind is gpubackend.Kind.GPU and not backend.spec.drain and decide.ready(backend)
             yield slots.Offer(backend.metadata.name, backend.spec.num_parallel if usable else 0)
 
+    def reservable(self, model: str) -> bool:
+        """Is a GPU there whose model sets name the model, and another backend for everybody who is kept off it?"""
+        serving = [one.spec for _, _, one in self._known.values() if not one.spec.drain and decide.ready(one)]
+        gpus = (spec for spec in serving if spec.kind is gpubackend.Kind.GPU)
+        named = {member.name.lower() for spec in gpus for one in spec.model_sets for member in one.models}
+        return len(serving) > 1 and model.lower() in named
+
     def gone_in(self, name: str) -> float | None:
         """Seconds until what runs on that backend has to stop, because it is deleted or not Ready; None: it serves.
 
@@ -57,6 +64,10 @@ class Backends:
             return None
         serving = (one for _, _, one in self._known.values() if decide.serves(one))
         return self._absent.gone_in(name, present=any(one.metadata.name == name for one in serving))
+
+    def known(self, namespace: str) -> Iterator[kube.Object]:
+        """The backends of a namespace, as they were seen last."""
+        return (raw for _, raw, _ in self._known.values() if raw["metadata"]["namespace"] == namespace)
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a GpuBackend."""

@@ -87,7 +87,7 @@ class Bookings:
             if claim is not None:
                 self.claimed.add(uid)
         elif phase is Phase.READY_FOR_GPU:
-            if rank.lane == 0 and not task.spec.suspend:
+            if rank.lane == 0 and not task.spec.suspend and not pendingtask.held_by_job(status):
                 postponed = _seconds(status.retry.next_at if status.retry else None)
                 self.newcomers[uid] = Newcomer(uid, rank, status.next_attempt, postponed)
             if claim is not None:
@@ -103,6 +103,10 @@ class Bookings:
         self.claimed.discard(uid)
         self.newcomers.pop(uid, None)
         self.yielded.pop(uid, None)
+
+    def served(self) -> bool:
+        """Does a run have a slot that a person waits for?"""
+        return any(not run.background for run in self.runs.values())
 
     def waits(self, claim: Claim, now: float) -> Newcomer | None:
         """Whoever the claim is for, if that run still waits for a slot at `now` (seconds since the epoch)."""

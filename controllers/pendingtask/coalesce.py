@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controllers import mergepatch
 from controllers.pendingtask import phases
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Decision
+from controllers.pendingtask.decision import Decision, Room
 from controllers.pendingtask.launch import ENDED
 from controllers.pendingtask.world import World
 from crds import pendingtask
@@ -26,6 +26,8 @@ from crds.phases import Phase
 
 MAX_STEPS = len(Phase)
 """More than any task can pass; what is left is decided at the next look."""
+
+LEISURE = timedelta(seconds=60)
 
 Decide = Callable[[pendingtask.PendingTask, World, datetime], Decision]
 
@@ -69,6 +71,19 @@ def course(task: pendingtask.PendingTask, world: World, now: datetime, *, judge:
         world = replace(world, observed=None)
     patch = steps[0].made.status_patch if len(steps) == 1 else mergepatch.difference(first, status)
     return Course(replace(made, status_patch=patch), tuple(steps), more=bool(made.status_patch))
+
+
+def can_wait(task: pendingtask.PendingTask, course: Course, now: datetime) -> bool:
+    """Would the write only say that a new task is in line? Its next one, with its turn, says that as well.
+
+    Where more tasks come than can be served, such writes take from the apiserver what those need whose turn it is. So
+    they are put off while there is other work to do, for `LEISURE` after the task's creation: until then a person who
+    looks sees a task without a phase.
+    """
+    made, created = course.decision, task.metadata.creation_timestamp
+    bookkeeping = made.room is Room.QUALIFIER and not made.effects
+    new = (task.status.phase or Phase.NEW) is Phase.NEW
+    return bookkeeping and new and created is not None and timedelta(0) <= now - created < LEISURE
 
 
 def _writes_only(made: Decision) -> bool:

@@ -26,7 +26,12 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     # A reading under way is not interrupted by suspend: it holds no GPU, and its result is wanted in any case.
     Phase.QUALIFYING: (qualify.chat, qualify.postpone, qualify.refuse, qualify.route, qualify.restart),
     Phase.READY_FOR_GPU: (
+        lost.stray,
+        drain.loose,
         *_HELD,
+        drain.foreign_still,
+        drain.foreign_over,
+        dispatch.running,
         hold.retry_later,
         dispatch.bystanders,
         dispatch.breaker,
@@ -36,9 +41,11 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     ),
     Phase.DISPATCHED_GPU: (
         launch.trouble,
+        lost.stray,
         launch.started,
         drain.claimed,
         drain.stop,
+        drain.foreign,
         lost.unserved,
         lost.stranded,
         launch.stale,
@@ -46,15 +53,18 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         launch.starting,
     ),
     Phase.ORCHESTRATING: (
+        lost.stray,
         observe.ended,
         drain.claimed,
         drain.stop,
+        drain.foreign,
         lost.unserved,
         lost.stranded,
         drain.resume,
         observe.running,
     ),
     Phase.USER_TASK: (
+        lost.stray,
         *_HELD,
         waiting.messages,
         waiting.question,

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controllers.pendingtask import drain, job, launch, order
+from controllers.pendingtask import drain, launch, order
+from controllers.pendingtask import job as jobs
 from controllers.pendingtask.decision import Decision, Field, Launch, Room, View, condition, remark, to, wait, whole
 from crds import pendingtask
 from crds.phases import Phase
@@ -27,6 +28,17 @@ def bystanders(view: View) -> Decision | None:
     if any(pod.attempt != next_attempt for pod in view.live_pods()):
         return wait(BYSTANDER_SECONDS)
     return None
+
+
+def running(view: View) -> Decision | None:
+    """The Job of the run that is to go on runs already: its creation was not noticed, or whoever had suspended it let
+    it go. It takes a slot, or stops until there is one; what Kueue has let go stays."""
+    job = view.world.job
+    if job is None or not drain.kept_runs(view):
+        return None
+    if job.queued or _has_slot(view):
+        return bystanders(view) or claim(view)
+    return drain.stopped(job)
 
 
 def breaker(view: View) -> Decision | None:
@@ -54,9 +66,9 @@ def idle(view: View) -> Decision | None:
 
 def slot(view: View) -> Decision | None:
     """Is one free? Without any Ready GPU a user's task goes all the same: the router may answer from a CPU."""
-    slots, foreground = view.world.slots, order.foreground(view.task.spec)
-    if slots.free or (foreground and slots.total == 0):
+    if _has_slot(view):
         return None
+    slots, foreground = view.world.slots, order.foreground(view.task.spec)
     decision = wait(room=Room.GPU)
     if slots.total == 0:
         told = "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or mend one."
@@ -73,7 +85,7 @@ def claim(view: View) -> Decision | None:
     status = view.task.status
     number = status.next_attempt
     booked = pendingtask.Dispatch(
-        job_name=job.name(view.task.metadata.name, view.task.metadata.uid, number),
+        job_name=jobs.name(view.task.metadata.name, view.task.metadata.uid, number),
         backend=_backend(view),
         started_at=whole(view.now),
         thread_id=view.task.metadata.uid,
@@ -95,8 +107,14 @@ def claim(view: View) -> Decision | None:
     return replace(decision, note=None) if launch.failing(view) else decision
 
 
+def _has_slot(view: View) -> bool:
+    slots = view.world.slots
+    return bool(slots.free) or (order.foreground(view.task.spec) and slots.total == 0)
+
+
 def _backend(view: View) -> str:
     """Where it was before, else the emptiest."""
     free = [name for name, _ in view.world.slots.free]
     before = view.task.status.dispatch.backend if view.task.status.dispatch else ""
-    return before if before in free else free[0] if free else ""
+    occupied = drain.kept_runs(view) and not free
+    return before if occupied or before in free else free[0] if free else ""

@@ -1,10 +1,14 @@
-"""A run that has to stop for a while: its user holds it, or a user's task gets its slot.
+"""A run that has to stop for a while: its user holds it, a user's task gets its slot, or somebody suspended its Job.
 
     intent (spec.suspend, status.preemption) -> Job suspended -> its pods are gone -> ReadyForGpu, `dispatch` kept
 
 The intent is in the object before the Job is touched. The slot stays booked until the pods are gone. `status.dispatch`
 is kept, so the next claim takes up the same attempt: the same Job goes on from its checkpoint. When nothing asks for
 the stop any more, the run goes on where it is. Who gets whose slot is decided in `preemption`.
+
+Our suspension carries a mark on the Job, so nobody else's is ever taken back: such a run gives its slot up as well, and
+waits until whoever suspended the Job lets it go. A Job in a queue of Kueue's is deleted instead of being suspended, as
+Kueue would let it go at once; the next run goes on from the checkpoint.
 
 Source: blueprint section 4 "Preemption"; seed 000 "Preemption" (user requests come before background work).
 """
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 from controllers.pendingtask.decision import (
     Decision,
+    DeleteJob,
     Field,
     Note,
     ResumeJob,
@@ -21,15 +26,17 @@ from controllers.pendingtask.decision import (
     act,
     condition,
     put,
+    remark,
     to,
     wait,
     whole,
 )
-from controllers.pendingtask.world import JobState
+from controllers.pendingtask.world import JobState, JobView
 from crds import conditions, pendingtask
 from crds.phases import Phase
 
 PREEMPTED = "Preempted"
+JOB_SUSPENDED = pendingtask.JOB_SUSPENDED
 POLL_SECONDS = 5.0
 
 
@@ -61,7 +68,7 @@ def stop(view: View) -> Decision | None:
     if job is not None and job.state is JobState.DELETING:
         return wait(POLL_SECONDS)
     if job is not None and not job.suspended:
-        return act(SuspendJob(job.name), requeue_after=POLL_SECONDS)
+        return stopped(job)
     if view.live_pods():
         return wait(POLL_SECONDS)
     if claim is None:
@@ -72,10 +79,50 @@ def stop(view: View) -> Decision | None:
     return to(view, Phase.READY_FOR_GPU, PREEMPTED, told, given)
 
 
+def loose(view: View) -> Decision | None:
+    """ReadyForGpu, and its Job runs: created late, or let go by hand. One that is held or has lost its slot stops."""
+    asked = view.task.spec.suspend or view.task.status.preemption is not None
+    job = view.world.job
+    return stopped(job) if asked and job is not None and kept_runs(view) else None
+
+
+def kept_runs(view: View) -> bool:
+    """Is the Job of the run that is to be taken up again there, and not suspended?"""
+    job, dispatch = view.world.job, view.task.status.dispatch
+    named = job is not None and dispatch is not None and job.name == dispatch.job_name
+    return named and job is not None and job.state is JobState.ACTIVE
+
+
+def foreign(view: View) -> Decision | None:
+    """Somebody else has suspended the Job: the slot is given back, the attempt stays."""
+    job = view.world.job
+    if job is None or not job.foreign:
+        return None
+    if view.live_pods():
+        return wait(POLL_SECONDS)
+    said = _held_by_job(view, job)
+    return to(view, Phase.READY_FOR_GPU, said.reason, said.message, said)
+
+
+def foreign_still(view: View) -> Decision | None:
+    """ReadyForGpu: the Job of the run that is to go on is held by somebody else."""
+    job = view.world.job
+    if job is None or not job.foreign:
+        return None
+    return remark(view, _held_by_job(view, job), decision=wait(view.world.limits.recheck.total_seconds()))
+
+
+def foreign_over(view: View) -> Decision | None:
+    """Whoever held the Job has let it go: say so once."""
+    if not pendingtask.held_by_job(view.task.status):
+        return None
+    return Decision({"conditions": put(view, condition(view, "Dispatched", False, "JobReleased", ""))})
+
+
 def resume(view: View) -> Decision | None:
     """Nothing asks for the stop, and the slot is still booked: go on."""
     job = view.world.job
-    if job is None or not job.suspended:
+    if job is None or job.foreign or not (job.suspended or job.marked):
         return None
     return act(ResumeJob(job.name), requeue_after=POLL_SECONDS)
 
@@ -87,6 +134,20 @@ def over(view: View, reason: str) -> tuple[tuple[conditions.Condition, ...], dic
     if old is None or old.status is not conditions.Status.TRUE:
         return (), fields
     return (condition(view, PREEMPTED, False, reason, ""),), fields
+
+
+def stopped(job: JobView) -> Decision:
+    """Let a Job that runs drain."""
+    return act(DeleteJob(job.name) if job.queued else SuspendJob(job.name), requeue_after=POLL_SECONDS)
+
+
+def _held_by_job(view: View, job: JobView) -> conditions.Condition:
+    told = (
+        f"Job {job.name} waits in a queue of Kueue's, which lets it go."
+        if job.queued
+        else f"Job {job.name} was suspended, and not by the operator; it goes on when spec.suspend of the Job is false."
+    )
+    return condition(view, "Dispatched", False, JOB_SUSPENDED, told)
 
 
 def _withdrawn(view: View) -> Decision:

@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 class Effects:
-    """Performs what a decision asks for and reports what came of it."""
+    """Performs what a decision asks for and reports what came of it. `epoch` is that of the lease that is held."""
 
     def __init__(
         self,
@@ -28,9 +28,10 @@ class Effects:
         *,
         clock: Callable[[], datetime],
         created: Callable[[], None],
+        epoch: Callable[[], int],
     ) -> None:
         self._api, self._memory, self._workloads, self._template = api, memory, workloads, template
-        self._clock, self._created = clock, created
+        self._clock, self._created, self._epoch = clock, created, epoch
 
     async def fetch(self, namespace: str, name: str) -> tuple[kube.Object, pendingtask.PendingTask]:
         """The whole task from the API, content included."""
@@ -40,7 +41,7 @@ class Effects:
     async def launch(
         self, task: pendingtask.PendingTask, wanted: decision.Launch, known: kube.Object | None = None
     ) -> Observation | None:
-        """Memory first, then the Job. An existing Job of ours is success; one that is suspended is resumed.
+        """Memory first, then the Job. An existing Job of ours is success; one that we have suspended is resumed.
 
         `known` is the whole task as the API has just served it; without it the API is asked.
         """
@@ -51,7 +52,7 @@ class Effects:
         if known["metadata"]["uid"] != task.metadata.uid or known["metadata"].get("deletionTimestamp"):
             return None
         await self._memory.write(task.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
-        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template)
+        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, epoch=self._epoch())
         try:
             made = await self._api.create(kube.JOBS, task.metadata.namespace, body)
             self._created()
@@ -65,14 +66,14 @@ class Effects:
         return None
 
     async def _take_up(self, task: pendingtask.PendingTask, wanted: decision.Launch) -> Observation | None:
-        """The Job of that name, if it is ours; resumed when it is suspended. Raises `kube.NotFound`."""
+        """The Job of that name, if it is ours; resumed when it was us who suspended it. Raises `kube.NotFound`."""
         made = await self._api.get(kube.JOBS, task.metadata.namespace, wanted.job_name)
         foreign = _foreign(made, task.metadata.uid, wanted.attempt)
         if foreign is not None:
             return foreign
         if made["metadata"].get("deletionTimestamp"):
             return Trouble(f"Job {wanted.job_name} is still being deleted", operational=True)
-        if made["spec"].get("suspend"):
+        if views.job_view(made).marked:
             made = await self._suspend(task.metadata.namespace, wanted.job_name, suspend=False)
         self._workloads.observe_job(made)
         return None
@@ -101,7 +102,7 @@ class Effects:
 
     async def expire(self, task: pendingtask.PendingTask, wanted: decision.ExpireJob) -> None:
         """Start the Job's time to live; a Job that is gone already is fine."""
-        patch = {"spec": {"ttlSecondsAfterFinished": wanted.ttl_seconds}}
+        patch = job.expiry(wanted.ttl_seconds, self._epoch())
         try:
             await self._api.merge(kube.JOBS, task.metadata.namespace, wanted.job_name, patch)
         except kube.NotFound:
@@ -112,7 +113,7 @@ class Effects:
         return await copies.make(self._api, task, wanted.due)
 
     async def _suspend(self, namespace: str, name: str, *, suspend: bool) -> kube.Object:
-        return await self._api.merge(kube.JOBS, namespace, name, {"spec": {"suspend": suspend}})
+        return await self._api.merge(kube.JOBS, namespace, name, job.suspension(suspend, self._epoch()))
 
 
 def _foreign(found: kube.Object, uid: str, attempt: int) -> Trouble | None:

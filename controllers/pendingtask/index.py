@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from controllers.pendingtask import bookings, order, views
-from controllers.pendingtask.world import JobView, PodView
+from controllers.pendingtask import bookings, job, order, views
+from controllers.pendingtask.world import JobState, JobView, PodView
 from crds import pendingtask
 from crds.phases import Phase
 
@@ -49,7 +49,7 @@ def version(raw: Raw) -> int:
 
 
 _DROPPED = frozenset({"managedFields", "annotations", "ownerReferences"})
-_ELSEWHERE = frozenset({"content", "contentRef", "attachments"})
+_ELSEWHERE = frozenset({"content", "contentRef"})
 _SAID = ("messages", "answers")
 
 
@@ -63,6 +63,9 @@ def strip(raw: Raw) -> bytes:
             spec[name] = [{"id": one["id"], "text": "-"} for one in spec[name]]
     packed = orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
     return bytes(memoryview(packed))  # a copy of just this size; the original keeps the buffer it was written into
+
+
+_MAY_RUN = frozenset({JobState.ACTIVE, JobState.SUSPENDED})
 
 
 class Tasks:
@@ -122,6 +125,13 @@ class Tasks:
         if len(self._gone) > 10_000:
             for old in list(self._gone)[:5_000]:
                 del self._gone[old]
+
+    def known(self, namespace: str) -> Iterator[Raw]:
+        """The tasks of a namespace, as much of them as a deletion needs."""
+        for uid, entry in self._entries.items():
+            if entry.namespace == namespace:
+                meta = {"uid": uid, "namespace": namespace, "name": entry.name, "resourceVersion": str(entry.version)}
+                yield {"metadata": meta}
 
     def get(self, uid: str) -> pendingtask.PendingTask | None:
         """The task without its content, or None."""
@@ -191,6 +201,14 @@ class Workloads:
         if not of_task:
             self._jobs_of.pop(uid, None)
 
+    def known_jobs(self, namespace: str) -> Iterator[Raw]:
+        """The Jobs of a namespace, as much of them as a deletion needs."""
+        for uid, keys in self._jobs_of.items():
+            for key in keys & self._jobs.keys():
+                if key[0] == namespace:
+                    meta = {"uid": self._jobs[key][1].uid, "namespace": namespace, "name": key[1]}
+                    yield {"metadata": {**meta, "labels": {job.UID_LABEL: uid}}}
+
     def ran(self, uid: str) -> bool:
         """Does the task still have a Job, as far as is known?"""
         return uid in self._jobs_of
@@ -199,6 +217,17 @@ class Workloads:
         """The Job as last seen; None means "not seen", not "not there"."""
         known = self._jobs.get((namespace, name))
         return None if known is None else known[1]
+
+    def strays(self, task: pendingtask.PendingTask) -> tuple[str, ...]:
+        """Jobs of runs of the task that have not ended, but for the one that its dispatch names."""
+        uid, dispatch = task.metadata.uid, task.status.dispatch
+        found = []
+        for key in self._jobs_of.get(uid, ()):
+            view = self._jobs[key][1]
+            mine = view.name == job.name(task.metadata.name, uid, view.attempt)
+            if mine and view.state in _MAY_RUN and (dispatch is None or view.name != dispatch.job_name):
+                found.append(view.name)
+        return tuple(sorted(found))
 
     def observe_pod(self, raw: Raw) -> bool:
         """Take a version in; False when it is older than what is known."""
@@ -269,4 +298,4 @@ def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
         return False
     retry = task.status.retry
     postponed = phase in _POSTPONABLE and retry is not None and retry.next_at is not None
-    return phase not in _WAITING_FOR_OTHERS and not postponed
+    return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.held_by_job(task.status)

@@ -30,7 +30,7 @@ def request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRe
     ref = spec.content_ref
     return wire.IngestRequest(
         scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id),
-        source_urn=spec.source_urn or f"task::{task.metadata.uid}",
+        source_urn=source(task),
         kind=KINDS[spec.type],
         title=title(task)[:1000],
         content=spec.content,
@@ -43,6 +43,11 @@ def request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRe
             "correlationId": spec.correlation_id,
         },
     )
+
+
+def source(task: pendingtask.PendingTask) -> str:
+    """What the content is known by."""
+    return task.spec.source_urn or f"task::{task.metadata.uid}"
 
 
 def title(task: pendingtask.PendingTask) -> str:

@@ -19,6 +19,11 @@ UID_LABEL = names.TASK_UID
 TASK_LABEL = names.TASK
 ATTEMPT_LABEL = names.ATTEMPT
 BACKEND_ANNOTATION = names.BACKEND
+EPOCH_ANNOTATION = names.LEADER_EPOCH
+SUSPENDED_ANNOTATION = names.SUSPENDED_BY
+QUEUE_LABEL = names.QUEUE
+OPERATOR = "operator"
+"""Value of the mark of a suspension."""
 CONTAINER = names.CONTAINER
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 KB_TOKEN_VARIABLE = "JERVIS_KB_TOKEN"  # noqa: S105  # the name of a variable
@@ -26,6 +31,7 @@ _MAX_NAME = 63
 # The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
 _MAX_BASE = _MAX_NAME - 6
 _USER = 10001
+_ROUTER_TOKEN = "/var/run/secrets/jervis/router"  # noqa: S105  # where it is mounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class Template:
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
     kb_token_secret: str = ""
     kb_token_secret_key: str = "token"  # noqa: S105  # the name of a key, no password
+    router_token_audience: str = ""
     priority: int = 0
     grace_seconds: int = 60
     default_deadline_seconds: int = 3600
@@ -76,10 +83,18 @@ def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
     }
 
 
-def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
-    """The Job as it is sent to the apiserver."""
+def manifest(
+    task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template, *, epoch: int = 0
+) -> dict[str, Any]:
+    """The Job as it is sent to the apiserver by the leader of `epoch`.
+
+    With a queue of Kueue's among the template's labels it is created suspended: Kueue lets it go.
+    """
     marks = {**template.labels, **labels(task, attempt)}
+    queued = QUEUE_LABEL in marks
     booked = {BACKEND_ANNOTATION: task.status.dispatch.backend if task.status.dispatch else ""}
+    # The Job alone is queued: Kueue would take a pod with that label for one to be queued by itself.
+    worn = {key: value for key, value in marks.items() if key != QUEUE_LABEL}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -87,7 +102,7 @@ def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, templat
             "name": job_name,
             "namespace": task.metadata.namespace,
             "labels": marks,
-            "annotations": booked,
+            "annotations": {**booked, EPOCH_ANNOTATION: str(epoch)},
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,
@@ -101,6 +116,7 @@ def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, templat
             ],
         },
         "spec": {
+            **({"suspend": True} if queued else {}),
             "parallelism": 1,
             "completions": 1,
             # One owner of retries: the operator. Only a disruption (eviction, node drain) and a run that has drained
@@ -122,8 +138,22 @@ def manifest(task: pendingtask.PendingTask, attempt: int, job_name: str, templat
                 ]
             },
             "activeDeadlineSeconds": task.spec.active_deadline_seconds or template.default_deadline_seconds,
-            "template": {"metadata": {"labels": marks, "annotations": booked}, "spec": _pod(task, attempt, template)},
+            "template": {"metadata": {"labels": worn, "annotations": booked}, "spec": _pod(task, attempt, template)},
         },
+    }
+
+
+def suspension(suspend: bool, epoch: int) -> dict[str, Any]:
+    """The merge patch by which the leader of `epoch` suspends a Job as its own doing, or takes that back."""
+    marks = {EPOCH_ANNOTATION: str(epoch), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
+    return {"metadata": {"annotations": marks}, "spec": {"suspend": suspend}}
+
+
+def expiry(ttl_seconds: int, epoch: int) -> dict[str, Any]:
+    """The merge patch by which the leader of `epoch` lets a finished Job go."""
+    return {
+        "metadata": {"annotations": {EPOCH_ANNOTATION: str(epoch)}},
+        "spec": {"ttlSecondsAfterFinished": ttl_seconds},
     }
 
 
@@ -166,11 +196,22 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
             for key in ("not-ready", "unreachable")
         ],
     }
+    if template.router_token_audience:
+        _show_router(pod, template.router_token_audience)
     if template.node_selector:
         pod["nodeSelector"] = dict(template.node_selector)
     if template.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": secret} for secret in template.image_pull_secrets]
     return pod
+
+
+def _show_router(pod: dict[str, Any], audience: str) -> None:
+    """A token that says who the run is to the router and to nobody else; the kubelet renews it where it stands."""
+    source = {"serviceAccountToken": {"audience": audience, "expirationSeconds": 3600, "path": "token"}}
+    pod["volumes"].append({"name": "router-token", "projected": {"sources": [source]}})
+    (container,) = pod["containers"]
+    container["volumeMounts"].append({"name": "router-token", "mountPath": _ROUTER_TOKEN, "readOnly": True})
+    container["env"].append({"name": "JERVIS_ROUTER_TOKEN_FILE", "value": f"{_ROUTER_TOKEN}/token"})
 
 
 def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:

@@ -30,6 +30,12 @@ def stranded(view: View) -> Decision | None:
     return remark(view, problem, decision=act(DeleteJob(job.name), requeue_after=POLL_SECONDS))
 
 
+def stray(view: View) -> Decision | None:
+    """A Job of another run of this task is there and may run: its creation came too late. It goes."""
+    strays = view.world.strays
+    return act(*map(DeleteJob, strays), requeue_after=POLL_SECONDS) if strays else None
+
+
 def unserved(view: View) -> Decision | None:
     """The backend whose slot is booked was deleted, or has not been Ready for a while: stop, start over elsewhere."""
     dispatch, job = view.task.status.dispatch, view.world.job

@@ -45,8 +45,10 @@ def plan(
     owners = [one for one in waiting if one.uid in kept]
     others = [one for one in waiting if one.uid not in kept]
     unbound = max(0, free - len(kept))
-    going = [*owners[: max(0, free)], *others[:unbound]]
-    without = {one.uid: one for one in [*owners[max(0, free) :], *others[unbound:]]}
+    # Whoever goes must find a slot when looked at: those of the owners that are being looked at are not for others.
+    owned = max(0, free - (len(kept) - len(owners)))
+    going = [*owners[:owned], *others[:unbound]]
+    without = {one.uid: one for one in [*owners[owned:], *others[unbound:]]}
     served = {one.uid for one in going} | set(kept)
     claims: dict[str, Newcomer] = {}
     loose: list[Run] = []

@@ -11,7 +11,7 @@ import structlog
 
 from controllers import clients, kube, tracing
 from controllers.memory import document, mongo
-from controllers.pendingtask import directive, ingestion, order
+from controllers.pendingtask import attachments, directive, ingestion, order
 from controllers.pendingtask.world import Ingested, Observation, Trouble, trouble
 from crds import errors, pendingtask, trace
 from crds.priority import Priority
@@ -84,6 +84,10 @@ class Qualifier:
             return None
         tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
         urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
+        if task.spec.type in directive.CHAT:
+            # A question is no knowledge; the files that came with it are.
+            asked = pendingtask.Hints(has_actionable_content=True)
+            return Ingested(hints=asked, attached=await attachments.ingest(self._kb, task, urgency))
         try:
             request = ingestion.request(task, self._clients.of(task.spec.client_id).team)
         except pydantic.ValidationError as error:
@@ -91,15 +95,18 @@ class Qualifier:
             where = ".".join(str(part) for part in first["loc"])
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
         reply = await self._kb.ingest(request, urgency=urgency)
+        attached = await attachments.ingest(self._kb, task, urgency) if task.spec.attachments else None
+        chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
         hints = pendingtask.Hints.model_validate(reply.hints.model_dump())
         if hints.has_actionable_content or task.spec.type in directive.ORDERED:
             # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
             now = self._clock()
-            await self._memory.write(uid, document.of_findings(reply.summary, reply.node_keys, reply.chunk_ids, now))
+            await self._memory.write(uid, document.of_findings(reply.summary, reply.node_keys, chunk_ids, now))
         return Ingested(
             hints=hints,
             reason=reply.hints.reason,
             summary=reply.summary,
-            chunk_ids=tuple(reply.chunk_ids),
+            chunk_ids=tuple(chunk_ids),
             node_keys=tuple(reply.node_keys),
+            attached=attached,
         )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controllers import backoff
-from controllers.pendingtask import directive
+from controllers.pendingtask import attachments, directive
 from controllers.pendingtask.decision import (
     Decision,
     Field,
@@ -25,27 +25,35 @@ from controllers.pendingtask.decision import (
     whole,
 )
 from controllers.pendingtask.world import Ingested, Trouble
-from crds import pendingtask
+from crds import conditions, pendingtask
 from crds.phases import Phase
 
 
 def claim(view: View) -> Decision | None:
     """Take one of the places at the qualifier; the ingestion starts once the claim is persisted.
 
-    A user's question needs none: nobody reads it first, and it must not wait for long documents of others.
+    A user's question needs none: it must not wait for long documents of others, and nobody reads it first but for the
+    files that came with it.
     """
     chat = view.task.spec.type in directive.CHAT
     if not chat and view.world.qualifying >= view.world.limits.qualifying_at_once:
         return wait(room=Room.QUALIFIER)
-    effects = () if chat else (Ingest(),)
+    effects = () if chat and not view.task.spec.attachments else (Ingest(),)
     return to(view, Phase.QUALIFYING, "Qualifying", "The knowledge base reads the content.", effects=effects)
 
 
 def chat(view: View) -> Decision | None:
-    """A user's question goes straight to the orchestrator."""
-    if view.task.spec.type not in directive.CHAT:
+    """A user's question goes straight to the orchestrator, or as soon as its files are known."""
+    spec, found = view.task.spec, view.world.observed
+    if spec.type not in directive.CHAT:
         return None
-    return _route(view, directive.of_chat(), pendingtask.Hints(has_actionable_content=True))
+    if isinstance(found, Ingested):
+        told = attachments.told(view, found)
+    elif spec.attachments:
+        return None
+    else:
+        told = ()
+    return _route(view, directive.of_chat(), pendingtask.Hints(has_actionable_content=True), told=told)
 
 
 def postpone(view: View) -> Decision | None:
@@ -98,7 +106,7 @@ def route(view: View) -> Decision | None:
     spec = view.task.spec
     lead = view.world.limits.clients.of(spec.client_id).lead
     chosen = directive.of_hints(spec.type, found.hints, found.reason, lead=lead, now=view.now)
-    return _route(view, chosen, found.hints, found.summary)
+    return _route(view, chosen, found.hints, found.summary, told=attachments.told(view, found))
 
 
 def restart(view: View) -> Decision | None:
@@ -106,7 +114,14 @@ def restart(view: View) -> Decision | None:
     return wait() if view.world.working else act(Ingest())
 
 
-def _route(view: View, chosen: directive.Directive, hints: pendingtask.Hints, summary: str = "") -> Decision:
+def _route(
+    view: View,
+    chosen: directive.Directive,
+    hints: pendingtask.Hints,
+    summary: str = "",
+    *,
+    told: tuple[conditions.Condition, ...] = (),
+) -> Decision:
     route = pendingtask.Route(decision=chosen.decision, hints=hints, reason=chosen.reason[:1024])
     done = condition(view, "Qualified", True, chosen.decision.value, chosen.reason[:1024])
     fields: dict[str, Field] = {"retry": None, "route": route}
@@ -114,7 +129,7 @@ def _route(view: View, chosen: directive.Directive, hints: pendingtask.Hints, su
         fields["result"] = pendingtask.Result(summary=clip(summary or chosen.reason))
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
-    return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, fields=fields)
+    return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *told, fields=fields)
 
 
 def clip(text: str) -> str:

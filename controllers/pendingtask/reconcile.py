@@ -39,6 +39,8 @@ log = structlog.get_logger(__name__)
 MAX_ROUNDS = 8
 AWAY_SECONDS = 2.0
 """Pause after the Kubernetes API or MongoDB did not answer in the middle of a look."""
+LEISURE_SECONDS = 10.0
+"""After which a write that was put off is thought of again."""
 _ROOMS = {Phase.QUALIFYING: Room.QUALIFIER, Phase.DISPATCHED_GPU: Room.GPU}
 
 
@@ -81,6 +83,7 @@ class Reconciler:
         self._wall, self._monotonic = wall, monotonic
         self._observed: dict[str, Observation] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._calling = False
         self.qualifier: qualification.Qualifier | None = None
         """Set by the composition root: it and this object need each other."""
         self.backend_gone_in: Callable[[str], float | None] = lambda name: None
@@ -153,7 +156,13 @@ class Reconciler:
             self._work.put(uid, entry.order)
 
     def call_rooms(self) -> None:
-        """Something may have become free: wake those who wait for it."""
+        """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
+        if not self._calling:
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._call)
+
+    def _call(self) -> None:
+        self._calling = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -161,7 +170,7 @@ class Reconciler:
         for uid, rank in called:
             self._work.put(uid, rank)
         if again is not None:
-            self._timer = asyncio.get_running_loop().call_later(again, self.call_rooms)
+            self._timer = asyncio.get_running_loop().call_later(again, self._call)
 
     # -- workers ---------------------------------------------------------------------------------------------------
 
@@ -190,6 +199,9 @@ class Reconciler:
                 self._work.done(uid)
                 self._metrics.reconcile.observe(self._monotonic() - started)
                 self._refill()
+            # Most looks ask nobody anything. Without a turn for the wire between two of them, ten thousand tasks that
+            # are found at a start would keep answers, watches and probes waiting for seconds.
+            await asyncio.sleep(0)
 
     async def _look(self, uid: str) -> None:
         for _ in range(MAX_ROUNDS):
@@ -223,6 +235,11 @@ class Reconciler:
         """Persist and perform."""
         uid, made = task.metadata.uid, course.decision
         self._rooms.leave(uid)
+        if made.room is not None and len(self._work) and coalesce.can_wait(task, course, self._wall()):
+            self._rooms.enter(uid, made.room, entry.order)
+            self._later(uid, LEISURE_SECONDS)
+            self.call_rooms()
+            return Carried.SETTLED
         if made.phase in _ROOMS:
             self._rooms.claim(uid, _ROOMS[made.phase], _booked(task, made))
         raw: kube.Object | None = None
@@ -350,6 +367,7 @@ class Reconciler:
             working=uid in self.qualifier,
             observed=self._observed.get(uid),
             job=around.job,
+            strays=self._workloads.strays(task),
             pods=self._workloads.pods(uid),
             recorded=around.recorded,
             slots=Slots() if runs else self._rooms.slots(uid),

@@ -111,7 +111,9 @@ class Rooms:
         entry = self._tasks.entry(uid)
         if entry is not None:
             kept = self._kept()
-            taken.update(backend for one, backend in kept.items() if one != uid)
+            # Fewer may be free than are kept: then they go by their owners' order, as `preemption.plan` has it.
+            ahead = (one for one in kept if one != uid and (uid not in kept or self._before(one, entry.order)))
+            taken.update(kept[one] for one in ahead)
             if uid not in kept:
                 first = (self._newcomers | self._called) - kept.keys() - {uid}
                 taken[""] += sum(self._before(one, entry.order) for one in first)

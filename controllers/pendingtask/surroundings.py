@@ -36,7 +36,9 @@ class Surroundings:
         status, meta = task.status, task.metadata
         if status.phase is Phase.READY_FOR_GPU and status.attempt > 0:
             await self._list_pods(task)
-            return Found()
+            # A Job that is not known is created, or found, by the launch.
+            kept = status.dispatch
+            return Found(None if kept is None else self._workloads.job(meta.namespace, kept.job_name))
         if status.phase not in HOLDS_SLOT or status.dispatch is None:
             return Found()
         name = status.dispatch.job_name

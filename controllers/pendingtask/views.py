@@ -51,14 +51,20 @@ def job_view(raw: Raw) -> JobView:
         state = JobState.SUSPENDED
     else:
         state = JobState.ACTIVE
+    suspended = state is JobState.SUSPENDED
+    marked = job.SUSPENDED_ANNOTATION in (meta.get("annotations") or {})
     return JobView(
         name=meta["name"],
         uid=meta["uid"],
         state=state,
-        suspended=state is JobState.SUSPENDED,
+        suspended=suspended,
+        foreign=suspended and not marked,
+        marked=marked,
+        queued=job.QUEUE_LABEL in (meta.get("labels") or {}),
         has_ttl=spec.get("ttlSecondsAfterFinished") is not None,
         reason=reason,
         message=message,
+        attempt=attempt(raw),
     )
 
 

@@ -45,15 +45,24 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """The Job of the current attempt. `reason` and `message` are those of its terminal condition."""
+    """The Job of one attempt. `reason` and `message` are those of its terminal condition.
+
+    foreign  it is suspended, and not by the operator
+    marked   it carries the operator's mark of a suspension, suspended or not
+    queued   Kueue decides when it runs
+    """
 
     name: str
     uid: str
     state: JobState
     suspended: bool = False
+    foreign: bool = False
+    marked: bool = False
+    queued: bool = False
     has_ttl: bool = False
     reason: str = ""
     message: str = ""
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +104,24 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """What became of a task's files. `refused`: name and reason; `away`: of some only because a service was away."""
+
+    chunk_ids: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    away: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
-    """The knowledge base took the content."""
+    """The knowledge base took the content; `attached` is None where nobody looked at files."""
 
     hints: Hints
     reason: str = ""
     summary: str = ""
     chunk_ids: tuple[str, ...] = ()
     node_keys: tuple[str, ...] = ()
+    attached: Attached | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +200,9 @@ class World:
     qualifying      qualifications under way in this process, not counting this task's own
     working         this task's qualification or other effect is under way in this process
     observed        what the last effect for this task brought, not yet persisted
-    job             the Job of the current attempt; None means that the API was asked and there is none
+    job             the Job of the current attempt; None means that the API was asked and there is none. In ReadyForGpu
+                    that of a run that is to be taken up again, as far as is known
+    strays          names of Jobs of this task that run, or may, and are not that of the current attempt
     pods            pods of this task, any attempt
     recorded        the stored result of the current attempt, looked up when the pod left no message
     claimant        who is to get the slot of this task's run
@@ -197,6 +218,7 @@ class World:
     working: bool = False
     observed: Observation | None = None
     job: JobView | None = None
+    strays: tuple[str, ...] = ()
     pods: tuple[PodView, ...] = ()
     recorded: Outcome | None = None
     slots: Slots = field(default_factory=Slots)

@@ -95,6 +95,8 @@ def _weaviate_environment(layout: Layout) -> dict[str, str]:
         "RAFT_ELECTION_TIMEOUT": "1",
         "GRPC_PORT": "50051",
         "QUERY_DEFAULTS_LIMIT": "25",
+        # Up to 1.35 the block-max search by words loses the best of what was stored in the last minutes.
+        "USE_BLOCKMAX_WAND": "false",
         "LOG_LEVEL": "warning",
         "GOMEMLIMIT": "1GiB",
         # A full disk elsewhere on the machine must not turn a store for tests read-only.

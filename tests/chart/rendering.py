@@ -30,6 +30,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "admission.allowedHosts.gpuBackends={gpu-0.lab}",
         "--set", "admission.namespaces.team-a.contentBytes=4096", "--set", "router.replicas=2",
         "--set", "router.auth.tokensSecret=router-tokens", "--set", "router.auth.tokenReview=true",
+        "--set", "router.auth.required=true,router.auth.accountCeilings.team-a/*=P2",
         "--set", "router.backendSecrets={gpu-token}", "--set", "tika.enabled=true",
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "networkPolicy.kbEgress[0].ports[0].port=443",
@@ -51,7 +52,8 @@ class Chart:
         """The objects of an installation as release `jervis`."""
         text = self.template(*arguments, namespace=namespace)
         assert text.returncode == 0, text.stderr
-        return [document for document in yaml.safe_load_all(text.stdout) if document]
+        # Parsed by libyaml: a rendered chart is large, and every test of it begins with this.
+        return [document for document in yaml.load_all(text.stdout, yaml.CSafeLoader) if document]
 
     def refusal(self, *arguments: str) -> str:
         """What Helm says to values that it must refuse."""

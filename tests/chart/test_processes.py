@@ -238,3 +238,48 @@ def test_the_way_to_the_history(chart: Chart) -> None:
     environment = rendering.environment(pod)
     assert str(ports["history"]) == environment["JERVIS_OPERATOR_HISTORY_PORT"]["value"]
     assert environment["JERVIS_OPERATOR_HISTORY_ACCOUNT"]["value"] == "jervis-history"
+
+
+CLOSED = ("--set", "router.auth.required=true,router.auth.tokenReview=true,router.auth.audiences={ollama}")
+
+
+def test_the_release_s_own_pods_show_the_router_who_they_are(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = chart.render(*CLOSED, "--set", "router.auth.allowedAccounts={x/y},watchNamespaces={team-a}")
+    router = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    told = rendering.environment(router)
+    assert json.loads(told["JERVIS_ROUTER_ALLOWED_ACCOUNTS"]["value"]) == [
+        "x/y", "jervis/jervis-kb", "jervis/jervis-operator", "jervis/jervis-job", "team-a/jervis-job",
+    ]  # fmt: skip
+    tokens = {}
+    for name, pod in rendering.pods(rendered):
+        found = [one["projected"] for one in pod["spec"]["volumes"] if one["name"] == "router-token"]
+        if not found:
+            continue
+        (source,) = found[0]["sources"]
+        (container,) = pod["spec"]["containers"]
+        (mount,) = (one for one in container["volumeMounts"] if one["name"] == "router-token")
+        variables = {entry["value"] for key, entry in rendering.environment(pod).items() if key.endswith("TOKEN_FILE")}
+        assert variables == {f"{mount['mountPath']}/{source['serviceAccountToken']['path']}"}
+        assert mount["readOnly"] is True
+        tokens[name] = source["serviceAccountToken"]["audience"]
+    assert tokens == {"Deployment/jervis-operator": "ollama", "Deployment/jervis-kb": "ollama"}
+    # Runs are made by the operator, which is told for whom their tokens are.
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    for name, entry in rendering.environment(pod).items():
+        monkeypatch.setenv(name, entry.get("value", ""))
+    assert operator_settings.read().template().router_token_audience == "ollama"
+
+
+def test_nobody_gets_a_token_for_a_router_that_reviews_none(chart: Chart) -> None:
+    for _, pod in rendering.pods(chart.render()):
+        assert "router-token" not in [volume["name"] for volume in pod["spec"]["volumes"]]
+
+
+def test_neither_an_update_nor_a_drain_waits_for_a_standby_router(chart: Chart) -> None:
+    """A standby is never Ready: with one pod that must stay available, both would wait for ever."""
+    rendered = chart.render("--set", "router.replicas=2")
+    spec = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]
+    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == spec["replicas"] == 2
+    assert spec["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/activez"
+    budget = rendering.of_kind(rendered, "PodDisruptionBudget")["jervis/jervis-router"]["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (2, "AlwaysAllow")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
+from tests import thorough
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
 from tests.controllers.test_decide_properties import moments, tasks, worlds
 
@@ -48,6 +49,27 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
     assert passed(course) == [Phase.READY_FOR_QUALIFICATION]
     assert course.decision.room is decision.Room.QUALIFIER
     assert not course.more
+
+
+@pytest.mark.parametrize(
+    ("what", "qualifying", "age", "postponed"),
+    [
+        (task(), 10, timedelta(seconds=59), True),
+        (task(), 10, timedelta(seconds=60), False),
+        (task(), 10, timedelta(seconds=-1), False),  # a clock set back: nobody knows for how long
+        (task(), 0, timedelta(0), False),  # its turn: the write holds the intent of the ingestion
+        (task(Phase.READY_FOR_QUALIFICATION), 10, timedelta(0), False),
+        (task(spec=CHAT), 10, timedelta(0), False),  # a question in line for the GPU takes part in its distribution
+    ],
+)
+def test_only_getting_in_line_can_wait(
+    what: pendingtask.PendingTask, qualifying: int, age: timedelta, postponed: bool
+) -> None:
+    created = what.metadata.creation_timestamp
+    assert created is not None
+    now = created + age
+    course = coalesce.course(what, World(qualifying=qualifying), now)
+    assert coalesce.can_wait(what, course, now) is postponed
 
 
 def test_a_question_goes_from_new_to_its_dispatch() -> None:
@@ -116,7 +138,7 @@ def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
 
 
 @given(tasks(), worlds, moments)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=thorough.examples(400), deadline=None)
 def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: World, now: datetime) -> None:
     course = coalesce.course(current, around, now)
     alone, last = current, decide(current, around, now)

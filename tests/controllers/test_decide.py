@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from controllers.pendingtask import decision, world
+from controllers.pendingtask import attachments, decision, world
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import JobState, Limits, Outcome, Trouble, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints, Question, UserTaskKind
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
+from tests.controllers.build import GPU, NOW, UID, apply, job, pod, routed, task
 
 OPEN = World(slots=GPU)
 AWAY = Trouble("away", operational=True)
@@ -85,6 +85,49 @@ def test_a_chat_message_is_routed_without_ingestion() -> None:
     made = decide(chat, World(), NOW)
     assert made.phase is Phase.READY_FOR_GPU
     assert made.status_patch["route"]["reason"] == "user input"
+
+
+FILES = [
+    {
+        "name": name,
+        "mediaType": "text/plain",
+        "contentRef": {"store": "gridfs", "key": "k", "sha256": "0" * 64, "bytes": 5},
+    }
+    for name in ("a.txt", "a.txt")
+]
+
+
+def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
+    chat = task(Phase.READY_FOR_QUALIFICATION, spec={"type": "UserInputProcessing", "attachments": FILES})
+    made = decide(chat, World(qualifying=10), NOW)
+    assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
+    chat = apply(chat, made.status_patch)
+    assert decide(chat, World(working=True), NOW) == decision.Decision()
+    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached(("c1", "c2")))
+    status = after(chat, decide(chat, World(observed=found), NOW))
+    assert status.phase is Phase.READY_FOR_GPU
+    [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
+    assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
+
+
+@pytest.mark.parametrize(("away", "reason"), [(False, "Rejected"), (True, "Unavailable")])
+def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
+    mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
+    refused = (("a.txt", "the document has macros. Save it without macros."),)
+    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached((), refused, away))
+    status = after(mail, decide(mail, World(observed=found), NOW))
+    assert status.phase is Phase.READY_FOR_GPU
+    [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
+    assert (told.status.value, told.reason) == ("False", reason)
+    assert told.message == (
+        "1 of 2 files are in the knowledge base. a.txt: the document has macros. Save it without macros."
+    )
+
+
+def test_files_of_one_name_do_not_replace_each_other() -> None:
+    drafts = attachments.drafts(task(spec={"attachments": FILES}))
+    assert [one.name for one in drafts] == ["a.txt", "a.txt (2)"]
+    assert {one.attached_to for one in drafts} == {f"task::{UID}"}
 
 
 def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:

@@ -16,6 +16,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
+from tests import thorough
 from tests.controllers.build import GPU, NOW, apply, routed, task
 
 moments = st.integers(-(10**6), 10**6).map(lambda seconds: NOW + timedelta(seconds=seconds))
@@ -35,6 +36,7 @@ observations = st.none() | st.builds(world.Ingested, hints) | troubles | st.buil
 jobs = st.none() | st.sampled_from(JobState).map(
     lambda state: JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
 )
+foreign = JobView("j", "u", JobState.SUSPENDED, suspended=True, foreign=True)
 pods = st.builds(
     PodView,
     st.just("p"),
@@ -53,7 +55,7 @@ worlds = st.builds(
     qualifying=st.integers(0, 12),
     working=st.booleans(),
     observed=observations,
-    job=jobs,
+    job=jobs | st.just(foreign),
     pods=st.lists(pods, max_size=3).map(tuple),
     recorded=st.none() | outcomes,
     slots=st.sampled_from([GPU, world.Slots(), world.Slots(total=3)]),
@@ -110,7 +112,7 @@ def tasks(draw: st.DrawFn) -> pendingtask.PendingTask:
 
 
 @given(tasks(), worlds, moments)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=thorough.examples(400), deadline=None)
 def test_every_situation_is_decided_and_the_patch_is_a_valid_status(
     current: pendingtask.PendingTask, around: World, now: datetime
 ) -> None:
@@ -130,10 +132,12 @@ def test_every_situation_is_decided_and_the_patch_is_a_valid_status(
     if any(isinstance(effect, decision.Launch) for effect in made.effects):
         assert (made.phase or before) is Phase.DISPATCHED_GPU
     if any(isinstance(effect, decision.SuspendJob | decision.ResumeJob) for effect in made.effects):
-        assert before in HOLDS_SLOT
-        assert (status.preemption is not None or current.spec.suspend) == isinstance(
-            made.effects[0], decision.SuspendJob
-        )
+        suspends = isinstance(made.effects[0], decision.SuspendJob)
+        if before is Phase.READY_FOR_GPU:
+            assert suspends, "what runs there without a slot stops"
+        else:
+            assert before in HOLDS_SLOT
+            assert (status.preemption is not None or current.spec.suspend) == suspends
     assert status.preemptions - current.status.preemptions in (0, 1)
     if status.preemptions > current.status.preemptions:
         assert (status.phase, status.preemption is not None) == (before, True)
@@ -226,7 +230,7 @@ class Cluster:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=thorough.examples(100), deadline=None)
 def test_any_history_of_crashes_ends_with_the_task_finished_and_no_attempt_created_twice(data: st.DataObject) -> None:
     cluster = Cluster(data, task(Phase.NEW) if data.draw(st.booleans()) else routed(Phase.READY_FOR_GPU))
     for step in range(160):

@@ -1,27 +1,199 @@
-"""Names of Events: the same for a repeated post, different for each step of one write."""
+"""Events: their names, and that none is lost while the work or the apiserver holds them back."""
 
 from __future__ import annotations
 
-from controllers import events
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from kubernetes import client
+
+from controllers import events, kube
 from tests.controllers.build import NOW, UID
 
-ABOUT = {
-    "apiVersion": "jervis.dev/v1alpha1",
-    "kind": "PendingTask",
-    "metadata": {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"},
-}
+META = {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"}
+ABOUT: dict[str, Any] = {"apiVersion": "jervis.dev/v1alpha1", "kind": "PendingTask", "metadata": META}
 
 
-def name(step: int) -> str:
-    made = events.manifest(ABOUT, "Accepted", "Waiting.", warning=False, at=NOW, step=step)
-    assert made["involvedObject"]["resourceVersion"] == "41"
-    return str(made["metadata"]["name"])
+def note(reason: str = "Accepted", step: int = 0, *, warning: bool = False) -> events.Note:
+    return events.Note(reason, f"{reason} it is.", warning, "41", step, NOW)
+
+
+def about(uid: str, version: str = "41") -> dict[str, Any]:
+    return {**ABOUT, "metadata": {**META, "uid": uid, "resourceVersion": version}}
 
 
 def test_each_step_of_a_write_has_an_event_of_its_own() -> None:
-    assert [name(step) for step in range(3)] == [
+    made = [events.manifest(ABOUT, [note(step=step)]) for step in range(3)]
+    assert [one["metadata"]["name"] for one in made] == [
         "mail-1.0f9a1c2e.41",
         "mail-1.0f9a1c2e.41.1",
         "mail-1.0f9a1c2e.41.2",
     ]
-    assert name(1) == name(1)
+    assert {one["involvedObject"]["resourceVersion"] for one in made} == {"41"}
+    assert made[0] == events.manifest(ABOUT, [note()]), "a repeated post is the same Event"
+    assert made[0]["message"] == "Accepted it is."
+
+
+def test_several_transitions_in_one_event() -> None:
+    made = events.manifest(ABOUT, [note("Accepted"), note("Failed", 1, warning=True), note("Retried", 2)])
+    assert made["metadata"]["name"] == "mail-1.0f9a1c2e.41.2"
+    assert (made["reason"], made["type"]) == ("Failed", "Warning")
+    assert made["message"] == "Accepted: Accepted it is. Failed: Failed it is. Retried: Retried it is."
+
+
+class Place:
+    """A poster, its clock, and an apiserver that answers `codes` first and then takes everything."""
+
+    def __init__(self) -> None:
+        self.now, self.busy, self.codes = 0.0, False, list[int]()
+        self.taken: list[dict[str, Any]] = []
+        self.dropped = self.merged = self.slept = 0
+        self.poster: events.Poster
+        self._changed = asyncio.Event()
+
+    async def serve(self, request: web.Request) -> web.Response:
+        if self.codes:
+            return web.json_response({"message": "no"}, status=self.codes.pop(0))
+        self.taken.append(await request.json())
+        self._changed.set()
+        return web.json_response(self.taken[-1], status=201)
+
+    def drop(self, number: int) -> None:
+        self.dropped += number
+        self._changed.set()
+
+    def merge(self, number: int) -> None:
+        self.merged += number
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept += 1
+        self._changed.set()
+        await asyncio.sleep(0)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(90):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    @property
+    def reasons(self) -> list[str]:
+        return [one["reason"] for one in self.taken]
+
+
+@asynccontextmanager
+async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Place]:
+    place = Place()
+    application = web.Application()
+    application.router.add_post("/{path:.*}", place.serve)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    loaded: Any = client.Configuration()
+    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with kube.session(loaded) as http:
+        place.poster = events.Poster(
+            kube.Kube(loaded, http, fence=lambda: None),
+            clock=lambda: NOW,
+            monotonic=lambda: place.now,
+            dropped=place.drop,
+            merged=place.merge,
+            busy=lambda: place.busy,
+            sleep=place.sleep,
+            capacity=capacity,
+        )
+        running = asyncio.create_task(place.poster.run() if runs else asyncio.sleep(0))
+        try:
+            yield place
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    await runner.cleanup()
+
+
+async def test_one_event_per_transition() -> None:
+    async with opened() as place:
+        for step, reason in enumerate(("Accepted", "Qualifying", "Queued")):
+            place.poster.post(ABOUT, reason, "So it is.", step=step)
+        await place.until(lambda: len(place.taken) == 3)
+        assert place.reasons == ["Accepted", "Qualifying", "Queued"]
+        assert (place.merged, place.dropped, len(place.poster)) == (0, 0, 0)
+
+
+def crowd(place: Place) -> None:
+    """So many objects that Events have to yield."""
+    place.busy = True
+    for number in range(events.CALM):
+        place.poster.post(about(f"other-{number}"), "Done", "So it is.")
+
+
+async def test_while_there_is_work_transitions_come_together() -> None:
+    async with opened() as place:
+        crowd(place)
+        for step, reason in enumerate(("Accepted", "Qualifying", "Queued")):
+            place.poster.post(ABOUT, reason, "So it is.", step=step)
+        await place.until(lambda: len(place.taken) == events.CALM + 1)
+        assert place.taken[-1]["message"] == "Accepted: So it is. Qualifying: So it is. Queued: So it is."
+        assert place.merged == 2
+        assert place.now >= events.PATIENCE_SECONDS, "and not for ever"
+
+
+async def test_the_end_of_the_work_lets_them_through_one_by_one() -> None:
+    async with opened() as place:
+        crowd(place)
+        place.poster.post(ABOUT, "Accepted", "So it is.")
+        place.poster.post(ABOUT, "Qualifying", "So it is.", step=1)
+        await place.until(lambda: place.slept >= 3)
+        assert not place.taken
+        place.busy = False
+        await place.until(lambda: len(place.taken) == events.CALM + 2)
+        assert place.merged == 0
+
+
+async def test_a_few_do_not_wait_for_the_work() -> None:
+    async with opened() as place:
+        place.busy = True
+        place.poster.post(ABOUT, "Accepted", "So it is.")
+        await place.until(lambda: len(place.taken) == 1)
+        assert place.slept == 0
+
+
+async def test_an_apiserver_that_is_away_loses_nothing() -> None:
+    async with opened() as place:
+        place.codes = [503, 500, 429, 503]
+        place.poster.post(ABOUT, "Accepted", "So it is.")
+        place.poster.post(about("other"), "Done", "So it is.")
+        await place.until(lambda: len(place.taken) == 2)
+        assert place.reasons == ["Accepted", "Done"]
+        assert place.dropped == 0
+
+
+async def test_what_is_refused_is_counted_and_holds_nobody_up() -> None:
+    async with opened() as place:
+        place.codes = [422, 403]
+        for name in ("a", "b", "c"):
+            place.poster.post(about(name), "Done", "So it is.")
+        await place.until(lambda: len(place.taken) == 1)
+        assert place.taken[0]["involvedObject"]["uid"] == "c"
+        assert place.dropped == 2
+
+
+async def test_the_last_ones_go_with_the_process() -> None:
+    async with opened(runs=False) as place:
+        for uid, reason in (("a", "Accepted"), ("a", "Done"), ("b", "Done")):
+            place.poster.post(about(uid), reason, "So it is.")
+        await place.poster.finish()
+        assert [one["message"] for one in place.taken] == ["Accepted: So it is. Done: So it is.", "So it is."]
+        assert (place.merged, place.dropped, len(place.poster)) == (1, 0, 0)
+
+
+async def test_the_line_is_bounded_by_its_objects() -> None:
+    async with opened(capacity=2) as place:
+        for uid in ("a", "a", "b", "c"):
+            place.poster.post(about(uid), "Done", "So it is.")
+        assert place.dropped == 2, "both transitions of the oldest object"
+        assert len(place.poster) == 2

@@ -80,8 +80,8 @@ def test_a_node_that_does_not_answer_is_not_waited_for_five_minutes() -> None:
 def test_job_and_pods_tell_whose_slot_they_take() -> None:
     current = task(status={"dispatch": {"jobName": "j", "backend": "gpu-0"}})
     body = job.manifest(current, 1, "j", TEMPLATE)
-    for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
-        assert metadata["annotations"] == {"jervis.dev/backend": "gpu-0"}
+    assert body["metadata"]["annotations"] == {"jervis.dev/backend": "gpu-0", "jervis.dev/leader-epoch": "0"}
+    assert body["spec"]["template"]["metadata"]["annotations"] == {"jervis.dev/backend": "gpu-0"}
 
 
 @pytest.mark.parametrize(
@@ -159,3 +159,20 @@ def test_the_deadline_is_the_tasks_or_the_settings() -> None:
 def test_content_chooses_neither_image_nor_account_nor_path(content: str, message: str, author: str) -> None:
     messages = [{"id": "m", "text": message or "x", "author": author}]
     assert made(content=content, messages=messages) == made()
+
+
+def test_a_run_shows_the_router_a_token_that_is_good_for_nothing_else() -> None:
+    def pod(template: job.Template) -> dict[str, Any]:
+        made_of = job.manifest(task(), 1, job.name("mail-1", UID, 1), template)
+        found: dict[str, Any] = made_of["spec"]["template"]["spec"]
+        return found
+
+    assert [volume["name"] for volume in pod(TEMPLATE)["volumes"]] == ["tmp"]
+    shown = pod(replace(TEMPLATE, router_token_audience="jervis-router"))
+    (source,) = next(v["projected"]["sources"] for v in shown["volumes"] if v["name"] == "router-token")
+    assert source["serviceAccountToken"]["audience"] == "jervis-router"
+    (container,) = shown["containers"]
+    mount = next(m for m in container["volumeMounts"] if m["name"] == "router-token")
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert environment["JERVIS_ROUTER_TOKEN_FILE"] == f"{mount['mountPath']}/token"
+    assert (mount["readOnly"], shown["automountServiceAccountToken"]) == (True, False)

@@ -88,6 +88,8 @@ def test_a_kept_slot_goes_to_its_owner_and_to_nobody_before_it() -> None:
     assert claims(made) == {"x": "a"}
     looking = plan("a", [run("x")], free=1, kept={"b"})
     assert looking.go == (), "its owner is being looked at"
+    assert plan("b", [run("x")], free=1, kept={"a", "b"}).go == (), "the other owner is, and there is one slot"
+    assert plan("ab", [run("x")], free=1, kept={"a", "b"}).go == ("a",)
 
 
 letters = st.text("abcdef", max_size=6).map(lambda text: "".join(sorted(set(text))))

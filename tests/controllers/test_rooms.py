@@ -214,6 +214,23 @@ def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> No
     assert desk.called() == ["earlier"]
 
 
+def test_whoever_is_called_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
+    """Or it would be called again at once, for as long as slots are kept: a minute of nothing else."""
+    desk = Desk()
+    for number in (1, 2):
+        given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim(f"user-{number}")}
+        desk.have(f"low-{number}", Phase.READY_FOR_GPU, dispatch={"jobName": "j", "backend": "gpu-0"}, **given)
+        desk.wait(f"user-{number}", Room.GPU, mode="Foreground", queuePosition=number)
+    desk.run("uninvited", USER)
+    assert desk.called() == ["user-1"]
+    assert desk.rooms.slots("user-1").free == (("gpu-0", 1),)
+    assert desk.rooms.slots("user-2").free == ()
+    assert desk.called() == [], "the first is being looked at"
+    desk.rooms.settle("user-1")
+    desk.wait("user-1", Room.GPU, mode="Foreground", queuePosition=1)
+    assert desk.called() == ["user-1"]
+
+
 def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
     desk = Desk()
     desk.offer = 1

@@ -9,6 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from crds.exits import ExitReason
+from tests import thorough
 from tests.controllers.fleet import Fleet
 
 HOW = [ExitReason.ANSWERED, ExitReason.ANSWERED, ExitReason.DRAINED, None]
@@ -19,7 +20,7 @@ ACTIONS = [
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=thorough.examples(150), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_any_history_keeps_the_book_and_ends(data: st.DataObject) -> None:
     chaos = [True]
 

@@ -30,11 +30,11 @@ def test_requests_reach_the_ollama_behind_it(cluster: layout.Layout, tmp_path: P
         asked = wanted(tmp_path, fake.url.replace("127.0.0.1", "localhost"))
         relayed = relay.ensure(asked, cluster, progress.Progress())
         assert relayed.ollama_url == f"http://127.0.0.1:{relay.PORT}"
-        listed = httpx.get(f"{relayed.ollama_url}/api/tags").json()["models"]
+        listed = httpx.get(f"{relayed.ollama_url}/api/tags", verify=False).json()["models"]
         assert [model["name"] for model in listed] == ["qwen2.5:7b"]
     relay.remove(cluster)
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{relayed.ollama_url}/api/tags")
+        httpx.get(f"{relayed.ollama_url}/api/tags", verify=False)
 
 
 def test_an_ollama_that_is_not_there_is_said_with_the_remedy(cluster: layout.Layout, tmp_path: Path) -> None:

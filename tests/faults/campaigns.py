@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 
+from crds.phases import Phase
 from hack.cluster import standalone
-from tests.faults import kinds
-from tests.faults.faults import Every, Fault, Mix, busy_once, first
+from tests.faults import kinds, policies
+from tests.faults.faults import Every, Fault, Hold, LastWords, Mix, busy_once, first
 from tests.faults.kills import Countdown, Executioner, Target
 from tests.faults.kinds import Kind
 from tests.faults.outcome import BOUND, Outcome
@@ -139,6 +141,28 @@ async def one_by_one(
     return found
 
 
+async def every_fault(
+    begin: Begin, seed: int, faults: Iterable[Fault], at_once: int, keep: Callable[[Outcome], None], say: Say = quiet
+) -> list[Outcome]:
+    """`one_by_one`, each fault on a stage of its own, `at_once` of them at the same time; `keep` gets each outcome."""
+    free = asyncio.Semaphore(at_once)
+
+    async def one(fault: Fault) -> list[Outcome]:
+        async with free:
+            say(f"{fault}: begins")
+            try:
+                async with begin() as on:
+                    found = await one_by_one(on, seed, [fault], say)
+            except AssertionError as error:
+                # The other faults are tried all the same.
+                found = [Outcome("faults", seed, 0, 0.0, [str(error)], details={"fault": fault.value})]
+            for outcome in found:
+                keep(outcome)
+            return found
+
+    return [outcome for each in await asyncio.gather(*map(one, faults)) for outcome in each]
+
+
 async def silent_watches(on: Stage, seed: int) -> Outcome:
     """Every watch goes silent and stays open; later every watch works again. What happened meanwhile is not lost."""
     async with on.replica(busy_once()) as replica:
@@ -147,10 +171,59 @@ async def silent_watches(on: Stage, seed: int) -> Outcome:
         silent = Every(Fault.SILENT, times=10**6, seconds=0.0)
         replica.decide = silent
         before = replica.journal.faults[Fault.SILENT]
+        if not on.partners.watch_seconds:
+            # Watches as long as they are shipped: those of the next process are silent from their beginning.
+            replica.kill()
         await on.until(lambda: replica.journal.faults[Fault.SILENT] >= before + 5, "all five watches are silent")
         await load(on, [f"{one}-9{seed % 1000:03}" for one in Kind])
         silent.on = False
-        return await finish(on, "silence", seed, replica)
+        # The fault is over when the last watch has been silent for that long.
+        over = replica.journal.last_fault + on.partners.silent_seconds
+        outcome = await finish(on, "silence", seed, replica, since=over)
+        outcome.details["silentSeconds"] = on.partners.silent_seconds
+        return outcome
+
+
+async def last_words(on: Stage, seed: int, load_of: Iterable[Kind] = Kind) -> Outcome:
+    """A user's message arrives between the end of a run and the write that says so: it runs again, having read it."""
+    words = LastWords({Phase.COMPLETED.value, Phase.USER_TASK.value})
+    async with on.replica(first(words, busy_once())) as replica:
+        await load(on, [f"{one}-7{seed % 1000:03}" for one in load_of])
+        outcome = await finish(on, "last-words", seed, replica)
+    runs = Counter(run.uid for run in on.nodes.ran)
+    uids = {version.name: version.uid for version in on.record.versions["pendingtasks"]}
+    outcome.details["interrupted"] = len(words.said)
+    deaf = [name for name in words.said if runs[uids[name]] < 2]
+    outcome.broken += [f"{name} ran once although its user had more to say" for name in deaf]
+    if not words.said:
+        outcome.broken.append("nobody said anything")
+    return outcome
+
+
+async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
+    """The network holds the creation of a Job while its sender dies, its successor creates the same Job, and that Job
+    ends and is removed. Then the first request arrives."""
+    name = f"{Kind.CHAT}-6{seed % 1000:03}"
+    hold = Hold("POST", "jobs", name)
+    async with on.replica(first(hold, busy_once()), FINISHED_TTL_SECONDS=3600, JOB_TTL_SECONDS=1) as replica:
+        if guarded:
+            await policies.enforce(on)
+        await load(on, [name])
+        await on.until(lambda: hold.done, "the Job's creation is on its way")
+        replica.kill()
+        await on.converge()
+        await on.until(lambda: not on.record.now["jobs"], "the Job of the run is removed")
+        assert replica.api is not None
+        api = replica.api
+        api.let_go.set()
+        await on.until(lambda: bool(api.arrived), "the first request arrives")
+        since = time.monotonic()
+        outcome = await finish(on, "late-job", seed, replica, since=since)
+        ((_, status),) = api.arrived
+        outcome.details = {"guarded": guarded, "status": status}
+        if not guarded:
+            await on.until(lambda: not on.record.now["jobs"], "a Job that came too late is removed")
+        return outcome
 
 
 async def restarts(on: Stage, seed: int, part: standalone.Part, times: int, tasks: int, say: Say = quiet) -> Outcome:
@@ -202,12 +275,17 @@ async def _feed(on: Stage, seed: int, at_once: int) -> None:
 
 async def finish(on: Stage, campaign: str, seed: int, replica: Replica, since: float = 0.0) -> Outcome:
     """Converge and judge."""
-    stuck = []
-    try:
-        await on.converge(2 * BOUND)
-    except AssertionError as error:
-        stuck.append(str(error))
-    seconds = time.monotonic() - max(replica.journal.last_fault, since)
+    stuck: list[str] = []
+    while not stuck:
+        before = replica.journal.last_fault
+        try:
+            await on.converge(2 * BOUND)
+            break
+        except AssertionError as error:
+            # While faults still happen nobody has to be done: with the circuit open one task tries in half a minute.
+            if replica.journal.last_fault == before:
+                stuck.append(str(error))
+    seconds = max(0.0, time.monotonic() - max(replica.journal.last_fault, since))
     broken = [*stuck, *await on.judge()]
     last = on.record.story_of_the_last()
     outcome = Outcome(campaign, seed, len(on.people.submitted), seconds, broken, starts=replica.starts, last=last)

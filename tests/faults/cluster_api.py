@@ -53,6 +53,18 @@ class ClusterApi:
         """Create; None when it is there already, or when its namespace's quota of one name per object says so."""
         return await self._send("POST", self._path(plural), body)
 
+    async def install(self, path: str, body: Object) -> Object | None:
+        """Create an object of the cluster at that path."""
+        return await self._send("POST", path, body)
+
+    async def refuses(self, plural: str, body: Object) -> bool:
+        """Would the apiserver refuse to create it? Nothing is created."""
+        try:
+            await self._send("POST", self._path(plural) + "?dryRun=All", body)
+        except RefusedError:
+            return True
+        return False
+
     async def get(self, plural: str, name: str) -> Object | None:
         """The object, or None."""
         return await self._send("GET", self._path(plural, name))

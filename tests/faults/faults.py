@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,7 +12,8 @@ from tests.faults.sites import Call, Door, Moment
 
 
 class Fault(StrEnum):
-    """Of the wire, but for the last three: those end the operator's process at that moment of a request."""
+    """Of the wire, but for the last four: a user who is quicker, and the end of the operator's process at that moment
+    of a request."""
 
     CONFLICT = "409"
     THROTTLED = "429 with Retry-After"
@@ -24,6 +25,8 @@ class Fault(StrEnum):
     LATENCY = "latency"
     GONE = "410 Gone in a watch"
     SILENT = "silent watch"
+    HELD = "held by the network until later"
+    LAST_WORDS = "a user's message just before the write"
     KILL_BEFORE = "kill -9 before send"
     KILL_COMMITTED = "kill -9 after commit before answer"
     KILL_ANSWERED = "kill -9 after answer"
@@ -105,6 +108,35 @@ class Every:
             return None
         self._count[key] += 1
         return Fate(self._fault, self._seconds)
+
+
+class Hold:
+    """The first request of that site about that object waits in the network until the door lets go."""
+
+    def __init__(self, verb: str, resource: str, name: str) -> None:
+        self._wanted, self._name = (verb, resource), name
+        self.done = False
+
+    def __call__(self, call: Call) -> Fate | None:
+        if self.done or (call.site.verb, call.site.resource) != self._wanted or not call.name.startswith(self._name):
+            return None
+        self.done = True
+        return Fate(Fault.HELD)
+
+
+class LastWords:
+    """Each task's user says something at the very moment at which the end of its run is being written, once."""
+
+    def __init__(self, intents: Collection[str]) -> None:
+        self._intents = intents
+        self.said: list[str] = []
+
+    def __call__(self, call: Call) -> Fate | None:
+        site = call.site
+        if site.resource != "pendingtasks" or site.intent not in self._intents or call.name in self.said:
+            return None
+        self.said.append(call.name)
+        return Fate(Fault.LAST_WORDS)
 
 
 def busy_once() -> Decide:

@@ -11,8 +11,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from tests.faults.door import GONE, CutError, Door, Link
@@ -106,10 +106,20 @@ def gone() -> bytes:
 
 @dataclass
 class HttpDoor(Door):
-    """`classify(method, target, body)` tells what a request is. `watch_seconds` shortens every watch; 0 does not."""
+    """`classify(method, target, body)` tells what a request is. `watch_seconds` shortens every watch; 0 does not.
+
+    A silent watch breaks after `silent_seconds`, unless the client has left it by then.
+    A request that is held goes on its way once `let_go` is set, whoever still waits for its answer; `arrived` says what
+    it was told. `speak(name)` lets the user of a task say something.
+    """
 
     classify: Callable[[str, str, bytes], Call] | None = None
     watch_seconds: int = 0
+    silent_seconds: float = 600.0
+    speak: Callable[[str], Awaitable[None]] | None = None
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    arrived: list[tuple[Call, int]] = field(default_factory=list)
+    _held: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def _exchange(self, link: Link) -> bool:
         request = await head(link.reader)
@@ -137,6 +147,14 @@ class HttpDoor(Door):
             await asyncio.sleep(fate.seconds)
         if self.strike(fate, Fault.CONFLICT, Fault.THROTTLED, Fault.BUSY):
             return await self._refuse(link, call, fate)
+        if self.strike(fate, Fault.HELD):
+            held = asyncio.create_task(self._later(request, content, call))
+            self._held.add(held)
+            await link.reader.read(1)  # until its sender gives up or is gone
+            raise CutError
+        if self.strike(fate, Fault.LAST_WORDS):
+            assert self.speak is not None
+            await self.speak(call.name)
         near, far = await self._behind(link)
         far.write(request.head + content)
         answer = await head(near)
@@ -150,6 +168,24 @@ class HttpDoor(Door):
         if self.strike(fate, Fault.KILL_ANSWERED):
             raise CutError
         return answer.status
+
+    async def _later(self, request: Message, content: bytes, call: Call) -> None:
+        """The network delivers it after all."""
+        await self.let_go.wait()
+        host, port = self.target
+        near, far = await asyncio.open_connection(host, port, ssl=self.tls, limit=2**20)
+        far.write(request.head + content)
+        answer = await head(near)
+        await body(near, answer)
+        far.close()
+        self.arrived.append((call, answer.status))
+
+    async def shut(self) -> None:
+        """Refuse and drop, what is held included."""
+        for one in self._held:
+            one.cancel()
+        await asyncio.gather(*self._held, return_exceptions=True)
+        await super().shut()
 
     @staticmethod
     async def _refuse(link: Link, call: Call, fate: Fate | None) -> int:
@@ -216,7 +252,7 @@ class HttpDoor(Door):
     async def _break(self, link: Link, client_left: asyncio.Task[bytes], fate: Fate | None) -> None:
         """The fate of a watch that runs is due."""
         if self.strike(fate, Fault.SILENT):
-            await asyncio.wait({client_left}, timeout=_LONGEST_SILENCE)
+            await asyncio.wait({client_left}, timeout=self.silent_seconds)
             return
         if self.strike(fate, Fault.GONE):
             link.writer.write(gone() + b"0\r\n\r\n")
@@ -233,6 +269,3 @@ class HttpDoor(Door):
             return raw
         line, rest = raw.split(b"\r\n", 1)
         return re.sub(rb"timeoutSeconds=[0-9.]+", b"timeoutSeconds=%d" % self.watch_seconds, line) + b"\r\n" + rest
-
-
-_LONGEST_SILENCE = 600.0

@@ -20,7 +20,6 @@ from hack.cluster import process
 from tests.operator.process import ROOT, free_port
 
 MAIN = ROOT / "operator" / "main.py"
-NURSERY = Path(__file__).with_name("nursery.py")
 
 
 @dataclass
@@ -46,7 +45,7 @@ class Operator:
     async def get(self, path: str) -> httpx.Response | None:
         """One of its endpoints; None when nobody answers."""
         try:
-            async with httpx.AsyncClient(timeout=5.0, trust_env=False) as http:
+            async with httpx.AsyncClient(timeout=5.0, trust_env=False, verify=False) as http:
                 return await http.get(f"http://127.0.0.1:{self.port}{path}")
         except httpx.HTTPError:
             return None
@@ -67,7 +66,7 @@ class Operators:
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": port, "HISTORY_PORT": 0, **settings}
         environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         environment |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
-        wanted = {"environment": environment, "log": str(log), "directory": str(log.parent)}
+        wanted = {"arguments": [], "environment": environment, "log": str(log), "directory": str(log.parent)}
         async with self._bearing:
             assert self._nursery.stdin is not None
             self._nursery.stdin.write(json.dumps(wanted).encode() + b"\n")
@@ -94,8 +93,10 @@ class Operators:
 async def nursery() -> AsyncIterator[Operators]:
     """One for any number of operators; they end with it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, str(NURSERY), str(MAIN))
-    started = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, env=environment, limit=2**20)
+    command = (sys.executable, "-m", "tests.nursery", str(MAIN))
+    started = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdin=PIPE, stdout=PIPE, env=environment, limit=2**20
+    )
     operators = Operators(started)
     listening = asyncio.create_task(operators.listen())
     try:

@@ -54,6 +54,7 @@ class Outcome:
             "duplicates": sum(" Jobs for " in one for one in self.broken),
             "broken": self.broken,
             "secondsToConverge": round(self.seconds, 1),
+            "lastToEnd": self.last,
             **self.details,
         }
 

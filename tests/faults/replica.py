@@ -11,7 +11,7 @@ import json
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Whom the operator speaks to; `watch_seconds` see `HttpDoor`."""
+    """Whom the operator speaks to; the last three see `HttpDoor`."""
 
     api: tuple[str, int]
     tls: ssl.SSLContext
@@ -48,6 +48,8 @@ class Partners:
     mongodb: tuple[str, int]
     database: str
     watch_seconds: int = 0
+    silent_seconds: float = 600.0
+    speak: Callable[[str], Awaitable[None]] | None = None
 
 
 class Replica:
@@ -60,6 +62,7 @@ class Replica:
         self.journal = Journal()
         self.decide: Decide = lambda call: None
         self.doors: tuple[Door, ...] = ()
+        self.api: HttpDoor | None = None
         self.ended: list[Ended] = []
         self.starts = 0
         self._operator: Operator | None = None
@@ -75,7 +78,9 @@ class Replica:
             return self.decide(call)
 
         api = HttpDoor(partners.api, self.journal, decide, self.kill, partners.tls, classify=of_api)
-        api.watch_seconds = partners.watch_seconds
+        api.watch_seconds, api.silent_seconds = partners.watch_seconds, partners.silent_seconds
+        api.speak = partners.speak
+        self.api = api
         knowledge = HttpDoor(partners.knowledge, self.journal, decide, self.kill, classify=of_knowledge)
         mongodb = MongoDoor(partners.mongodb, self.journal, decide, self.kill)
         self.doors = (api, knowledge, mongodb)

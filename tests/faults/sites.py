@@ -107,7 +107,7 @@ def _intent(method: str, resource: str, document: Mapping[str, Any]) -> str:
         if not spec.get("holderIdentity"):
             return "release"
         return "acquire" if spec.get("acquireTime") == spec.get("renewTime") else "renew"
-    if method != "PATCH":
+    if method != "PATCH" and not (method == "PUT" and "status" in document):
         return ""
     status = document.get("status")
     if status is not None:

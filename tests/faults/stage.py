@@ -34,13 +34,15 @@ SETTINGS: dict[str, object] = {
     "RECHECK_SECONDS": 5,
     "ARCHIVE_SECONDS": 2,
     "JOB_TTL_SECONDS": 3,
-    "WATCH_SILENCE_SECONDS": 8,
+    "OUTCOME_SECONDS": 2,
 }
 """Shorter than the defaults where a test would only wait; no bound of the operator's is taken away."""
 BRIEF = {"FINISHED_TTL_SECONDS": 2, "FAILED_TTL_SECONDS": 2, "DELETES_PER_SECOND": 100}
 """Finished tasks are archived and deleted while the campaign goes on."""
-WATCH_SECONDS = 3
-"""The apiserver ends watches after this time, so that one which is silent for longer is dead."""
+BOOKMARK_SECONDS, SILENCE_SECONDS, SILENT_SECONDS = 60, 90, 120
+"""As shipped: a watch is heard about once a minute, and dead after the setting's default; so long it is silent here."""
+SCALE = 1 / 15
+"""Of these three. A watch that is to be heard more often than the apiserver sends bookmarks is ended by it instead."""
 SLOTS = 6
 
 
@@ -133,9 +135,12 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def stage(
-    server: standalone.Server, mongodb_uri: str, directory: Path, seed: int, **settings: object
+    server: standalone.Server, mongodb_uri: str, directory: Path, seed: int, scale: float = SCALE, **settings: object
 ) -> AsyncIterator[Stage]:
-    """A namespace of its own, a database of its own, and everyone in it at work. `settings` are the operator's."""
+    """A namespace of its own, a database of its own, and everyone in it at work. `settings` are the operator's.
+
+    `scale` is that of the times after which a watch is heard or dead; 1: as shipped.
+    """
     namespace = f"f-{uuid.uuid4().hex[:8]}"
     mongodb: AsyncIOMotorClient[Any] = AsyncIOMotorClient(mongodb_uri, tz_aware=True)
     database = mongodb[f"test_{namespace.replace('-', '_')}"]
@@ -163,9 +168,12 @@ async def stage(
             knowledge=("127.0.0.1", knowledge.server_address[1]),
             mongodb=(address.hostname, address.port or 27017),
             database=database.name,
-            watch_seconds=WATCH_SECONDS,
+            watch_seconds=round(BOOKMARK_SECONDS * scale) if scale < 1 else 0,
+            silent_seconds=SILENT_SECONDS * scale,
+            speak=lambda name: people.talk(name, "last-words"),
         )
-        known = {**SETTINGS, "NAMESPACE": namespace, "ROUTER_URL": outside, **settings}
+        silence = {"WATCH_SILENCE_SECONDS": SILENCE_SECONDS * scale}
+        known = {**SETTINGS, **silence, "NAMESPACE": namespace, "ROUTER_URL": outside, **settings}
         operators = await stack.enter_async_context(nursery())
         yield Stage(server, api, record, nodes, people, database, partners, operators, known, directory)
 

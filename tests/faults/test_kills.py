@@ -31,6 +31,7 @@ OBVIOUS = {
     Site(Door.API, "LIST", "pendingtasks"),
     Site(Door.API, "WATCH", "pendingtasks"),
     Site(Door.KNOWLEDGE, "POST", "/api/v1/ingest/full"),
+    Site(Door.KNOWLEDGE, "POST", "/api/v1/outcomes"),
     Site(Door.MONGODB, "update", "task_memory"),
     Site(Door.MONGODB, "update", "task_archive"),
     Site(Door.MONGODB, "find", "task_results"),

@@ -33,6 +33,7 @@ def lease(**spec: str) -> dict[str, object]:
             "apiserver PATCH pendingtasks/status [scheduledFor]",
         ),
         ("PATCH", f"{TASKS}/one", {"metadata": {"labels": {"a": "b"}}}, "apiserver PATCH pendingtasks [label a]"),
+        ("PUT", f"{TASKS}/one/status", {"status": {"phase": "Done"}}, "apiserver PUT pendingtasks/status [Done]"),
         ("POST", "/apis/batch/v1/namespaces/n/jobs", {"metadata": {"name": "j"}}, "apiserver POST jobs"),
         (
             "PATCH",

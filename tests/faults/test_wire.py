@@ -33,6 +33,13 @@ async def test_everything_meets_it_once(begin: Begin, fault: Fault) -> None:
     assert outcome.sentences() == []
 
 
+async def test_the_user_is_quicker_than_the_write_that_ends_the_run(begin: Begin) -> None:
+    async with begin() as on:
+        outcome = await campaigns.last_words(on, SEED, (Kind.CHAT, Kind.BACK, Kind.ASK, Kind.MUTE, Kind.FAIL))
+    assert outcome.sentences() == []
+    assert outcome.details["interrupted"] == 5
+
+
 async def test_silent_watches(begin: Begin) -> None:
     async with begin() as on:
         outcome = await campaigns.silent_watches(on, SEED)

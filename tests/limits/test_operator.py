@@ -12,11 +12,9 @@ from typing import Any
 import orjson
 import pytest
 import yaml
-from kopf._cogs.structs import ephemera
 
 from bench.operator import flow, load, scale
 from bench.operator.site import Counts, Site, changes, names, site, until
-from controllers import kopf as bare
 from controllers import kube
 from controllers.pendingtask import index
 from crds.phases import Phase
@@ -157,14 +155,6 @@ def test_what_is_remembered_of_a_task() -> None:
     finally:
         tracemalloc.stop()
     assert used / count <= LIMITS["bytes_remembered"]
-
-
-async def test_kopf_remembers_nothing() -> None:
-    memories = bare.Memories()
-    body: Any = {"metadata": {"uid": "u"}}
-    memo = ephemera.AnyMemo(object())
-    assert (await memories.recall(body, memobase=memo)).memo is memo
-    assert list(memories.iter_all_memories()) == []
 
 
 STAMP = "2027-03-01T11:00:00Z"

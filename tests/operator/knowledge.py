@@ -4,6 +4,8 @@
     DEADLINE  actionable, deadline in 30 days   ASK       actionable
     INVALID   422 with field and remedy         (anything else: actionable)
 
+Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks are noted.
+
 `busy` answers 503 with Retry-After while it is set.
 """
 
@@ -16,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from kb import wire
+from kb import wire, writing
 
 
 class Knowledge(ThreadingHTTPServer):
@@ -27,6 +29,8 @@ class Knowledge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[wire.IngestRequest] = []
+        self.attached: list[writing.AttachmentDraft] = []
+        self.outcomes: list[writing.Outcome] = []
         self.parents: list[str | None] = []
         self.busy = False
         self.most_at_once = 0
@@ -60,6 +64,43 @@ class Knowledge(ThreadingHTTPServer):
         finally:
             with self._lock:
                 self._now -= 1
+
+    def attach(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for one file."""
+        draft = writing.AttachmentDraft.model_validate_json(body)
+        with self._lock:
+            self.attached.append(draft)
+        if self.busy:
+            return 503, {"error": {"code": "busy", "message": "Tika is busy"}}
+        if "INVALID" in draft.name:
+            problem = {"code": "invalid", "message": "the document has macros", "field": "body", "remedy": "Save it."}
+            return 422, {"error": problem}
+        reply = writing.FileReply(
+            id="d1",
+            source_urn=writing.attachment_urn(draft.attached_to, draft.name),
+            replaced=False,
+            chunk_ids=["a1"],
+            queued=True,
+            priority=3,
+            media_type="text/plain",
+            characters=5,
+            title=draft.name,
+            size=draft.content_ref.bytes,
+        )
+        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
+        return 202, found
+
+    def outcome(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for what a finished task taught: worth remembering when it had steps."""
+        outcome = writing.Outcome.model_validate_json(body)
+        if self.busy:
+            return 503, {"error": {"code": "busy", "message": "the models are busy"}}
+        with self._lock:
+            self.outcomes.append(outcome)
+        worth = bool(outcome.step_results) and outcome.error is None
+        reply = writing.OutcomeReply(remembered=worth, reason="by rule")
+        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
+        return 200, found
 
     @staticmethod
     def _reply(request: wire.IngestRequest, text: str) -> dict[str, Any]:
@@ -100,7 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.server.parents.append(self.headers.get("traceparent"))
-        status, document = self.server.ingest(body)
+        others = {"/api/v1/ingest/attachment": self.server.attach, "/api/v1/outcomes": self.server.outcome}
+        status, document = others.get(self.path, self.server.ingest)(body)
         payload = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-_LIMIT = 20.0
+_LIMIT = 90.0
 
 
 async def until(happened: Callable[[], bool]) -> None:

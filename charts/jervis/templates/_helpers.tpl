@@ -141,6 +141,50 @@ Addresses of our own services, as seen from any namespace.
 {{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "router")) .Release.Namespace (int .Values.router.service.port) -}}
 {{- end }}
 
+{{/*
+The token that a pod of the release shows the router: "env" (dict "root" $ "name" "JERVIS_KB_ROUTER_TOKEN_FILE"), "mount"
+and "volume" (dict "root" $). Nothing while the router reviews no tokens.
+*/}}
+{{- define "jervis.routerTokenEnv" -}}
+{{- if .root.Values.router.auth.tokenReview }}
+- name: {{ .name }}
+  value: /var/run/secrets/jervis/router/token
+{{- end }}
+{{- end }}
+
+{{- define "jervis.routerTokenMount" -}}
+{{- if .root.Values.router.auth.tokenReview }}
+- name: router-token
+  mountPath: /var/run/secrets/jervis/router
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "jervis.routerTokenVolume" -}}
+{{- if .root.Values.router.auth.tokenReview }}
+- name: router-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          audience: {{ first .root.Values.router.auth.audiences | quote }}
+          expirationSeconds: 3600
+          path: token
+{{- end }}
+{{- end }}
+
+{{/* Who may enter as JSON: everybody when nobody is listed, else the listed and the release's own accounts. */}}
+{{- define "jervis.routerAccounts" -}}
+{{- $accounts := .Values.router.auth.allowedAccounts -}}
+{{- if $accounts -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "kb"))) -}}
+{{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "operator"))) -}}
+{{- range $namespace := include "jervis.watchNamespaces" . | fromJsonArray -}}
+{{- $accounts = append $accounts (printf "%s/%s" $namespace (include "jervis.component" (dict "root" $ "component" "job"))) -}}
+{{- end -}}
+{{- end -}}
+{{- $accounts | uniq | toJson -}}
+{{- end }}
+
 {{- define "jervis.kbReadUrl" -}}
 {{- printf "http://%s.%s.svc:%d" (include "jervis.component" (dict "root" . "component" "kb-read")) .Release.Namespace (int .Values.kb.service.port) -}}
 {{- end }}
@@ -165,6 +209,9 @@ Values that no schema can judge alone.
 {{- end -}}
 {{- if and .Values.kb.tokens.existingSecret.name (not .Values.kb.tokens.clientSecret.name) -}}
 {{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator and its runs as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}
+{{- end -}}
+{{- if and .Values.router.auth.required (not .Values.router.auth.tokenReview) -}}
+{{- fail "\n\nrouter.auth.required: the release's own pods show tokens of their service accounts, which only tokenReview lets in.\nSet router.auth.tokenReview=true as well (tokensSecret may stay for clients outside), or router.auth.required=false." -}}
 {{- end -}}
 {{- if and (gt (int .Values.operator.replicas) 1) (eq .Values.operator.strategy "Recreate") -}}
 {{- fail "\n\noperator.strategy: with more than one replica a Recreate update stops the standby as well.\nSet operator.strategy=RollingUpdate (the Lease lets one of them act), or operator.replicas=1." -}}

@@ -14,7 +14,7 @@ from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart, Manifest
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
-ALWAYS = {"pendingtask-status", "pendingtask-spec", "pendingtask-limits", "infrastructure-status"}
+ALWAYS = {"pendingtask-status", "pendingtask-spec", "pendingtask-limits", "infrastructure-status", "jobs"}
 
 
 def test_the_chart_carries_the_operators_table() -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +20,10 @@ from typing import Any
 
 import httpx
 
-_ROOT = Path(__file__).resolve().parents[3]
-_START_SECONDS = 60.0
-_STOP_SECONDS = 15.0
+from tests.nursery import children
+
+_START_SECONDS = 120.0
+_STOP_SECONDS = 60.0
 
 Flag = str | int | float | Sequence[Any] | Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class NotStarted(RuntimeError):  # noqa: N818 -- named for what is wrong
 class Fake:
     """A running simulator. `url` has no trailing slash; every method talks to its `/simulator/*` interface."""
 
-    def __init__(self, url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, url: str, process: children.Child, log: Path) -> None:
         self.url = url
         self.pid = process.pid
         self.log = log
@@ -136,12 +136,12 @@ def start(directory: Path, port: int = 0, **flags: Flag) -> Fake:
     directory.mkdir(parents=True, exist_ok=True)
     ready, log = directory / "ready.json", directory / "ollama.log"
     ready.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "tests.fakes.ollama", "--port", str(port), "--ready-file", str(ready)]
+    arguments = ["--port", str(port), "--ready-file", str(ready)]
     for name, value in flags.items():
-        command += ["--" + name.replace("_", "-"), _argument(directory, name, value)]
+        arguments += ["--" + name.replace("_", "-"), _argument(directory, name, value)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("FAKE_OLLAMA_")}
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    log.write_bytes(b"")
+    process = children.of("tests.fakes.ollama").start(environment, log, arguments)
     deadline = time.monotonic() + _START_SECONDS
     while not ready.exists():
         if process.poll() is not None:

@@ -26,6 +26,9 @@ annotations:
   secret:
     secretName: {{ .Values.kb.tokens.existingSecret.name }}
 {{- end }}
+{{- with include "jervis.routerTokenVolume" (dict "root" .) | trim }}
+{{ . }}
+{{- end }}
 {{- end }}
 
 {{/* Where Tika is: ours, yours, or "" for none. */}}
@@ -64,6 +67,9 @@ containers:
         value: /var/lib/jervis
       - name: JERVIS_KB_ROUTER_URL
         value: {{ include "jervis.routerUrl" .root | quote }}
+      {{- with include "jervis.routerTokenEnv" (dict "root" .root "name" "JERVIS_KB_ROUTER_TOKEN_FILE") | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
       - name: JERVIS_KB_WEAVIATE_URL
         value: {{ $values.weaviate.url | quote }}
       - name: JERVIS_KB_WEAVIATE_GRPC_PORT
@@ -133,6 +139,9 @@ containers:
         mountPath: /tmp
       - name: data
         mountPath: /var/lib/jervis
+      {{- with include "jervis.routerTokenMount" (dict "root" .root) | trim }}
+      {{- . | nindent 6 }}
+      {{- end }}
       {{- if $values.kb.tokens.existingSecret.name }}
       - name: tokens
         mountPath: /etc/jervis/tokens

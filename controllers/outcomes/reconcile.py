@@ -1,0 +1,127 @@
+"""The loop that tells the knowledge base about finished runs, oldest first, one at a time. On the leader alone.
+
+Told means acknowledged: the answer is written into the archived task, and what has no answer there is told again. The
+knowledge base keeps one document per task, so a repetition after a lost answer changes nothing. While it is away
+nothing else waits for it: the loop tries again later, further and further apart, and goes on where it stopped. What
+the knowledge base refuses for good is written down as refused and left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import structlog
+
+from controllers import backoff, metrics
+from controllers.archive import mongo
+from controllers.archive.query import Place
+from controllers.outcomes import report
+from crds import errors
+from kb import client, writing
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 50
+"""Archived tasks read per question to MongoDB, with content and result each."""
+
+
+class Told(StrEnum):
+    """What became of one report; the label of the metric."""
+
+    REMEMBERED = "remembered"
+    INSIGNIFICANT = "insignificant"
+    REFUSED = "refused"
+    POSTPONED = "postponed"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`every` in seconds between two looks. What was archived longer ago than `window` is not told any more."""
+
+    every: float = 30.0
+    window: timedelta = timedelta(days=7)
+
+
+class Reporter:
+    """Reads from the archive, tells through `tell` (the door of the knowledge base). `sleep` is asyncio's."""
+
+    def __init__(
+        self,
+        archive: mongo.Archive,
+        tell: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
+        *,
+        namespaces: Sequence[str],
+        pace: Pace,
+        measured: metrics.Metrics,
+        wall: Callable[[], datetime],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._archive, self._tell, self._namespaces = archive, tell, tuple(namespaces)
+        self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
+        self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
+        self._from: Place | None = None
+        self.may_act = asyncio.Event()
+        """Set once the lease is held; losing it ends the process."""
+
+    async def work(self) -> None:
+        """Tell until cancelled."""
+        await self.may_act.wait()
+        failures = 0
+        while True:
+            try:
+                await self.once()
+                failures = 0
+            except errors.Operational as error:
+                failures += 1
+                self._metrics.outcomes.labels(Told.POSTPONED).inc()
+                log.info("outcomes are told later", reason=error.message, failures=failures)
+            except Exception:
+                # The edge of a round: a bug of ours here must not stop the tasks.
+                failures += 1
+                self._metrics.failures.inc()
+                log.exception("telling outcomes failed")
+            await self._sleep(self._patience.delay(failures) if failures else self._pace.every)
+
+    async def once(self) -> int:
+        """Tell everything that is not told yet; how many. Raises what says "later": the rest waits until then."""
+        number, since = 0, self._wall() - self._pace.window
+        while True:
+            found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
+            for document in found:
+                await self._one(document)
+                # Only what is done with is passed by: what was archived meanwhile comes after it.
+                self._from = Place(document["archivedAt"], document["_id"])
+                number += 1
+            if len(found) < AT_ONCE:
+                return number
+
+    async def _one(self, document: Mapping[str, Any]) -> None:
+        told, reason = await self._said(document)
+        now = self._wall()
+        await self._archive.told(document["_id"], {"told": told.value, "reason": reason, "at": now})
+        self._metrics.outcomes.labels(told.value).inc()
+        log.info(
+            "outcome told",
+            uid=document["_id"],
+            task=document["name"],
+            namespace=document["namespace"],
+            outcome=told.value,
+            reason=reason,
+        )
+
+    async def _said(self, document: Mapping[str, Any]) -> tuple[Told, str]:
+        try:
+            outcome = report.of(document)
+            if outcome is None:
+                return Told.INSIGNIFICANT, "the task has never run"
+            reply = await self._tell(outcome)
+        except report.UnfitError as error:
+            return Told.REFUSED, str(error)[:1024]
+        except client.Rejected as error:
+            return Told.REFUSED, error.message[:1024]
+        return (Told.REMEMBERED if reply.remembered else Told.INSIGNIFICANT), reply.reason[:1024]

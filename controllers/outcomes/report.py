@@ -1,0 +1,71 @@
+"""From an archived task to what the knowledge base is told about it. Pure.
+
+Source: seed 001 "Task Outcome Ingestion".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pydantic
+from pydantic.alias_generators import to_camel
+
+from crds import labels, scope
+from crds.phases import Phase
+from kb import writing
+
+ENDS = (Phase.COMPLETED.value, Phase.ERROR.value)
+"""Phases that a run leads to. A task that is Done has not run: the knowledge base has its content, and no more."""
+_CATEGORY, _ACTION = "single_task", "respond"
+"""Of a run that does not say."""
+_TITLE, _QUESTION, _RESULT, _ERROR, _STEPS = 1000, 20_000, 100_000, 20_000, 200
+_STEP_ACTION, _STEP_RESULT = 500, 20_000
+
+
+class UnfitError(ValueError):
+    """The knowledge base's door does not take what this task would be told as; `field` says which part."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+
+
+def of(document: Mapping[str, Any]) -> writing.Outcome | None:
+    """`document` is one of `task_archive`; None for a task that has never run. Raises `UnfitError`."""
+    raw = document["object"]
+    spec, status, meta = raw["spec"], raw.get("status") or {}, raw["metadata"]
+    if document["phase"] not in ENDS or not status.get("attempt"):
+        return None
+    found: Mapping[str, Any] = document.get("result") or {}
+    said = status.get("result") or {}
+    summary = str(said.get("summary") or "")
+    failed = document["phase"] == Phase.ERROR.value
+    completed = document["completedAt"]
+    try:
+        return writing.Outcome(
+            scope=scope.Scope(
+                client_id=spec["clientId"], project_id=spec.get("projectId", ""), group_id=spec.get("groupId", "")
+            ),
+            task_id=document["_id"],
+            task_category=writing.TaskCategory(found.get("taskCategory") or _CATEGORY),
+            task_action=found.get("taskAction") or _ACTION,
+            title=str((meta.get("annotations") or {}).get(labels.TITLE) or meta["name"])[:_TITLE],
+            question=str(found.get("question") or "")[:_QUESTION],
+            final_result=str(found.get("answer") or summary)[:_RESULT],
+            step_results=[_step(one) for one in (found.get("stepResults") or ())[:_STEPS]],
+            error=(summary or "The task ended in an error.")[:_ERROR] if failed else None,
+            finished_at=completed if isinstance(completed, datetime) else None,
+        )
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise UnfitError(".".join(to_camel(str(part)) for part in first["loc"]), first["msg"]) from error
+    except ValueError as error:
+        raise UnfitError("taskCategory", str(error)) from error
+
+
+def _step(said: Mapping[str, Any]) -> writing.StepResult:
+    return writing.StepResult(
+        action=str(said.get("action") or "")[:_STEP_ACTION], result=str(said.get("result") or "")[:_STEP_RESULT]
+    )

@@ -1,0 +1,139 @@
+"""One collection for ever: listed, then watched from there on; listed anew when its place in the history is lost.
+
+What is there goes to `heard` as it comes, synchronously and in the order of the wire. What went away while nobody
+watched is in no event: after a list, whatever was known before it began and is not on it is told as deleted, because a
+list is at least as new as its request. Bookmarks move the place along, so that a quiet collection does not lose it.
+
+kopf would have a queue, a task and a dozen of its own steps for every object; here an event costs its JSON and its
+handler (docs/decisions/0020). Source: Kubernetes "API concepts", efficient detection of changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from controllers import backoff, kube, watches
+from crds import errors
+
+log = structlog.get_logger(__name__)
+
+PAGE = 100
+"""Objects per list request. A page is parsed as a whole and dropped at once; larger ones leave more holes in memory."""
+SERVER_SECONDS = 300
+"""After which the server is asked to end a watch; the next one goes on where it stood."""
+PAUSE_SECONDS = 0.2
+"""Between two watches, so that a server that ends each of them at once is not run over."""
+FAILED = backoff.Doubling(first=PAUSE_SECONDS, cap=4.0)
+"""For ever: an apiserver that is away must not end the process."""
+
+Heard = Callable[[str, kube.Object], None]
+"""(ADDED, MODIFIED or DELETED; the object). What a list brings is ADDED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to watch: a kind in one namespace, by label and field selectors of the server."""
+
+    resource: kube.Resource
+    namespace: str
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def path(self) -> str:
+        """URL path of the collection, its name in the metrics and in the probes' answers."""
+        return self.resource.path(self.namespace)
+
+
+class Stream:
+    """`read` it once, then `run` it. `silence`: seconds without a byte after which a watch is dead.
+
+    `known` answers the objects of this collection that are remembered, each with as much of its metadata as `heard`
+    needs for its deletion. `failed` is called when `heard` trips over an object.
+    """
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        source: Source,
+        *,
+        heard: Heard,
+        known: Callable[[], Iterable[Mapping[str, Any]]],
+        beats: watches.Beats,
+        silence: float,
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._api, self._source, self._beats = api, source, beats
+        self._heard, self._known, self._silence, self._failed = heard, known, silence, failed
+        self._place = ""
+        self._failures = 0
+        self.path = source.path
+
+    async def read(self) -> None:
+        """All that is there now. Raises `crds.errors.JervisError`; then nothing is said about what is not."""
+        one = self._source
+        before = {raw["metadata"]["uid"]: raw for raw in self._known()}
+        place = ""
+        pages = self._api.pages(one.resource, one.namespace, one.labels, fields=one.fields, page=PAGE)
+        async for items, version in pages:
+            place = version
+            for raw in items:
+                before.pop(raw["metadata"]["uid"], None)
+                self._tell("ADDED", raw)
+        for gone in before.values():
+            self._tell("DELETED", dict(gone))
+        self._place = place
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            pause = PAUSE_SECONDS
+            try:
+                if not self._place:
+                    await self.read()
+                await self._watch()
+                self._failures = 0
+            except errors.JervisError as error:
+                self._failures += 1
+                pause = FAILED.delay(self._failures)
+                if isinstance(error, errors.Operational):
+                    pause = max(pause, error.retry_after or 0.0)
+                if isinstance(error, kube.Expired):
+                    self._place = ""
+                log.info("watch begins again", watch=self.path, reason=error.message)
+            await asyncio.sleep(pause)
+
+    async def _watch(self) -> None:
+        one = self._source
+        events = self._api.watch(
+            one.resource,
+            one.namespace,
+            self._place,
+            one.labels,
+            fields=one.fields,
+            seconds=SERVER_SECONDS,
+            silence=self._silence,
+        )
+        async with aclosing(events):
+            async for some in events:
+                self._beats.beat(self.path)
+                for event in some:
+                    raw = event["object"]
+                    if event["type"] != "BOOKMARK":
+                        self._tell(event["type"], raw)
+                    self._place = raw["metadata"]["resourceVersion"]
+                    self._failures = 0
+
+    def _tell(self, kind: str, raw: kube.Object) -> None:
+        try:
+            self._heard(kind, raw)
+        except Exception:
+            # The edge of an event: one object that trips a bug of ours must not keep the others from being heard.
+            self._failed()
+            log.exception("event not taken in", watch=self.path, name=raw["metadata"].get("name"))

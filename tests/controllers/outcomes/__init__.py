@@ -1,0 +1,1 @@
+"""What finished runs taught: what is told of a task, and when."""

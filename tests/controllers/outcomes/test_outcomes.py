@@ -1,0 +1,208 @@
+"""From the archive to the knowledge base: what is told, once, and what happens while somebody is away."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import prometheus_client
+import pytest
+
+from controllers import metrics
+from controllers.archive import finished, record
+from controllers.archive.query import Place
+from controllers.outcomes import reconcile, report
+from crds import pendingtask, scope
+from kb import client, writing
+from orchestrator_job import account, memory, pack
+from tests.controllers.archive import build
+
+NOW = datetime(2027, 3, 1, 12, 0, tzinfo=UTC)
+RESULT = {
+    "exitReason": "Answered",
+    "answer": "It is done [2].",
+    "question": "Do it.",
+    "taskCategory": "single_task",
+    "taskAction": "respond",
+    "stepResults": [{"action": "found wiki::1", "result": "How it is done."}],
+}
+
+
+def document(
+    result: Mapping[str, Any] | None = RESULT, phase: str = "Completed", *, attempt: int = 2, **metadata: Any
+) -> dict[str, Any]:
+    raw = build.raw(phase, **metadata)
+    raw["status"]["attempt"] = attempt
+    task = finished.of(raw)
+    assert task is not None
+    return record.of(task, raw, result, NOW)
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def test_a_completed_run_tells_its_result_and_its_steps() -> None:
+    told = report.of(document(annotations={"jervis.dev/title": "The poller"}))
+    assert told is not None
+    assert (told.task_id, told.title, told.question) == (build.UID, "The poller", "Do it.")
+    assert (told.task_category, told.task_action, told.error) == ("single_task", "respond", None)
+    assert told.final_result == "It is done [2]."
+    assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]
+    assert told.scope.client_id == "acme"
+    assert told.finished_at == NOW - timedelta(hours=1)
+
+
+def test_an_error_says_so_and_a_result_that_is_gone_leaves_the_summary() -> None:
+    failed = report.of(document(None, "Error"))
+    assert failed is not None
+    assert (failed.error, failed.final_result, failed.step_results) == ("It is done.", "It is done.", [])
+    assert failed.title == "mail-1"
+
+
+def test_what_has_never_run_is_not_told() -> None:
+    assert report.of(document(None, "Error", attempt=0)) is None
+    assert report.of(document(None, "Done")) is None
+
+
+@pytest.mark.parametrize(
+    ("result", "field"),
+    [({**RESULT, "taskCategory": "poem"}, "taskCategory"), ({**RESULT, "taskAction": "dance"}, "taskAction")],
+)
+def test_what_the_door_would_not_take_names_its_field(result: dict[str, Any], field: str) -> None:
+    with pytest.raises(report.UnfitError) as caught:
+        report.of(document(result))
+    assert caught.value.field == field
+
+
+def test_long_results_are_cut_to_what_the_door_takes() -> None:
+    steps = [{"action": "a" * 999, "result": "r" * 99_999}] * 300
+    told = report.of(document({**RESULT, "answer": "x" * 200_000, "stepResults": steps}))
+    assert told is not None
+    assert (len(told.final_result), len(told.step_results), len(told.step_results[0].action)) == (100_000, 200, 500)
+
+
+# -- the loop ----------------------------------------------------------------------------------------------------------
+
+
+class Archive:
+    """MongoDB's part, in memory: the outside."""
+
+    def __init__(self, *documents: dict[str, Any]) -> None:
+        self.documents = {one["_id"]: dict(one) for one in documents}
+
+    async def untold(
+        self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
+    ) -> list[Mapping[str, Any]]:
+        def wanted(one: Mapping[str, Any]) -> bool:
+            new = after is None or (one["archivedAt"], one["_id"]) > (after.at, after.uid)
+            return new and "outcome" not in one and one["archivedAt"] >= since and one["phase"] in phases
+
+        found = sorted(filter(wanted, self.documents.values()), key=lambda one: (one["archivedAt"], one["_id"]))
+        return list(found[:limit])
+
+    async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
+        self.documents[uid]["outcome"] = dict(outcome)
+
+
+class Knowledge:
+    """The door of the knowledge base: `away` while it does not answer, `lost` answers after it has taken one."""
+
+    def __init__(self, away: int = 0, lost: int = 0) -> None:
+        self.away, self.lost = away, lost
+        self.kept: dict[str, int] = {}
+
+    async def __call__(self, told: writing.Outcome) -> writing.OutcomeReply:
+        if self.away:
+            self.away -= 1
+            raise client.Unavailable("busy")
+        self.kept[told.task_id] = self.kept.get(told.task_id, 0) + 1
+        if self.lost:
+            self.lost -= 1
+            raise client.Unavailable("the answer was lost")
+        if told.title == "refused":
+            raise client.Rejected("no", field="title")
+        return writing.OutcomeReply(remembered=bool(told.step_results), reason="by rule")
+
+
+class Slept(Exception):  # noqa: N818 - no error: the end of a test
+    """Enough rounds."""
+
+
+def reporter(archive: Archive, knowledge: Knowledge, slept: list[float], rounds: int = 1) -> Any:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) >= rounds:
+            raise Slept
+
+    made: Any = reconcile.Reporter(
+        archive,  # type: ignore[arg-type]  # the outside, as a structure
+        knowledge,
+        namespaces=["ns"],
+        pace=reconcile.Pace(every=30.0),
+        measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
+        wall=lambda: NOW,
+        sleep=sleep,
+    )
+    made.may_act.set()
+    return made
+
+
+def several(number: int) -> list[dict[str, Any]]:
+    return [
+        {**document(name=f"t{n}"), "_id": f"u{n:03}", "archivedAt": NOW - timedelta(minutes=n)} for n in range(number)
+    ]
+
+
+async def test_each_is_told_once_oldest_first_and_noted() -> None:
+    archive, knowledge, slept = Archive(*several(120)), Knowledge(), list[float]()
+    one = reporter(archive, knowledge, slept, rounds=3)
+    with pytest.raises(Slept):
+        await one.work()
+    assert list(knowledge.kept) == [f"u{n:03}" for n in reversed(range(120))]
+    assert set(knowledge.kept.values()) == {1}
+    assert {each["outcome"]["told"] for each in archive.documents.values()} == {"remembered"}
+    assert slept == [30.0, 30.0, 30.0]
+
+
+async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_nothing_is_left_out() -> None:
+    archive, knowledge, slept = Archive(*several(3)), Knowledge(away=5), list[float]()
+    with pytest.raises(Slept):
+        await reporter(archive, knowledge, slept, rounds=6).work()
+    assert slept == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
+    assert knowledge.kept == {"u002": 1, "u001": 1, "u000": 1}
+
+
+async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> None:
+    archive, knowledge, slept = Archive(*several(2)), Knowledge(lost=1), list[float]()
+    with pytest.raises(Slept):
+        await reporter(archive, knowledge, slept).work()
+    assert [each["outcome"]["told"] for each in archive.documents.values() if "outcome" in each] == []
+    await reporter(archive, knowledge, []).once()
+    assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
+
+
+async def test_what_is_refused_is_noted_with_its_reason_and_holds_nobody_up() -> None:
+    refused = {**document(annotations={"jervis.dev/title": "refused"}), "_id": "a", "archivedAt": NOW - timedelta(1)}
+    unfit = {**document({**RESULT, "taskAction": "dance"}), "_id": "b", "archivedAt": NOW - timedelta(1)}
+    archive, knowledge = Archive(refused, unfit, *several(1)), Knowledge()
+    assert await reporter(archive, knowledge, []).once() == 3
+    noted = {uid: each["outcome"]["told"] for uid, each in archive.documents.items()}
+    assert noted == {"a": "refused", "b": "refused", "u000": "remembered"}
+    assert archive.documents["a"]["outcome"]["reason"] == "no"
+    assert archive.documents["b"]["outcome"]["reason"].startswith("taskAction: ")
+
+
+async def test_what_ended_long_ago_is_not_told() -> None:
+    old = {**document(), "archivedAt": NOW - timedelta(days=8)}
+    archive, knowledge = Archive(old), Knowledge()
+    assert await reporter(archive, knowledge, []).once() == 0
+
+
+def test_the_run_speaks_the_words_that_the_report_reads() -> None:
+    kind = pendingtask.Type.EMAIL
+    task = memory.TaskMemory(task_uid="u", type=kind, scope=scope.Scope(client_id="acme"), content="x")
+    items = [pack.Item(id=1, source="wiki::1", content="How it is done.", origin="RAG")]
+    told = report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])}))
+    assert told is not None
+    assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]

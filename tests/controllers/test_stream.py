@@ -1,0 +1,205 @@
+"""A list and a watch of one collection, against an apiserver that ends watches in every way that is known to happen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes import client
+
+from controllers import kube, stream, watches
+
+
+def event(kind: str, name: str, version: int) -> bytes:
+    found = {"type": kind, "object": {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}}}
+    return json.dumps(found).encode() + b"\n"
+
+
+BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "40"}}}).encode() + b"\n"
+TOO_OLD = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+EXPIRED = json.dumps({"type": "ERROR", "object": TOO_OLD}).encode() + b"\n"
+
+
+class Apiserver:
+    """Lists `pages` (each a list of names); each watch plays the next of `turns`, the last of them for ever.
+
+    A turn is the bytes to send in chunks and how it ends: "end", "reset", "hold", or an HTTP status instead of all.
+    """
+
+    def __init__(self) -> None:
+        self.pages: list[list[str]] = [[]]
+        self.turns: list[tuple[list[bytes], str | int]] = []
+        self.lists = 0
+        self.since: list[str] = []
+        self.queries: list[dict[str, str]] = []
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self.queries.append(dict(request.query))
+        if "watch" not in request.query:
+            return self._list(request)
+        self.since.append(request.query["resourceVersion"])
+        said, ending = self.turns.pop(0) if self.turns else ([], "hold")
+        if isinstance(ending, int):
+            return web.json_response({"message": "no"}, status=ending)
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for chunk in said:
+            await response.write(chunk)
+        if ending == "hold":
+            await asyncio.Event().wait()
+        if ending == "reset":
+            assert request.transport is not None
+            request.transport.abort()
+        return response
+
+    def _list(self, request: web.Request) -> web.Response:
+        number = int(request.query.get("continue") or 0)
+        self.lists += number == 0
+        items = [{"metadata": {"name": one, "uid": one, "resourceVersion": "5"}} for one in self.pages[number]]
+        more = str(number + 1) if number + 1 < len(self.pages) else ""
+        return web.json_response(
+            {"items": items, "metadata": {"resourceVersion": str(self.lists * 10), "continue": more}}
+        )
+
+
+class Place:
+    """A stream, what it told, and what is remembered of it."""
+
+    def __init__(self, api: Apiserver, calls: kube.Kube, silence: float) -> None:
+        self.api, self.told, self.known = api, list[tuple[str, str]](), dict[str, dict[str, Any]]()
+        self.tripped, self.poison = 0, ""
+        self.beats = watches.Beats(lambda: 0.0)
+        self._changed = asyncio.Event()
+        source = stream.Source(kube.TASKS, "here", labels="a=b", fields="status.phase!=Done")
+        self.stream = stream.Stream(
+            calls,
+            source,
+            heard=self._heard,
+            known=lambda: list(self.known.values()),
+            beats=self.beats,
+            silence=silence,
+            failed=self._failed,
+        )
+
+    def _heard(self, kind: str, raw: dict[str, Any]) -> None:
+        name = raw["metadata"]["name"]
+        if name == self.poison:
+            raise KeyError(name)
+        self.told.append((kind, name))
+        if kind == "DELETED":
+            self.known.pop(name, None)
+        else:
+            self.known[name] = raw
+        self._changed.set()
+
+    def _failed(self) -> None:
+        self.tripped += 1
+
+    async def until(self, *wanted: tuple[str, str]) -> None:
+        """Everything told so far is exactly `wanted`."""
+        async with asyncio.timeout(90):
+            while len(self.told) < len(wanted):
+                self._changed.clear()
+                await self._changed.wait()
+        assert self.told == list(wanted)
+
+
+@asynccontextmanager
+async def opened(api: Apiserver, *, silence: float = 20.0) -> AsyncIterator[Place]:
+    application = web.Application()
+    application.router.add_get("/{path:.*}", api.serve)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    loaded: Any = client.Configuration()
+    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with kube.session(loaded) as http:
+        place = Place(api, kube.Kube(loaded, http, fence=lambda: None), silence)
+        await place.stream.read()
+        running = asyncio.create_task(place.stream.run())
+        try:
+            yield place
+            assert not running.done()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    await runner.cleanup()
+
+
+async def test_all_pages_then_the_watch_from_there() -> None:
+    api = Apiserver()
+    api.pages = [["a", "b"], ["c"]]
+    api.turns = [([event("MODIFIED", "a", 11)[:25], event("MODIFIED", "a", 11)[25:] + event("ADDED", "d", 12)], "hold")]
+    async with opened(api) as place:
+        listed = [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+        await place.until(*listed, ("MODIFIED", "a"), ("ADDED", "d"))
+        assert place.beats.ages() == {"/apis/jervis.dev/v1alpha1/namespaces/here/pendingtasks": 0.0}
+    assert api.since == ["10"]
+    assert all(one["labelSelector"] == "a=b" and one["fieldSelector"] == "status.phase!=Done" for one in api.queries)
+
+
+async def test_a_watch_that_ends_goes_on_where_it_stood() -> None:
+    api = Apiserver()
+    api.turns = [
+        ([event("ADDED", "a", 11), BOOKMARK], "end"),
+        ([], 503),
+        ([], 403),
+        ([event("ADDED", "b", 41)], "hold"),
+    ]
+    async with opened(api) as place:
+        await place.until(("ADDED", "a"), ("ADDED", "b"))
+    assert api.since == ["10", "40", "40", "40"]
+    assert api.lists == 1
+
+
+@pytest.mark.parametrize("lost", [([EXPIRED], "end"), ([], 410)])
+async def test_a_lost_place_is_found_again_by_a_list(lost: tuple[list[bytes], str | int]) -> None:
+    """And what went away meanwhile is told, which no event would."""
+    api = Apiserver()
+    api.pages = [["stays", "goes"]]
+    api.turns = [lost, ([event("MODIFIED", "stays", 21)], "hold")]
+    async with opened(api) as place:
+        api.pages = [["stays"]]
+        first = [("ADDED", "stays"), ("ADDED", "goes")]
+        await place.until(*first, ("ADDED", "stays"), ("DELETED", "goes"), ("MODIFIED", "stays"))
+    assert api.since == ["10", "20"]
+
+
+async def test_events_before_an_error_in_the_same_chunk_are_told() -> None:
+    api = Apiserver()
+    api.turns = [([event("ADDED", "a", 11) + EXPIRED], "end")]
+    async with opened(api) as place:
+        api.pages = [["a"]]
+        await place.until(("ADDED", "a"), ("ADDED", "a"))
+
+
+async def test_half_an_event_is_none() -> None:
+    api = Apiserver()
+    api.turns = [([event("ADDED", "a", 11)[:30]], "reset"), ([event("ADDED", "a", 11)], "hold")]
+    async with opened(api) as place:
+        await place.until(("ADDED", "a"))
+    assert api.since == ["10", "10"]
+
+
+async def test_a_silent_watch_is_left() -> None:
+    api = Apiserver()
+    api.turns = [([], "hold"), ([event("ADDED", "a", 11)], "hold")]
+    async with opened(api, silence=0.2) as place:
+        await place.until(("ADDED", "a"))
+    assert api.since[:2] == ["10", "10"]
+
+
+async def test_one_object_that_trips_a_bug_does_not_stop_the_others() -> None:
+    api = Apiserver()
+    api.pages = [["fine"]]
+    api.turns = [([event("ADDED", "bad", 11) + event("ADDED", "good", 12)], "hold")]
+    async with opened(api) as place:
+        place.poison = "bad"
+        await place.until(("ADDED", "fine"), ("ADDED", "good"))
+        assert place.tripped == 1
