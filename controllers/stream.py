@@ -25,8 +25,9 @@ log = structlog.get_logger(__name__)
 
 PAGE = 100
 """Objects per list request. A page is parsed as a whole and dropped at once; larger ones leave more holes in memory."""
-SERVER_SECONDS = 300
-"""After which the server is asked to end a watch; the next one goes on where it stood."""
+SERVER_SECONDS = 60
+"""After which the server is asked to end a watch; the next one goes on where it stood. Not longer, because a
+collection in which nothing has happened since the apiserver's start gets no bookmarks: it would be taken for dead."""
 PAUSE_SECONDS = 0.2
 """Between two watches, so that a server that ends each of them at once is not run over."""
 FAILED = backoff.Doubling(first=PAUSE_SECONDS, cap=4.0)

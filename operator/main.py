@@ -61,8 +61,9 @@ log = structlog.get_logger("operator")
 LEASE_LOST = 70
 KINDS = {"pendingtasks", "connections", "gpubackends"}
 RETRY_SECONDS = 2.0
-DEAD = 0.75
-"""Of the silence after which liveness gives a watch up: it is opened anew before that."""
+DEAD = 0.9
+"""Of the silence after which liveness gives a watch up: it is opened anew before that. A quiet one is ended by the
+server long before."""
 SERVED = bare.Kinds()
 """The handlers of kinds: kopf registers them, `controllers.stream` feeds them."""
 
