@@ -146,8 +146,8 @@ def _candidate(
     backend, model = host.backend, request.model
     eligible, free = False, False
     if why := _fits(host, request, entries, now):
-        pass
-    elif not backend.gpu and not on_cpu:
+        return Candidate(backend=backend.name, eligible=False, free=False, why=why)
+    if not backend.gpu and not on_cpu:
         why = "a GPU serves the model, and cpuAllowed is not set"
     elif not backend.gpu and _waits_for_gpu(request, gpus=gpus):
         why = f"{request.level.label} waits for the GPU"
