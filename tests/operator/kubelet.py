@@ -103,6 +103,10 @@ class Kubelet:
             for each in pods:
                 self._end_early(each)
             return
+        if not one.status.start_time:
+            # Before the first pod, as the real controller does: a pass that a conflict cuts short is taken up again.
+            self._status(one, {"startTime": _now()})
+            return
         if not pods:
             self._start(one, name)
             return
@@ -161,8 +165,7 @@ class Kubelet:
         if self.absent:
             return
         self._pod(name, "Running", {"running": {"startedAt": _now()}})
-        started = {} if one.status.start_time else {"startTime": _now()}
-        self._status(one, {"active": 1, "ready": 1, **started})
+        self._status(one, {"active": 1, "ready": 1})
 
     def _end(self, one: Any, name: str, said: dict[str, Any] | int) -> None:
         if isinstance(said, int):
