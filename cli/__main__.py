@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli import codes, printable
-from cli.commands import answer, backends, decide, get, history, logs, prioritize, queue, retry, submit, tell
+from cli.commands import answer, backends, decide, erase, get, history, logs, prioritize, queue, retry, submit, tell
 from crds import errors
 
 _COMMANDS = {
@@ -26,6 +26,7 @@ _COMMANDS = {
     "submit": submit.run,
     "history": history.run,
     "backends": backends.run,
+    "erase": erase.run,
 }
 
 

@@ -6,6 +6,7 @@ stay JSON, so that `-o json` prints what the apiserver said.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -90,6 +91,14 @@ class Kube:
     def create(self, body: Mapping[str, Any]) -> Object:
         """A new PendingTask; raises `Refused` when the name is taken or a field is wrong."""
         return self._json("POST", self._path("pendingtasks"), body=body)
+
+    def delete(self, raw: Object) -> None:
+        """Delete this very PendingTask, whichever its namespace; that it is gone already is as good."""
+        meta = raw["metadata"]
+        path = f"{_OURS}/namespaces/{meta['namespace']}/pendingtasks/{meta['name']}"
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meta["uid"]}}
+        with contextlib.suppress(errors.NotFound, errors.Conflict):
+            self._json("DELETE", path, body=body)
 
     def edit(self, name: str, change: Callable[[Object], Mapping[str, Any] | None]) -> tuple[Object, bool]:
         """Read, change, write under a resourceVersion precondition, again when somebody else was faster.

@@ -114,6 +114,11 @@ class WorkQueue(Generic[K]):
         return len(self._ready)
 
     @property
+    def active(self) -> int:
+        """Keys that are being worked on."""
+        return len(self._busy)
+
+    @property
     def sleeping(self) -> int:
         """Keys that wait for a wake-up."""
         return len(self._later)

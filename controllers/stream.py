@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 PAGE = 100
 """Objects per list request. A page is parsed as a whole and dropped at once; larger ones leave more holes in memory."""
+BREATH = 10
+"""Objects taken in between two turns of the loop."""
 SERVER_SECONDS = 60
 """After which the server is asked to end a watch; the next one goes on where it stood. Not longer, because a
 collection in which nothing has happened since the apiserver's start gets no bookmarks: it would be taken for dead."""
@@ -82,11 +84,14 @@ class Stream:
         before = {raw["metadata"]["uid"]: raw for raw in self._known()}
         place = ""
         pages = self._api.pages(one.resource, one.namespace, one.labels, fields=one.fields, page=PAGE)
-        async for items, version in pages:
-            place = version
-            for raw in items:
-                before.pop(raw["metadata"]["uid"], None)
-                self._tell("ADDED", raw)
+        async with aclosing(pages):
+            async for items, version in pages:
+                place = version
+                for number, raw in enumerate(items):
+                    if number % BREATH == 0:
+                        await asyncio.sleep(0)  # a turn for the wire: the next page is being asked for
+                    before.pop(raw["metadata"]["uid"], None)
+                    self._tell("ADDED", raw)
         for gone in before.values():
             self._tell("DELETED", dict(gone))
         self._place = place

@@ -37,3 +37,17 @@ class Scope(BaseModel):
     def is_global(self) -> bool:
         """True for data that every client may see."""
         return not self.client_id
+
+    def covers(self, owner: Scope) -> bool:
+        """Whether what `owner` owns goes when this scope is erased.
+
+        A client's erasure takes everything of the client; a project's what the project owns, whichever its group; a
+        group's what the group itself owns and nothing of its projects; the global scope's the global data alone.
+        """
+        if owner.client_id != self.client_id:
+            return False
+        if self.project_id:
+            return owner.project_id == self.project_id
+        if self.group_id:
+            return not owner.project_id and owner.group_id == self.group_id
+        return True

@@ -34,7 +34,7 @@ _AWAY = frozenset(
 
 ERASED = """client = :client AND (:project = '' OR project = :project)
     AND (:project <> '' OR :grp = '' OR (project = '' AND grp = :grp))"""
-"""`kb.erasure.closed.covers` over the columns client, project and grp of a row."""
+"""`crds.scope.Scope.covers` over the columns client, project and grp of a row."""
 
 
 class Database:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import httpx
 import pydantic
 
-from crds import errors, priority
+from crds import addresses, errors, priority
 from kb import wire
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -44,6 +44,7 @@ class Transport:
 
     def __init__(self, base_url: str, http: httpx.AsyncClient, token: str = "") -> None:
         self._base = base_url.rstrip("/")
+        self._shown = addresses.shown(self._base)
         self._http = http
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
@@ -87,10 +88,10 @@ class Transport:
         except httpx.TimeoutException as error:
             raise Unavailable(f"the knowledge base did not answer in time ({type(error).__name__})") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError) as error:
-            raise Unavailable(f"the knowledge base at {self._base} cannot be reached: {error}") from error
+            raise Unavailable(f"the knowledge base at {self._shown} cannot be reached: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Rejected(
-                f"{self._base!r} is not a usable address of the knowledge base: {error}",
+                f"{self._shown!r} is not a usable address of the knowledge base: {error}",
                 field="baseUrl",
                 remedy="Give an http:// or https:// URL with a host.",
             ) from error

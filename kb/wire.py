@@ -43,6 +43,8 @@ class IngestRequest(Request):
 
     `observedAt` is when the source says it happened; it also gives the date that hints are judged by when the service
     is asked to replay. `team` names who "we" are (people, teams, mail addresses): it decides `isAssignedToMe`.
+    `attachments` names the files that come with this version (`/ingest/attachment` sends them): others that came with
+    an older one are forgotten. Without it all of them stay.
     """
 
     scope: scope.Scope
@@ -56,6 +58,9 @@ class IngestRequest(Request):
         default_factory=list, max_length=200
     )
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    attachments: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] | None = Field(
+        default=None, max_length=1000
+    )
 
     @model_validator(mode="after")
     def _one_content(self) -> IngestRequest:
@@ -185,10 +190,11 @@ class Crossed(Reply):
 
 
 class Explanation(Reply):
-    """What a confidence was made from: a sum of four.
+    """What a confidence was made from: a sum of five.
 
     `fused`: of `cosine` and `bm25`. `own`: of the chunk's sentence that is nearest to the question. `named`: that the
-    chunk is about something which the question names. `hop`: of the way over `via`.
+    chunk is about something which the question names. `hop`: of the way over `via`. `lead`: of having the first place,
+    where the other four give it to another.
     """
 
     cosine: float | None = None
@@ -197,6 +203,7 @@ class Explanation(Reply):
     own: float
     named: float
     hop: float
+    lead: float = 0.0
     via: Crossed | None = None
 
 

@@ -98,7 +98,8 @@ def _report(result: outcome.Outcome, reporting: settings.Reporting, task_uid: st
     from orchestrator_job import termination
 
     log = structlog.get_logger("orchestrator_job")
-    log.info("ended", exit_reason=result.reason.value, exit_code=result.exit_code, summary=result.summary[:500])
+    # How it ended and not what it says: the answer is in the status and the result, for those who may read them.
+    log.info("ended", exit_reason=result.reason.value, exit_code=result.exit_code, summary_chars=len(result.summary))
     try:
         termination.write(reporting.termination_log, termination.encode(result, task_uid, attempt))
     except OSError as error:

@@ -166,6 +166,7 @@ async def _run(settings: Settings) -> None:
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
+                **({} if candidate is None else {"successor": candidate.successor}),
                 own_parameters=settings.own_parameters,
                 guarded=gate.closed,
             )

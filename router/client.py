@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from pydantic import BaseModel
 
-from crds import errors, priority
+from crds import addresses, errors, priority
 from router import announcement
 from router.status import Status
 
@@ -78,6 +78,7 @@ class Client:
         token: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._base_url = base_url.rstrip("/")
+        self._shown = addresses.shown(self._base_url)
         self._http = http
         self._token = token
         self._mode = {} if mode is None else {priority.MODE_HEADER: mode}
@@ -169,9 +170,9 @@ class Client:
                 f"{url!r} is not an address of a router: {error}", field="routerUrl", remedy="Give an http(s) URL."
             ) from error
         except httpx.TimeoutException as error:
-            raise Unavailable(f"The router at {self._base_url} did not answer in time: {error!r}.") from error
+            raise Unavailable(f"The router at {self._shown} did not answer in time: {error!r}.") from error
         except httpx.HTTPError as error:
-            raise Unavailable(f"The connection to the router at {self._base_url} failed: {error!r}.") from error
+            raise Unavailable(f"The connection to the router at {self._shown} failed: {error!r}.") from error
 
 
 def _written(body: BaseModel) -> bytes:

@@ -73,11 +73,18 @@ class Dispatcher:
         try:
             return await self._sleepers[request.id]
         except asyncio.CancelledError:
-            self._victims.discard(request.id)
-            self._apply(self._plan.withdrawn(request.id, self._now()))
+            self.withdraw(request)
             raise
         finally:
             self._sleepers.pop(request.id, None)
+
+    def withdraw(self, request: scheduler.Request) -> None:
+        """Nobody waits for a request any more that was offered: its place, or the slot it was just given, is free."""
+        self._victims.discard(request.id)
+        sleeper = self._sleepers.pop(request.id, None)
+        if sleeper is not None and not sleeper.cancel() and not sleeper.cancelled():
+            sleeper.exception()  # it was refused, which nobody wants to know any more
+        self._apply(self._plan.withdrawn(request.id, self._now()))
 
     def release(self, request_id: int) -> None:
         """The slot is free again: to be called exactly once for every acquired request."""

@@ -31,12 +31,13 @@ class Leases(Protocol):
 
 class Terms(NamedTuple):
     """Seconds. A holder that died is succeeded after at most `seconds` + 2 * `every`; `margin` allows for the time
-    that a step down takes."""
+    that a step down takes, `handover` for a successor to appear."""
 
     name: str
     seconds: int = 3
     every: float = 0.5
     margin: float = 0.5
+    handover: float = 30.0
 
 
 class Sight(NamedTuple):
@@ -51,6 +52,16 @@ def may_take(lease: kube.Lease | None, me: str, sight: Sight | None, now: float)
     if lease is None or lease.holder in ("", me):
         return True
     return sight is not None and sight.renewed == lease.renewed and now - sight.since > lease.seconds
+
+
+def identity(name: str, address: str) -> str:
+    """What a router writes into the Lease; `address` is host:port, where it is reached by other routers, or empty."""
+    return f"{name}@{address}"
+
+
+def address(holder: str) -> str:
+    """The address in a holder's identity, empty when it gave none."""
+    return holder.rpartition("@")[2] if "@" in holder else ""
 
 
 class Candidate:
@@ -69,6 +80,7 @@ class Candidate:
         self._until = 0.0
         self._told = False
         self._leaving = False
+        self._search: asyncio.Task[str] | None = None
 
     @property
     def active(self) -> bool:
@@ -111,6 +123,26 @@ class Candidate:
                 await asyncio.to_thread(self._leases.hold, self._terms.name, held, "", self._terms.seconds)
             except (kube.Trouble, kube.Lost) as error:
                 _log.warning("lease not given back", name=self._terms.name, error=error.message)
+
+    async def successor(self) -> str:
+        """Where the router answers that decides now (host:port), for whoever waited here; empty when that is this one,
+        or none has come in time, or it cannot be reached by others. All who ask at once share one search."""
+        if self._search is None or self._search.done():
+            self._search = asyncio.get_running_loop().create_task(self._find())
+        return await asyncio.shield(self._search)
+
+    async def _find(self) -> str:
+        begun = self._now()
+        while not self.active and self._now() - begun < self._terms.handover:
+            try:
+                lease = await asyncio.to_thread(self._leases.lease, self._terms.name)
+            except kube.Trouble as error:
+                _log.warning("successor not found yet", name=self._terms.name, error=error.message)
+            else:
+                if lease is not None and lease.holder not in ("", self._me):
+                    return address(lease.holder)
+            await asyncio.sleep(self._terms.every)
+        return ""
 
     def _renew(self, begun: float) -> kube.Lease | None:
         """In a thread: the Lease when it is mine now, None when it is somebody else's."""

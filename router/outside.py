@@ -61,8 +61,11 @@ class Outside:
             return None
         from router import ha
 
-        me = f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}"
-        return ha.Candidate(self._apiserver(), ha.Terms(self._settings.lease), me, now=self._now, changed=changed)
+        settings, host = self._settings, self._settings.address
+        where = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}" if host else ""
+        me = ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where)
+        terms = ha.Terms(settings.lease, handover=settings.handover_seconds)
+        return ha.Candidate(self._apiserver(), terms, me, now=self._now, changed=changed)
 
     async def _review(self, token: str) -> str | None:
         try:

@@ -49,6 +49,8 @@ class Settings(BaseSettings):
     secrets_dir: str | None = None
     secrets_every_seconds: Seconds = 60.0
     lease: str = ""
+    address: str = ""
+    handover_seconds: Seconds = 30.0
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
     max_buffered_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
     max_waiting: Annotated[int, Field(ge=1)] = 20_000

@@ -6,7 +6,8 @@
     python -m bench.kb latency --corpus C.jsonl.gz --questions Q.jsonl.gz [--passages N]
 
 Weaviate is taken from --weaviate, or from the variables that the tests use. Embeddings come from simulated Ollamas that
-run the real all-MiniLM-L6-v2 (--processes, one thread each), or from --ollama URL.
+run the real all-MiniLM-L6-v2 (--processes, one thread each), from --ollama URL, or from a file of --vectors. With
+--keep a later run goes on where an earlier one stopped, and asks what is there; --copies makes a corpus larger.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Any
 import structlog
 import uvloop
 
-from bench.kb import corpus, retrieval, speed
+from bench.kb import corpus, latency, retrieval, speed, usage, world
+from kb.ingest import pipeline
+from kb.retrieve import rank
 
 _WEAVIATE = "http://198.18.0.2:8080"
 
@@ -40,22 +43,41 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--weaviate", default=os.environ.get("JERVIS_TEST_WEAVIATE_URL", _WEAVIATE))
         command.add_argument("--grpc", type=int, default=int(os.environ.get("JERVIS_TEST_WEAVIATE_GRPC_PORT", "50051")))
         command.add_argument("--ollama", help="URL of an Ollama or router; without it simulators are started")
+        command.add_argument("--vectors", type=Path, help="file of vectors; none is computed twice")
         command.add_argument("--processes", type=int, default=4, help="simulated Ollamas")
         command.add_argument("--chunk-chars", type=int, default=4000)
         command.add_argument("--overlap", type=int, default=200)
         command.add_argument("--writers", type=int, default=32)
+        command.add_argument("--copies", type=int, default=1, help="the corpus so many times, with names of their own")
+        command.add_argument("--keep", type=Path, help="folder in which what was ingested stays for the next run")
+        command.add_argument("--watch", action="append", default=[], metavar="NAME=PID", help="memory of others too")
+        command.add_argument("--at-once", type=int, nargs="+", default=[1, 8], help="callers at once (latency)")
         command.add_argument("--alpha", type=float, help="share of the dense score; without it the service's own")
     return parser
 
 
+def _place(options: argparse.Namespace) -> world.Place:
+    return world.Place(
+        weaviate=options.weaviate,
+        grpc=options.grpc,
+        limits=pipeline.Limits(chunk_chars=options.chunk_chars, chunk_overlap=options.overlap),
+        ollama=options.ollama,
+        vectors=options.vectors,
+        processes=options.processes,
+        keep=options.keep,
+    )
+
+
 async def _run(options: argparse.Namespace) -> dict[str, Any]:
-    passages = corpus.load(options.corpus, options.triples, limit=options.passages)
+    passages = corpus.load(options.corpus, options.triples, limit=options.passages, times=options.copies)
+    place, writers, watched = _place(options), options.writers, usage.named(options.watch)
     if options.command == "ingest":
-        return await speed.ingest(passages, options)
+        return await speed.ingest(place, passages, writers=writers, watched=watched)
     questions = corpus.questions(options.questions, limit=options.limit)
     if options.command == "latency":
-        return await speed.latency(passages, questions, options)
-    return await retrieval.run(passages, questions, options)
+        return await latency.run(place, passages, questions, writers=writers, at_once=options.at_once, watched=watched)
+    weights = rank.Weights() if options.alpha is None else rank.Weights(alpha=options.alpha)
+    return await retrieval.run(place, passages, questions, writers=writers, weights=weights)
 
 
 def main() -> None:

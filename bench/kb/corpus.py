@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.kb import names, replay
+from bench.kb import copies, names, replay
 from crds import scope
 from kb import wire
 from kb.ingest import answers, draft
@@ -38,6 +38,10 @@ class Corpus:
     requests: Mapping[str, wire.IngestRequest]
     triples: Mapping[str, dict[str, Any]]
 
+    def part(self, passages: Iterable[str]) -> Corpus:
+        """Some of the passages, by their ids."""
+        return Corpus({passage: self.requests[passage] for passage in passages}, self.triples)
+
     async def replay(self, shelf: answers.Shelf, model: str, today: date, *, size: int, overlap: int) -> None:
         """Put on the shelf what the model would have answered: the triples, or names found by a rule."""
         for passage, request in self.requests.items():
@@ -52,10 +56,16 @@ class Corpus:
             await replay.keep(shelf, model, request, found, today, size=size, overlap=overlap)
 
 
-def load(corpus: Path, triples: Path | None, *, limit: int = 0) -> Corpus:
-    """Read `{id, title, text}` and `{passage, entities, triples}` lines; the first `limit` passages (0: all)."""
+def load(corpus: Path, triples: Path | None, *, limit: int = 0, times: int = 1) -> Corpus:
+    """Read `{id, title, text}` and `{passage, entities, triples}` lines; the first `limit` passages (0: all).
+
+    The whole `times` times over (see `bench.kb.copies`); triples name what only the original names.
+    """
+    if times > 1 and triples:
+        raise ValueError("a corpus with triples cannot be copied: leave --triples or --copies out")
     rows = _read(corpus)
-    requests = {row["id"]: _request(row) for row in (rows[:limit] if limit else rows)}
+    kept = rows[:limit] if limit else rows
+    requests = {_copied(row["id"], copy): _request(row, copy) for copy in range(times) for row in kept}
     return Corpus(requests, {row["passage"]: row for row in _read(triples)} if triples else {})
 
 
@@ -66,15 +76,19 @@ def questions(path: Path, *, limit: int = 0) -> list[Question]:
     return [Question(row["question"], frozenset(row["gold"]), bool(row.get("any_of"))) for row in kept]
 
 
-def _request(row: dict[str, Any]) -> wire.IngestRequest:
+def _copied(passage: str, copy: int) -> str:
+    return f"{passage}#{copy}" if copy else passage
+
+
+def _request(row: dict[str, Any], copy: int) -> wire.IngestRequest:
     said = _TIME.search(row["text"])
     observed = datetime.strptime(" ".join(said.groups()), "%Y%m%d %H:%M").replace(tzinfo=UTC) if said else None
     return wire.IngestRequest(
         scope=OWNER,
-        source_urn=f"{PREFIX}{row['id']}",
+        source_urn=f"{PREFIX}{_copied(row['id'], copy)}",
         kind="chat" if said else "wiki_page",
-        title=row["title"],
-        content=row["text"],
+        title=copies.mark(row["title"], copy),
+        content=copies.mark(row["text"], copy),
         observed_at=observed,
     )
 

@@ -29,7 +29,7 @@ would can could should may might has have had do does did not no yes so such oth
 following under over between among according along hi hello hey thanks just let sure great good maybe plus
 really
 """
-_OPENING = frozenset(_OPENING_WORDS.split())
+OPENING = frozenset(_OPENING_WORDS.split())
 _MAX_PARTS = 8
 _MOST = 200
 
@@ -42,7 +42,7 @@ def find(title: str, text: str) -> list[str]:
 
     def add(name: str) -> None:
         clean = _POSSESSIVE.sub("", name.strip(_EDGES)).strip(_EDGES)
-        if len(clean) > 2 and clean.casefold() not in _OPENING and not _NUMBERS.fullmatch(clean):
+        if len(clean) > 2 and clean.casefold() not in OPENING and not _NUMBERS.fullmatch(clean):
             found.setdefault(clean)
 
     add(title)
@@ -83,7 +83,7 @@ def _runs(text: str) -> Iterator[list[_Word]]:
 def _readings(text: str, run: Sequence[_Word]) -> Iterator[str]:
     """A run as names: all of it, its beginnings and ends, and the parts that small words and possessives leave."""
     words = list(run)
-    while len(words) > 1 and words[0][0].casefold() in _OPENING and words[0][0].casefold() != "the":
+    while len(words) > 1 and words[0][0].casefold() in OPENING and words[0][0].casefold() != "the":
         words = words[1:]
     while words and words[0][0] in _JOINING:
         words = words[1:]

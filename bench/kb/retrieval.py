@@ -18,11 +18,12 @@ from typing import Any
 from bench.kb import corpus, world
 from crds.priority import Priority
 from kb import selection, wire
-from kb.ingest import pipeline
 from kb.retrieve import rank, search
 
 # Chunks asked for; passages are counted after their chunks have been put together.
 _DEPTH = 40
+# Passages whose extraction is replayed before they are ingested.
+_PART = 2000
 
 Method = Callable[[str], Awaitable[list[str]]]
 
@@ -43,6 +44,25 @@ async def ingest(made: world.World, passages: corpus.Corpus, *, writers: int) ->
         for _ in range(writers):
             group.create_task(work())
     return chunks, time.perf_counter() - started
+
+
+async def fill(made: world.World, passages: corpus.Corpus, *, writers: int) -> tuple[int, float]:
+    """Ingest what is not there yet, with replayed extraction; the number of new chunks and the seconds they took.
+
+    A part at a time: a run that broke off goes on where it was, and what the replay costs is not in the seconds.
+    """
+    there = made.finished()
+    waiting = [one for one, request in passages.requests.items() if request.source_urn not in there]
+    size, overlap = made.limits.chunk_chars, made.limits.chunk_overlap
+    chunks, seconds = 0, 0.0
+    for start in range(0, len(waiting), _PART):
+        part = passages.part(waiting[start : start + _PART])
+        await part.replay(made.ledger, world.MODEL, world.TODAY, size=size, overlap=overlap)
+        more, took = await ingest(made, part, writers=writers)
+        chunks, seconds = chunks + more, seconds + took
+        if len(waiting) > _PART:
+            sys.stderr.write(f"{start + len(part.requests)} of {len(waiting)} passages, {more / took:.1f} chunks/s\n")
+    return chunks, seconds
 
 
 def methods(made: world.World, weights: rank.Weights) -> Mapping[str, Method]:
@@ -83,18 +103,18 @@ async def score(method: Method, questions: Sequence[corpus.Question]) -> dict[st
     return {name: round(100 * statistics.fmean(values), 1) for name, values in figures.items()}
 
 
-async def run(passages: corpus.Corpus, questions: Sequence[corpus.Question], options: Any) -> dict[str, Any]:
-    """Ingest, ask with each method, clean up."""
-    limits = pipeline.Limits(chunk_chars=options.chunk_chars, chunk_overlap=options.overlap)
-    place = world.opened(
-        options.weaviate, options.grpc, ollama=options.ollama, processes=options.processes, limits=limits
-    )
-    async with place as made:
-        size, overlap = limits.chunk_chars, limits.chunk_overlap
-        await passages.replay(made.ledger, world.MODEL, world.TODAY, size=size, overlap=overlap)
-        chunks, seconds = await ingest(made, passages, writers=options.writers)
+async def run(
+    place: world.Place,
+    passages: corpus.Corpus,
+    questions: Sequence[corpus.Question],
+    *,
+    writers: int,
+    weights: rank.Weights,
+) -> dict[str, Any]:
+    """Ingest what is not there yet, ask with each method, clean up."""
+    async with world.opened(place) as made:
+        chunks, seconds = await fill(made, passages, writers=writers)
         sys.stderr.write(f"{chunks} chunks in {seconds:.0f} s\n")
-        weights = rank.Weights() if options.alpha is None else rank.Weights(alpha=options.alpha)
         results: dict[str, dict[str, float]] = {}
         for name, method in methods(made, weights).items():
             results[name] = await score(method, questions)

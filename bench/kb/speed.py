@@ -1,116 +1,72 @@
-"""How fast: ingest with replayed extraction, embedding alone, and the time of an answer while nothing else goes on.
+"""How fast documents come in: the whole ingest with replayed extraction, and beside it what the parts can do alone.
 
-Beside wall-clock seconds stand CPU seconds of this process and of the simulators, which a busy machine changes little.
+Beside wall-clock seconds stand CPU seconds of this process, which a busy machine changes little. The references are the
+embedding alone, and Weaviate alone storing as many objects of the same size.
 """
 
 from __future__ import annotations
 
 import os
-import resource
-import statistics
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from bench.kb import corpus, retrieval, world
+from bench.kb import corpus, retrieval, usage, world
 from crds.priority import Priority
-from kb import wire
-from kb.ingest import pipeline
-from kb.retrieve import rank, search
+from kb.vectors import model, weaviate
 
 _EMBEDDED = 2000
-_WARM = 10
+_STORED = 1000
 
 
-async def ingest(passages: corpus.Corpus, options: Any) -> dict[str, Any]:
-    """Chunks per second end to end, and texts per second of the embedding alone."""
-    async with _world(options) as made:
-        await _replay(made, passages)
+async def ingest(
+    place: world.Place, passages: corpus.Corpus, *, writers: int, watched: Mapping[str, int]
+) -> dict[str, Any]:
+    """Chunks per second end to end, and the references."""
+    async with world.opened(place) as made:
         texts = [request.content or "" for request in passages.requests.values()][:_EMBEDDED]
         started = time.perf_counter()
-        await made.embedder.embed(texts, Priority.P3)
+        vectors = await made.embedder.embed(texts, Priority.P3)
         embedding = len(texts) / (time.perf_counter() - started)
-        before = _cpu()
-        chunks, seconds = await retrieval.ingest(made, passages, writers=options.writers)
+        storing = await _storing(place, texts[:_STORED], vectors[:_STORED])
+        size, overlap = place.limits.chunk_chars, place.limits.chunk_overlap
+        await passages.replay(made.ledger, world.MODEL, world.TODAY, size=size, overlap=overlap)
+        before = usage.cpu()
+        chunks, seconds = await retrieval.ingest(made, passages, writers=writers)
+        used = usage.cpu() - before
         return {
             "cores": os.cpu_count(),
             "passages": len(passages.requests),
             "chunks": chunks,
             "seconds": round(seconds, 1),
             "chunksPerSecond": round(chunks / seconds, 1),
-            "embeddedTextsPerSecond": round(embedding, 1),
-            "cpuMillisecondsPerChunk": round(1000 * (_cpu() - before) / chunks, 2),
+            "cpuMillisecondsPerChunk": round(1000 * used / chunks, 2),
+            "reference": {
+                "embeddedTextsPerSecond": round(embedding, 1),
+                "storedObjectsPerSecond": round(storing, 1),
+            },
             "counts": asdict(await made.graph.counts(corpus.OWNER)),
             "graphMebibytes": round((made.folder / "graph.sqlite").stat().st_size / 2**20, 1),
-            **_memory(),
+            "memory": usage.memory(watched),
         }
 
 
-async def latency(passages: corpus.Corpus, questions: Sequence[corpus.Question], options: Any) -> dict[str, Any]:
-    """Milliseconds of a retrieve, the query's embedding included, and of its stages."""
-    async with _world(options) as made:
-        await _replay(made, passages)
-        chunks, _ = await retrieval.ingest(made, passages, writers=options.writers)
-        results: dict[str, Any] = {}
-        for name, breadth in (("fusion", search.Breadth(hops=0)), ("graph", search.Breadth())):
-            finder = made.finder(rank.Weights(), breadth)
-            for question in questions[:_WARM]:
-                await finder.retrieve(_asked(question), Priority.P0)
-            results[name] = await _time(finder, questions)
-        return {
-            "cores": os.cpu_count(),
-            "chunks": chunks,
-            "counts": asdict(await made.graph.counts(corpus.OWNER)),
-            **results,
-            **_memory(),
-        }
-
-
-async def _time(finder: search.Search, questions: Sequence[corpus.Question]) -> dict[str, float]:
-    seconds, first = [], []
-    before = _cpu()
-    for question in questions:
+async def _storing(place: world.Place, texts: list[str], vectors: list[model.Vector]) -> float:
+    """Objects a second that Weaviate takes from one caller, in a collection of its own."""
+    store = weaviate.Store(place.weaviate, place.grpc, world.EMBED, index=uuid.uuid4().hex)
+    rows = [(_chunk(text, number), vector) for number, (text, vector) in enumerate(zip(texts, vectors, strict=True))]
+    try:
+        await store.put(corpus.OWNER, rows[:1], [])
         started = time.perf_counter()
-        heard = False
-        async for _ in finder.stream(_asked(question), Priority.P0):
-            if not heard:
-                first.append(time.perf_counter() - started)
-                heard = True
-        seconds.append(time.perf_counter() - started)
-    ordered, firsts = sorted(seconds), sorted(first)
-    return {
-        "p50Milliseconds": round(1000 * statistics.median(ordered), 1),
-        "p95Milliseconds": round(1000 * ordered[int(0.95 * (len(ordered) - 1))], 1),
-        "firstLineP95Milliseconds": round(1000 * firsts[int(0.95 * (len(firsts) - 1))], 1),
-        "cpuMilliseconds": round(1000 * (_cpu() - before) / len(questions), 1),
-    }
+        await store.put(corpus.OWNER, rows, [])
+        return len(rows) / (time.perf_counter() - started)
+    finally:
+        await store.destroy()
+        await store.close()
 
 
-def _asked(question: corpus.Question) -> wire.RetrieveRequest:
-    return wire.RetrieveRequest(scope=corpus.OWNER, query=question.text, max_results=10)
-
-
-def _world(options: Any) -> Any:
-    limits = pipeline.Limits(chunk_chars=options.chunk_chars, chunk_overlap=options.overlap)
-    return world.opened(
-        options.weaviate, options.grpc, ollama=options.ollama, processes=options.processes, limits=limits
-    )
-
-
-async def _replay(made: world.World, passages: corpus.Corpus) -> None:
-    size, overlap = made.limits.chunk_chars, made.limits.chunk_overlap
-    await passages.replay(made.ledger, world.MODEL, world.TODAY, size=size, overlap=overlap)
-
-
-def _cpu() -> float:
-    """CPU seconds of this process; the simulators are others."""
-    return time.process_time()
-
-
-def _memory() -> dict[str, float]:
-    """Peak memory of this process and what it occupies now, in MiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return {"peakMebibytes": round(peak, 1), "residentMebibytes": round(pages * resource.getpagesize() / 2**20, 1)}
+def _chunk(text: str, number: int) -> model.Chunk:
+    name = str(uuid.UUID(int=number + 1))
+    return model.Chunk(name, name, name, "wiki_page", "", "", text, 0, 0, len(text), "", ())

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sqlite3
+import subprocess
+import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -55,36 +58,73 @@ class World:
     pipeline: pipeline.Pipeline
     meters: metrics.Metrics
 
+    def finished(self) -> set[str]:
+        """Source URNs of the documents that are there whole."""
+        with contextlib.closing(sqlite3.connect(self.folder / "ingest.sqlite")) as connection:
+            return {row[0] for row in connection.execute("SELECT source_urn FROM intents WHERE state = 'Finished'")}
+
     def finder(self, weights: rank.Weights, breadth: search.Breadth) -> search.Search:
         """A search with these weights."""
         return search.Search(self.graph, self.vectors, self.embedder, self.meters, weights, breadth)
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a world stands. Embeddings come from `ollama`, else from vectors remembered in the file `vectors`, else
+    from as many simulated Ollamas as `processes` says, each with one thread. In a folder to `keep` it stays.
+    """
+
+    weaviate: str
+    grpc: int
+    limits: pipeline.Limits
+    ollama: str | None = None
+    vectors: Path | None = None
+    processes: int = 4
+    keep: Path | None = None
+
+    def embedding(self, stack: contextlib.ExitStack) -> list[str]:
+        """URLs of what embeds, for as long as the stack is open."""
+        if self.ollama:
+            return [self.ollama]
+        if self.vectors:
+            return [stack.enter_context(_remembering(self.vectors))]
+        return [stack.enter_context(process.running(num_parallel=4)).url for _ in range(self.processes)]
+
+
+@contextlib.contextmanager
+def _remembering(path: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "bench.kb.remembered", str(path)]
+    # Its standard input is a pipe of ours: however this process ends, the server ends too.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+
+
 @contextlib.asynccontextmanager
-async def opened(
-    weaviate_url: str, grpc_port: int, *, ollama: str | None, processes: int, limits: pipeline.Limits
-) -> AsyncIterator[World]:
-    """A world of its own; without an `ollama` URL that many simulated ones embed, each with one thread."""
+async def opened(place: Place) -> AsyncIterator[World]:
+    """A world: of its own, or the one that stands in the folder to keep."""
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     async with contextlib.AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kb-bench-")))
-        urls = (
-            [ollama] if ollama else [stack.enter_context(process.running(num_parallel=4)).url for _ in range(processes)]
-        )
+        beside = stack.enter_context(contextlib.ExitStack())
+        folder = place.keep or Path(beside.enter_context(tempfile.TemporaryDirectory(prefix="kb-bench-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        urls = place.embedding(beside)
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
         router = Backends(urls, http)
         book = ledger.Ledger(folder / "ingest.sqlite", lambda: NOW, max_answers=10_000_000)
         graph = graph_sqlite.Store(folder / "graph.sqlite")
-        vectors = weaviate.Store(weaviate_url, grpc_port, EMBED, index=uuid.uuid4().hex)
+        index = str(folder.resolve()) if place.keep else uuid.uuid4().hex
+        vectors = weaviate.Store(place.weaviate, place.grpc, EMBED, index=index)
         # Passages carry their text with them; nothing is stored as content.
         unused = content_mongo.Store("mongodb://127.0.0.1:1", "unused")
         for store in (book, graph, vectors, unused):
             stack.push_async_callback(store.close)
         await book.prepare()
         await graph.prepare()
-        stack.push_async_callback(vectors.destroy)
+        if not place.keep:
+            stack.push_async_callback(vectors.destroy)
         embedder = embedding.Embedder(router, EMBED, meters, parallel=2 * len(urls))
         asked = answers.Answers(router, MODEL, book, meters)
         stores = pipeline.Stores(book, graph, vectors, unused)
-        pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), limits)
-        yield World(folder, limits, book, graph, vectors, embedder, pipe, meters)
+        pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), place.limits)
+        yield World(folder, place.limits, book, graph, vectors, embedder, pipe, meters)

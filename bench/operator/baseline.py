@@ -42,9 +42,9 @@ async def reference(directory: Path, *, count: int = 1_500, rate: float = 60.0, 
             await until(lambda: _all(handled, burst), "kopf has handled the burst", 300.0)
             report.figures["kopf_burst_per_second"] = round(count / (max(map(handled.get, burst)) - begun), 1)  # type: ignore[type-var,operator]  # all are there
             even = list(names("paced", paced))
-            planned = await load.paced(even, rate, here.submit)
-            await until(lambda: _all(handled, even), "kopf has handled them", 300.0)
-            samples = {name: handled[name] - planned[name] for name in even}
+            sent = await load.paced(even, rate, here.submit)
+            await until(lambda: _all(handled, list(sent.planned)), "kopf has handled them", 300.0)
+            samples = {name: handled[name] - moment for name, moment in sent.planned.items()}
             report.samples["kopf"] = samples
             report.figures["kopf_paced"] = {"offered_per_second": rate, **spread(samples)}
         finally:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bench.operator import load, processes
 from bench.operator.report import Report, Samples, spread
-from bench.operator.site import Site, changes, names, site, until
+from bench.operator.site import Site, changes, names, site, until, within
 from controllers import kube
 from tests.operator import process
 
 SLOTS = 10_000
+DRAIN_SECONDS = 300.0
+"""For what was sent to end; what has not by then is told in the report."""
 QUESTION = {"type": "UserInputProcessing", "mode": "Foreground", "content": "Who pays for the GPU nodes?"}
 MAIL: dict[str, Any] = {}
 WRITES = ("PATCH pendingtasks/status", "POST jobs", "PATCH jobs", "DELETE jobs")
@@ -118,17 +121,23 @@ async def through(here: Site, operator: process.Operator, rate: float, count: in
     """Tasks per second from the first's moment to the last one's end, what was written, what it cost."""
     tasks, pids = list(names("task", count)), here.pids(operator)
     before, spent = await here.requests(), {name: processes.seconds(pid) for name, pid in pids.items()}
-    planned = await load.paced(tasks, rate, lambda name: here.submit(name, **spec))
-    await until(lambda: _ended(here, tasks), "all tasks end", 600.0)
-    elapsed = max(here.ended[name] for name in tasks) - min(planned.values())
+    sent = await load.paced(tasks, rate, lambda name: here.submit(name, **spec))
+    whole = await within(lambda: _over(here, operator, sent.planned), DRAIN_SECONDS)
+    if operator.process.poll() is not None:
+        raise RuntimeError(f"the operator has ended ({operator.process.poll()}):\n{operator.log.read_text()[-2000:]}")
+    ended = {name: here.ended[name] for name in sent.planned if name in here.ended}
+    count = max(1, len(ended))
+    elapsed = max(ended.values(), default=time.monotonic()) - min(sent.planned.values())
     used = {name: round((processes.seconds(pid) - spent[name]) / count * 1000, 2) for name, pid in pids.items()}
-    await until(lambda: _posted(operator), "the events are posted")
+    await within(lambda: _posted(operator), 60.0)
     asked = changes(before, await here.requests())
-    samples = {name: here.ended[name] - planned[name] for name in tasks}
+    samples = {name: at - sent.planned[name] for name, at in ended.items()}
     report = Report(samples={"end": samples})
     report.figures = {
         "offered_per_second": rate,
-        "tasks_per_second": round(count / elapsed, 1),
+        **sent.figures(),
+        **({} if whole else {"not_ended": len(sent.planned) - len(ended)}),
+        "tasks_per_second": round(len(ended) / elapsed, 1),
         "apply_to_end": spread(samples),
         "cpu_ms_per_task": used,
         "writes_per_task": writes(asked, count),
@@ -153,11 +162,11 @@ async def dispatched(
 ) -> dict[str, float]:
     """Seconds from each task's moment to its Job; into the report as well."""
     tasks = list(names(kind, count))
-    planned = await load.paced(tasks, rate, lambda name: here.submit(name, **spec))
-    await until(lambda: _created(here, tasks), "all Jobs are created", 300.0)
-    samples = {name: here.kubelet.created[name] - planned[name] for name in tasks}
+    sent = await load.paced(tasks, rate, lambda name: here.submit(name, **spec))
+    await until(lambda: _created(here, sent.planned), "all Jobs are created", 300.0)
+    samples = {name: here.kubelet.created[name] - moment for name, moment in sent.planned.items()}
     report.samples[kind] = samples
-    report.figures[kind] = figures = spread(samples)
+    report.figures[kind] = figures = {"sent_per_second": round(len(samples) / sent.seconds, 1), **spread(samples)}
     return figures
 
 
@@ -193,11 +202,16 @@ async def known(operator: process.Operator, count: int) -> None:
     await until(enough, f"the operator knows {count} tasks", 300.0)
 
 
-async def _ended(here: Site, some: list[str]) -> bool:
+async def _over(here: Site, operator: process.Operator, some: Iterable[str]) -> bool:
+    """All have ended, or nobody is there who could end them."""
+    return operator.process.poll() is not None or await _ended(here, some)
+
+
+async def _ended(here: Site, some: Iterable[str]) -> bool:
     return all(name in here.ended for name in some)
 
 
-async def _created(here: Site, some: list[str]) -> bool:
+async def _created(here: Site, some: Iterable[str]) -> bool:
     return all(name in here.kubelet.created for name in some)
 
 

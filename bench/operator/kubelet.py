@@ -81,7 +81,7 @@ class Kubelet:
             await asyncio.sleep(self._seconds)
             ended = {"exitCode": 0, "message": _SAID, "reason": "Completed", "startedAt": began, "finishedAt": _now()}
             await self._status(self._pods[name], "Succeeded", {"terminated": ended})
-            await self._api.replace(kube.JOBS, {**raw, **KIND, "status": _complete(began)}, "status")
+            await self._api.replace(kube.JOBS, {**_lean(raw), **KIND, "status": _complete(began)}, "status")
         except errors.JervisError as error:
             self.failures.append(error.message)
 
@@ -104,7 +104,12 @@ class Kubelet:
             "imageID": "fake",
         }
         status = {**pod["status"], "phase": phase, "containerStatuses": [container]}
-        return await self._api.replace(kube.PODS, {**pod, "status": status}, "status")
+        return await self._api.replace(kube.PODS, {**_lean(pod), "status": status}, "status")
+
+
+def _lean(raw: kube.Object) -> kube.Object:
+    """Without what the server keeps for itself and would only have to read: a real kubelet sends a patch."""
+    return {**raw, "metadata": {key: value for key, value in raw["metadata"].items() if key != "managedFields"}}
 
 
 def _pod(raw: kube.Object) -> kube.Object:

@@ -30,6 +30,8 @@ _CRDS = kube.Resource("/apis/apiextensions.k8s.io/v1", "customresourcedefinition
 _SPACES = kube.Resource("/api/v1", "namespaces")
 _ACCOUNTS = kube.Resource("/api/v1", "serviceaccounts")
 Counts = dict[tuple[str, str], float]
+CONNECTIONS = 128
+"""Of the harness, watches included. Each one costs the apiserver a handshake."""
 _BINDINGS = kube.Resource("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings")
 _REQUESTS = re.compile(r"^apiserver_request_total\{(?P<labels>.*)\} (?P<value>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -173,7 +175,8 @@ async def site(directory: Path, *, hold: bool = False, run_seconds: float = 0.0)
             token = await _prepare(kube.Kube(loaded, http, fence=lambda: None), namespace)
         kubeconfig = _as_account(server.kubeconfig, token)
         loaded = kube.configuration(str(kubeconfig))
-        async with kube.session(loaded, headers=kube.authorization(loaded)) as http, outside.services() as services:
+        headers = kube.authorization(loaded)
+        async with kube.session(loaded, headers=headers, limit=CONNECTIONS) as http, outside.services() as services:
             api = kube.Kube(loaded, http, fence=lambda: None, timeout=60.0)
             kubelet = Kubelet(api, namespace, hold=hold, run_seconds=run_seconds)
             made = Site(directory, loaded, http, api, server, kubeconfig, services, mongodb, namespace, kubelet)
@@ -224,6 +227,15 @@ async def until(
         if loop.time() > deadline:
             raise TimeoutError(f"waited in vain: {what}")
         await asyncio.sleep(0.02)
+
+
+async def within(condition: Callable[[], Awaitable[bool]], patience: float) -> bool:
+    """The same, for a condition that may as well never come true."""
+    try:
+        await until(condition, "", patience)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _tokens(namespace: str) -> kube.Resource:

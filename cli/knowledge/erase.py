@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from crds import errors, scope
-from kb import client, writing
+
+if TYPE_CHECKING:
+    from kb import client, writing
 
 _PAUSE = 2.0
 

@@ -19,23 +19,13 @@ from motor.motor_asyncio import AsyncIOMotorClient
 
 from controllers.archive.query import Place, Query
 from controllers.memory.mongo import AtWire
-from crds import errors
+from crds import errors, leftovers
 
-ARCHIVE = "task_archive"
-RESULTS = "task_results"
+ARCHIVE = leftovers.ARCHIVE
+RESULTS = leftovers.RESULTS
 MOST_BYTES = 16 * 1024 * 1024 - 16 * 1024
 """A document's bound with room for the command around it; beyond it some servers just close the connection."""
-LEFTOVERS: Mapping[str, str] = {
-    # The fence first: a run that still lives, against all odds, may write nothing from then on.
-    "orchestrator_fences": "_id",
-    "orchestrator_checkpoint_writes": "thread_id",
-    "orchestrator_checkpoints": "thread_id",
-    "orchestrator_artifacts": "taskUid",
-    "orchestrator_ledger": "taskUid",
-    "task_memory": "_id",
-    "task_results": "_id",
-}
-"""What runs leave behind: collection -> the field that holds the task's uid (see `orchestrator_job`)."""
+LEFTOVERS = leftovers.OF_RUNS
 
 _NEWEST_FIRST = [("completedAt", pymongo.DESCENDING), ("_id", pymongo.DESCENDING)]
 _INDEXES = (

@@ -35,6 +35,10 @@ MOST_LOOKS = 120
 JOBS_AT_ONCE = 100
 """Tasks whose Jobs one request removes: their uids are part of its URL."""
 
+MOST_REFUSALS = 3
+"""Objects in a row that the apiserver may leave unarchived or undeleted; then it is taken to be away until the next
+sweep. One that it always refuses, by somebody's policy, holds nobody up: those come last."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -82,6 +86,7 @@ class Archivist:
         self._wall, self._busy, self._sleep = wall, busy, sleep
         self._prepared = False
         self._rejected: dict[str, str] = {}
+        self._refused: set[str] = set()
         self._from: Place | None = None
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
@@ -124,13 +129,13 @@ class Archivist:
         able = [task for task in tasks.values() if self._rejected.get(task.uid) != task.version]
         budget = self._pace.budget()
         first = sweep.plan(able, self._terms, self._wall(), budget)
-        written = [await self._keep(tasks, task) for task in first.archive]
+        written = await self._keep_all(tasks, first.archive)
         second = sweep.plan(list(tasks.values()), self._terms, self._wall(), budget)
         removed = await self._remove(tasks, second.delete)
         await self._clear(tasks)
         await self._forget()
         self._measure(tasks)
-        return (first.more or second.more) and (any(written) or removed > 0)
+        return (first.more or second.more) and (written or removed > 0)
 
     async def _list(self) -> dict[str, Finished]:
         tasks: dict[str, Finished] = {}
@@ -145,6 +150,7 @@ class Archivist:
                 # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
                 log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
         self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
+        self._refused &= tasks.keys()
         return tasks
 
     async def _clear_jobs(self, tasks: dict[str, Finished]) -> None:
@@ -156,6 +162,25 @@ class Archivist:
                 some = uids[start : start + JOBS_AT_ONCE]
                 await self._api.delete_all(kube.JOBS, namespace, f"{labels.TASK_UID} in ({','.join(some)})")
                 log.info("jobs of finished tasks removed", namespace=namespace, tasks=len(some))
+
+    async def _keep_all(self, tasks: dict[str, Finished], wanted: Sequence[Finished]) -> bool:
+        """Archive one after the other; was any?"""
+        done, row = False, 0
+        for task in sorted(wanted, key=lambda one: one.uid in self._refused):
+            try:
+                done = await self._keep(tasks, task) or done
+                row = 0
+            except kube.Unavailable as error:
+                row += 1
+                self._put_last(task, error)
+                if row == MOST_REFUSALS:
+                    break
+        return done
+
+    def _put_last(self, task: Finished, error: errors.JervisError) -> None:
+        if task.uid not in self._refused:
+            log.warning("a finished task is left for the next sweep", **_about(task), reason=error.message)
+        self._refused.add(task.uid)
 
     async def _keep(self, tasks: dict[str, Finished], task: Finished) -> bool:
         """Archive the object as it is now, then mark that version. False when it is left for another sweep."""
@@ -186,17 +211,25 @@ class Archivist:
 
     async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
         """Delete at the set pace; how many."""
-        number, handful = 0, self._pace.handful()
+        number, row, handful = 0, 0, self._pace.handful()
+        removals = sorted(removals, key=lambda one: one.task.uid in self._refused)
         for start in range(0, len(removals), handful):
             some = removals[start : start + handful]
             held = await self._archive.confirmed([one.task.uid for one in some])
             for one in some:
-                if one.task.uid not in held:
-                    log.warning("marked as archived and is not", **_about(one.task))
-                    await self._keep(tasks, one.task)
-                elif await self._delete(one):
-                    tasks.pop(one.task.uid, None)
-                    number += 1
+                try:
+                    if one.task.uid not in held:
+                        log.warning("marked as archived and is not", **_about(one.task))
+                        await self._keep(tasks, one.task)
+                    elif await self._delete(one):
+                        tasks.pop(one.task.uid, None)
+                        number += 1
+                    row = 0
+                except (kube.Unavailable, kube.Refused) as error:
+                    row += 1
+                    self._put_last(one.task, error)
+                    if row == MOST_REFUSALS:
+                        return number
                 await self._sleep(1 / self._pace.deletes_per_second)
         return number
 

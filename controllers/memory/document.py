@@ -29,7 +29,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "type": spec.type.value,
         "mode": spec.mode.value,
         "correlationId": spec.correlation_id,
-        "scope": {"clientId": spec.client_id, "projectId": spec.project_id, "groupId": spec.group_id},
+        "scope": _scope(spec),
         "sourceUrn": spec.source_urn,
         "content": spec.content,
         "contentRef": spec.content_ref.wire() if spec.content_ref else None,
@@ -45,11 +45,18 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
     }
 
 
-def of_findings(summary: str, node_keys: Sequence[str], chunk_ids: Sequence[str], now: datetime) -> dict[str, Any]:
-    """What qualification found out; kept from then on."""
+def of_findings(
+    task: pendingtask.PendingTask, summary: str, node_keys: Sequence[str], chunk_ids: Sequence[str], now: datetime
+) -> dict[str, Any]:
+    """What qualification found out; kept from then on. Whose it is stands with it: a task may never be dispatched."""
     return {
+        "scope": _scope(task.spec),
         "contextSummary": summary,
         "graphNodeKeys": list(node_keys),
         "ragDocumentIds": list(chunk_ids),
         "updatedAt": now,
     }
+
+
+def _scope(spec: pendingtask.Spec) -> dict[str, str]:
+    return {"clientId": spec.client_id, "projectId": spec.project_id, "groupId": spec.group_id}

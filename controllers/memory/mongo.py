@@ -13,10 +13,10 @@ import pymongo.errors
 from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import monitoring
 
-from crds import errors
+from crds import errors, leftovers
 
-MEMORY = "task_memory"
-RESULTS = "task_results"
+MEMORY = leftovers.MEMORY
+RESULTS = leftovers.RESULTS
 WRITES = frozenset({"insert", "update", "delete", "findAndModify", "createIndexes"})
 
 

@@ -1,9 +1,12 @@
 """The loop that tells the knowledge base about finished runs, oldest first, one at a time. On the leader alone.
 
 Told means acknowledged: the answer is written into the archived task, and what has no answer there is told again. The
-knowledge base keeps one document per task, so a repetition after a lost answer changes nothing. While it is away
-nothing else waits for it: the loop tries again later, further and further apart, and goes on where it stopped. What
-the knowledge base refuses for good is written down as refused and left alone.
+knowledge base keeps one document per task, so a repetition after a lost answer changes nothing. What the knowledge base
+refuses for good is written down as refused and left alone.
+
+A report that gets no answer is put aside, with a patience of its own, and the next one is tried: one that always times
+out holds nobody up. When that one gets none either the knowledge base is away: the loop tries again later, further and
+further apart, and goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = 50
 """Archived tasks read per question to MongoDB, with content and result each."""
+AWAY = 2
+"""Failures in a row, of different reports, that mean the knowledge base and not the report."""
+MOST_ASIDE = 1000
+"""Reports that are put aside at the same time; beyond that the line waits, as while the knowledge base is away."""
 
 
 class Told(StrEnum):
@@ -45,6 +52,14 @@ class Pace:
 
     every: float = 30.0
     window: timedelta = timedelta(days=7)
+
+
+@dataclass(slots=True)
+class Aside:
+    """A report without an answer: how often, and when it is tried again."""
+
+    failures: int
+    due: datetime
 
 
 class Reporter:
@@ -65,6 +80,8 @@ class Reporter:
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
         self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
         self._from: Place | None = None
+        self._aside: dict[str, Aside] = {}
+        self._in_a_row = 0
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
@@ -93,15 +110,53 @@ class Reporter:
         while True:
             found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
             for document in found:
-                await self._one(document)
-                # Only what is done with is passed by: what was archived meanwhile comes after it.
+                number += await self._first(document)
+                # Only what is done with or put aside is passed by: what was archived meanwhile comes after it.
                 self._from = Place(document["archivedAt"], document["_id"])
-                number += 1
             if len(found) < AT_ONCE:
-                return number
+                return number + await self._again(since)
 
-    async def _one(self, document: Mapping[str, Any]) -> None:
-        told, reason = await self._said(document)
+    async def _first(self, document: Mapping[str, Any]) -> bool:
+        """The first try; False when it is put aside. Raises when the knowledge base is away."""
+        try:
+            told = await self._said(document)
+        except errors.Operational as error:
+            self._in_a_row += 1
+            if self._in_a_row >= AWAY or len(self._aside) >= MOST_ASIDE:
+                raise
+            self._put_aside(document["_id"], error)
+            return False
+        await self._note(document, *told)
+        return True
+
+    async def _again(self, since: datetime) -> int:
+        """One of those that were put aside, the one that is due first: each may take as long as a timeout."""
+        now = self._wall()
+        due = [(one.due, uid) for uid, one in self._aside.items() if one.due <= now]
+        if not due:
+            return 0
+        uid = min(due)[1]
+        document = await self._archive.one(uid)
+        if document is None or "outcome" in document or document["archivedAt"] < since:
+            del self._aside[uid]
+            return 0
+        try:
+            told = await self._said(document)
+        except errors.Operational as error:
+            self._put_aside(uid, error)
+            return 0
+        await self._note(document, *told)
+        del self._aside[uid]
+        return 1
+
+    def _put_aside(self, uid: str, error: errors.Operational) -> None:
+        failures = self._aside[uid].failures + 1 if uid in self._aside else 1
+        self._aside[uid] = Aside(failures, self._wall() + timedelta(seconds=self._patience.delay(failures)))
+        self._metrics.outcomes.labels(Told.POSTPONED).inc()
+        log.info("outcome is told later", uid=uid, reason=error.message, failures=failures)
+
+    async def _note(self, document: Mapping[str, Any], told: Told, reason: str) -> None:
+        self._in_a_row = 0
         now = self._wall()
         await self._archive.told(document["_id"], {"told": told.value, "reason": reason, "at": now})
         self._metrics.outcomes.labels(told.value).inc()
@@ -115,6 +170,7 @@ class Reporter:
         )
 
     async def _said(self, document: Mapping[str, Any]) -> tuple[Told, str]:
+        """What the knowledge base makes of it. Raises `crds.errors.Operational` when it does not answer."""
         try:
             outcome = report.of(document)
             if outcome is None:

@@ -5,5 +5,5 @@ policies per phase (`schedule`, `qualify`, `directive`, `dispatch`, `observe`, `
 shell around it: persist the intent with a resourceVersion precondition, perform the effect under a deterministic name,
 observe, persist. Every crash point replays to the same names.
 
-My root is `reconcile.Reconciler`; only `operator/main.py` builds one.
+My root is `reconcile.Reconciler`; only `controllers.runtime` builds one.
 """

@@ -7,8 +7,6 @@ but for files no longer than `PATIENCE` tries: then it goes on without them, and
 
 from __future__ import annotations
 
-from collections import Counter
-
 from controllers.pendingtask import ingestion
 from controllers.pendingtask.decision import View, condition
 from controllers.pendingtask.world import Attached, Ingested
@@ -24,13 +22,10 @@ _REASON_CHARS = 150
 
 
 def drafts(task: pendingtask.PendingTask) -> list[writing.AttachmentDraft]:
-    """One per file. Files of the same name are told apart by a number, so that none replaces another."""
+    """One per file; the names are `ingestion.files`, so that none replaces another."""
     spec = task.spec
-    seen: Counter[str] = Counter()
     made = []
-    for one in spec.attachments:
-        seen[one.name] += 1
-        name = one.name if seen[one.name] == 1 else f"{one.name[:245]} ({seen[one.name]})"
+    for one, name in zip(spec.attachments, ingestion.files(task), strict=True):
         ref = one.content_ref
         made.append(
             writing.AttachmentDraft(

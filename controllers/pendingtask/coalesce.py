@@ -18,16 +18,20 @@ from datetime import datetime, timedelta
 from controllers import mergepatch
 from controllers.pendingtask import phases
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Decision, Room
+from controllers.pendingtask.decision import Decision, Ingest, Room
 from controllers.pendingtask.launch import ENDED
 from controllers.pendingtask.world import World
-from crds import pendingtask
+from crds import order, pendingtask
 from crds.phases import Phase
 
 MAX_STEPS = len(Phase)
 """More than any task can pass; what is left is decided at the next look."""
 
 LEISURE = timedelta(seconds=60)
+"""After a task's creation, until which nobody is told that it stands in line."""
+RUN_LEISURE = timedelta(seconds=10)
+"""After a task's dispatch, until which nobody is told that its run has begun."""
+_UNREAD = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION})
 
 Decide = Callable[[pendingtask.PendingTask, World, datetime], Decision]
 
@@ -67,23 +71,52 @@ def course(task: pendingtask.PendingTask, world: World, now: datetime, *, judge:
         task = task.model_copy(update={"status": pendingtask.Status.model_validate(status)})
         if not _foreseeable(source, task, world):
             break
-        # What an effect brought has been decided about; the next step must not take it for its own.
-        world = replace(world, observed=None)
+        world = seen_after(source, world)
     patch = steps[0].made.status_patch if len(steps) == 1 else mergepatch.difference(first, status)
     return Course(replace(made, status_patch=patch), tuple(steps), more=bool(made.status_patch))
 
 
+def seen_after(source: Phase, world: World) -> World:
+    """The world as the step after one from `source` may see it.
+
+    What an effect brought has been decided about; the next step must not take it for its own. Only a reading that was
+    not waited for with the claim belongs to the step behind those that lead there.
+    """
+    return world if source in _UNREAD else replace(world, observed=None)
+
+
+def reads_first(task: pendingtask.PendingTask, course: Course) -> bool:
+    """Is the write the claim of a new task at the qualifier, which can as well be made with what the reading brings?
+
+    Reading may be repeated: a process that dies in the middle leaves nothing behind that says otherwise.
+    """
+    made = course.decision
+    unread = (task.status.phase or Phase.NEW) in _UNREAD
+    return unread and made.phase is Phase.QUALIFYING and made.effects == (Ingest(),)
+
+
 def can_wait(task: pendingtask.PendingTask, course: Course, now: datetime) -> bool:
-    """Would the write only say that a new task is in line? Its next one, with its turn, says that as well.
+    """Would the write only say what the next one says as well: that a new task is in line, or that a run has begun?
 
     Where more tasks come than can be served, such writes take from the apiserver what those need whose turn it is. So
-    they are put off while there is other work to do, for `LEISURE` after the task's creation: until then a person who
-    looks sees a task without a phase.
+    they are put off while there is other work to do, for `LEISURE` after the task's creation (until then a person who
+    looks sees a task without a phase), or for `RUN_LEISURE` after its dispatch. Nobody waits for a background run's
+    beginning to be told.
     """
-    made, created = course.decision, task.metadata.creation_timestamp
-    bookkeeping = made.room is Room.QUALIFIER and not made.effects
-    new = (task.status.phase or Phase.NEW) is Phase.NEW
-    return bookkeeping and new and created is not None and timedelta(0) <= now - created < LEISURE
+    made, phase = course.decision, task.status.phase or Phase.NEW
+    if made.effects:
+        return False
+    if phase is Phase.DISPATCHED_GPU:
+        since = task.status.phase_times.get(phase.value)
+        begun = made.phase is Phase.ORCHESTRATING and made.requeue_after is not None
+        return begun and not order.foreground(task.spec) and _within(since, now, RUN_LEISURE)
+    in_line = phase is Phase.NEW and made.room is Room.QUALIFIER
+    return in_line and _within(task.metadata.creation_timestamp, now, LEISURE)
+
+
+def _within(since: datetime | None, now: datetime, leisure: timedelta) -> bool:
+    """A clock that was set back tells nobody for how long."""
+    return since is not None and timedelta(0) <= now - since < leisure
 
 
 def _writes_only(made: Decision) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from email import errors as mail_errors
 from email import message_from_string, policy
@@ -37,6 +38,7 @@ def request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRe
         content_ref=wire.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes) if ref else None,
         observed_at=task.metadata.creation_timestamp,
         team=list(team),
+        attachments=files(task),
         metadata={
             "taskUid": task.metadata.uid,
             "taskType": spec.type.value,
@@ -48,6 +50,16 @@ def request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRe
 def source(task: pendingtask.PendingTask) -> str:
     """What the content is known by."""
     return task.spec.source_urn or f"task::{task.metadata.uid}"
+
+
+def files(task: pendingtask.PendingTask) -> list[str]:
+    """The names that the task's files are known by; those of the same name are told apart by a number."""
+    seen: Counter[str] = Counter()
+    names = []
+    for one in task.spec.attachments:
+        seen[one.name] += 1
+        names.append(one.name if seen[one.name] == 1 else f"{one.name[:245]} ({seen[one.name]})")
+    return names
 
 
 def title(task: pendingtask.PendingTask) -> str:

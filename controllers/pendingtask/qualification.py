@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 
 import pydantic
@@ -34,10 +34,12 @@ class Qualifier:
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
     ) -> None:
         self._kb, self._memory, self._clients = kb, memory, known
-        self._fetch, self._done, self._clock = fetch, done, clock
+        self._fetch, self._done, self._clock, self._monotonic = fetch, done, clock, monotonic
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -49,9 +51,19 @@ class Qualifier:
         """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched."""
         if uid not in self._running:
             self._running[uid] = asyncio.create_task(self._run(uid, raw), name=f"qualify {uid}")
+            self._begun[uid] = self._monotonic()
+
+    def running(self) -> Collection[str]:
+        """Uids of what is under way."""
+        return self._running.keys()
+
+    def seconds(self, uid: str) -> float | None:
+        """For how long it is under way; None when it is not."""
+        return self._monotonic() - self._begun[uid] if uid in self._running else None
 
     def cancel(self, uid: str) -> None:
         """The task is gone; nobody wants the outcome."""
+        self._begun.pop(uid, None)
         running = self._running.pop(uid, None)
         if running is not None:
             running.cancel()
@@ -75,7 +87,7 @@ class Qualifier:
             found = Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
         finally:
             if self._running.get(uid) is asyncio.current_task():
-                del self._running[uid]
+                del self._running[uid], self._begun[uid]
         self._done(uid, found)
 
     async def _ingest(self, uid: str, raw: kube.Object | None) -> Observation | None:
@@ -101,7 +113,7 @@ class Qualifier:
         if hints.has_actionable_content or task.spec.type in directive.ORDERED:
             # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
             now = self._clock()
-            await self._memory.write(uid, document.of_findings(reply.summary, reply.node_keys, chunk_ids, now))
+            await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
         return Ingested(
             hints=hints,
             reason=reply.hints.reason,

@@ -30,15 +30,17 @@ from crds.phases import Phase
 
 
 def claim(view: View) -> Decision | None:
-    """Take one of the places at the qualifier; the ingestion starts once the claim is persisted.
+    """Take one of the places at the qualifier; nothing is read again that was read before the claim was written.
 
     A user's question needs none: it must not wait for long documents of others, and nobody reads it first but for the
     files that came with it.
     """
     chat = view.task.spec.type in directive.CHAT
-    if not chat and view.world.qualifying >= view.world.limits.qualifying_at_once:
+    read = isinstance(view.world.observed, Ingested | Trouble)
+    has_place = chat or read or view.world.working
+    if not has_place and view.world.qualifying >= view.world.limits.qualifying_at_once:
         return wait(room=Room.QUALIFIER)
-    effects = () if chat and not view.task.spec.attachments else (Ingest(),)
+    effects = () if read or (chat and not view.task.spec.attachments) else (Ingest(),)
     return to(view, Phase.QUALIFYING, "Qualifying", "The knowledge base reads the content.", effects=effects)
 
 

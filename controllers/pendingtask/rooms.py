@@ -56,6 +56,8 @@ class Rooms:
         self._claims: dict[str, tuple[Room, str]] = {}
         self._plan = preemption.Plan()
         self.breaker = breaker.Breaker()
+        self.reading: Callable[[], Iterable[str]] = lambda: ()
+        """Tasks that the knowledge base reads now, whatever their phase says; set by the composition root."""
 
     # -- places ----------------------------------------------------------------------------------------------------
 
@@ -100,6 +102,7 @@ class Rooms:
         """Places at the qualifier that are taken by others."""
         taken = set(self._tasks.phase(Phase.QUALIFYING))
         taken.update(one for one, (room, _) in self._claims.items() if room is Room.QUALIFIER)
+        taken.update(self.reading())
         taken.discard(uid)
         return len(taken)
 

@@ -78,8 +78,16 @@ def read(path: Path) -> tuple[Grant, ...]:
     """The grants of a YAML or JSON file. Raises `kb.errors.Misconfigured` naming the field."""
     try:
         return _File.model_validate(yaml.safe_load(path.read_text())).tokens
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise errors.Misconfigured(f"{path} cannot be read: {error}", field="tokensFile") from error
+    except yaml.YAMLError as error:
+        # The parser's own words show the line, and who mistakes the format may have written a token into it.
+        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
+        raise errors.Misconfigured(
+            f"{path} is no YAML from line {line} on",
+            field="tokensFile",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase}.",
+        ) from None
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the file"

@@ -136,7 +136,8 @@ class Merger:
                 break
             after = page[-1][0].id
         await self._aliases.settle(record)
-        log.info("aliases", state=record.state.value, alias=record.alias, canonical=record.canonical, documents=count)
+        # Names are what documents are about; the registry tells them to those who may see them.
+        log.info("aliases", state=record.state.value, client=record.owner.client_id, documents=count)
         return count
 
 

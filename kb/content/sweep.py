@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from crds import errors
+from crds import errors, leftovers
 from kb import metrics, mongo
 
 log = structlog.get_logger(__name__)
@@ -95,7 +95,7 @@ class Sweeper:
             if await holder.mentions(key):
                 return True
         with mongo.translated():
-            for collection, places in (("task_memory", _MEMORY), ("task_archive", _ARCHIVE)):
+            for collection, places in ((leftovers.MEMORY, _MEMORY), (leftovers.ARCHIVE, _ARCHIVE)):
                 query = {"$or": [{place: key} for place in places]}
                 if await self._database[collection].find_one(query, {"_id": 1}) is not None:
                     return True

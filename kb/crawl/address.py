@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or nobody's.
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+# What Python takes for public and nobody serves pages from: RFC 6890 (metadata services live there), 7526, 9637.
+_SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
+_NAME = re.compile(rb"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _REMEDY = "Allow the network with JERVIS_KB_CRAWL_NETWORKS, if it is yours to read."
 
 
@@ -51,6 +57,8 @@ class Judge:
             raise errors.Invalid(
                 f"{url!r} is no plain web address", field="url", remedy="Give http:// or https:// and a host."
             )
+        if not _is_name(host):
+            raise errors.Invalid(f"{host[:100]!r} is no name of a host", field="url", remedy="Check the address.")
         port = port or (443 if parts.scheme == "https" else 80)
         found = await self._resolve(host, port)
         if not found:
@@ -64,7 +72,9 @@ class Judge:
         meant = _meant(ipaddress.ip_address(text.partition("%")[0]))
         if any(meant in network for network in self._allowed if meant.version == network.version):
             return
-        if not meant.is_global or meant.is_multicast:
+        special = any(meant in network for network in _SPECIAL if meant.version == network.version)
+        unicast = meant.version == 4 or meant in _UNICAST
+        if special or not unicast or not meant.is_global or meant.is_multicast:
             raise errors.Invalid(f"{host!r} is at {text}, which is not a public address", field="url", remedy=_REMEDY)
 
 
@@ -75,6 +85,17 @@ def _meant(address: _Address) -> _Address:
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or address
+
+
+def _is_name(host: str) -> bool:
+    """Whether it can be looked up at all: an IP address, or labels of letters, digits, "-" and "_" (RFC 1123)."""
+    if ":" in host:
+        return True  # urlsplit has looked into the brackets
+    try:
+        name = host.encode("idna")
+    except UnicodeError:
+        return False
+    return _NAME.fullmatch(name) is not None
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

@@ -15,23 +15,8 @@ from kb import errors
 _COME_BACK = 10.0
 
 
-def covers(where: scope.Scope, owner: scope.Scope) -> bool:
-    """Whether the erasure of `where` takes what `owner` owns.
-
-    A client's takes everything of the client; a project's what the project owns, whichever its group; a group's what
-    the group itself owns and nothing of its projects; the global scope's the global data alone.
-    """
-    if owner.client_id != where.client_id:
-        return False
-    if where.project_id:
-        return owner.project_id == where.project_id
-    if where.group_id:
-        return not owner.project_id and owner.group_id == where.group_id
-    return True
-
-
 def query(where: scope.Scope) -> dict[str, Any]:
-    """`covers` as a filter over documents with clientId, projectId and groupId."""
+    """`Scope.covers` as a filter over documents with clientId, projectId and groupId."""
     if where.project_id:
         return {"clientId": where.client_id, "projectId": where.project_id}
     if where.group_id:
@@ -52,5 +37,5 @@ class Closed:
     def check(self, owner: scope.Scope) -> None:
         """Raises `kb.errors.Erasing` when data of `owner` must not be written now."""
         for where in self._scopes:
-            if covers(where, owner):
+            if where.covers(owner):
                 raise errors.Erasing("the scope is being erased; writes are taken again afterwards", _COME_BACK)

@@ -123,7 +123,7 @@ class Eraser:
         after = None
         while True:
             page, after = await self._graph.audit(where.client_id, after=after)
-            owners = {row.document.id: row.owner for row in page if closed.covers(where, row.owner)}
+            owners = {row.document.id: row.owner for row in page if where.covers(row.owner)}
             await self._dropped(owners, gone, "documents")
             yield
             if after is None:
@@ -134,14 +134,14 @@ class Eraser:
         after = None
         while True:
             chunks, after = await self._vectors.audit(where.client_id, after=after)
-            owners = {row.document_id: row.owner for row in chunks if closed.covers(where, row.owner)}
+            owners = {row.document_id: row.owner for row in chunks if where.covers(row.owner)}
             await self._dropped(owners, gone, "unfinishedDocuments")
             yield
             if after is None:
                 break
         while True:
             lines, after = await self._vectors.audit_sentences(where.client_id, after=after)
-            stray = [row.sentence_id for row in lines if closed.covers(where, row.owner)]
+            stray = [row.sentence_id for row in lines if where.covers(row.owner)]
             if stray:
                 await self._vectors.discard(where.client_id, chunk_ids=[], sentence_ids=stray)
             gone["straySentences"] += len(stray)

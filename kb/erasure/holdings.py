@@ -1,4 +1,4 @@
-"""What a scope owns beside documents: rules, aliases, memories in MongoDB. Each is deleted by one filter."""
+"""What a scope owns beside documents: rules, aliases, memories in MongoDB, and what is kept of its tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from crds import scope
 from kb import mongo
 from kb.aliases import mongo as aliases
-from kb.erasure import closed
+from kb.erasure import closed, tasks
 from kb.memory import procedures, session
 from kb.rules import mongo as rules
 
@@ -42,6 +42,7 @@ class Collection:
 def of(database: mongo.Database) -> Mapping[str, Holding]:
     """All of them by what they are called in an erasure's record."""
     return {
+        "tasks": tasks.Tasks(database),
         "aliases": Collection(database, aliases.COLLECTION),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),

@@ -51,19 +51,22 @@ FOR node IN @nodes
         RETURN [x.target, proof.chunkId, proof.salience])
     RETURN row
 """
+# What many documents say is one edge: grouped before it is counted against the limit.
+_EDGES = """COLLECT source = x.source, edgeType = x.edgeType, target = x.target
+         SORT source, edgeType, target LIMIT @limit RETURN {source, edgeType, target}"""
 AROUND = f"""
 FOR node IN @nodes
   LET id = CONCAT(@prefix, "/", node[1])
-  FOR found IN UNION(
+  FOR found IN UNION_DISTINCT(
       (FOR x IN @@edges
          FILTER x._from == id AND x.structural == false AND (@types == null OR x.edgeType IN @types) AND {_KNOWN}
          FILTER {_SEES}
-         SORT x.source, x.edgeType, x.target LIMIT @limit RETURN x),
+         {_EDGES}),
       (FOR x IN @@edges
          FILTER x._to == id AND x.structural == false AND (@types == null OR x.edgeType IN @types) AND {_KNOWN}
          FILTER {_SEES}
-         SORT x.source, x.edgeType, x.target LIMIT @limit RETURN x))
-    RETURN DISTINCT {{node: node[0], source: found.source, edgeType: found.edgeType, target: found.target}}
+         {_EDGES}))
+    RETURN {{node: node[0], source: found.source, edgeType: found.edgeType, target: found.target}}
 """
 AMONG = f"""
 FOR node IN @nodes
@@ -71,13 +74,14 @@ FOR node IN @nodes
   FOR x IN @@edges
     FILTER x._from == id AND x.structural == false AND x.target IN @keys
       AND (@types == null OR x.edgeType IN @types) AND {_KNOWN} AND {_SEES}
-    LIMIT @limit
-    RETURN DISTINCT {{source: x.source, edgeType: x.edgeType, target: x.target}}
+    {_EDGES}
 """
+# The server knows a bound null before it chooses an index: what is given is looked up by the edge index of its end.
 PROOFS = f"""
 FOR x IN @@edges
-  FILTER x.structural == false AND (@source == null OR x.source == @source)
-    AND (@target == null OR x.target == @target) AND (@type == null OR x.edgeType == @type) AND {_SEES}
+  FILTER x.structural == false AND (@source == null OR x._from == CONCAT(@prefix, "/", @source))
+    AND (@target == null OR x._to == CONCAT(@prefix, "/", @target))
+    AND (@type == null OR x.edgeType == @type) AND {_SEES}
   FOR proof IN x.evidence
     SORT x.source, x.edgeType, x.target, x.observedMs == null, x.observedMs DESC, proof.chunkId, proof.sentenceId
     LIMIT @limit
@@ -92,7 +96,8 @@ FOR node IN @@nodes
 NODES = f"""
 FOR node IN @@nodes
   FILTER node.documentId == null AND node.key != null AND (@type == null OR node.type == @type)
-    AND (@text == null OR CONTAINS(LOWER(node.key), @text)) AND (@keys == null OR node.key IN @keys)
+    AND (@text == null OR CONTAINS(LOWER(node.key), @text) OR CONTAINS(node.name, @text))
+    AND (@keys == null OR node.key IN @keys)
   LET rows = (
     FOR x IN @@edges
       FILTER x._to == node._id AND x.structural == true AND {_SEES}
@@ -152,10 +157,17 @@ FOR x IN @@edges
   FILTER x._to == @target AND x.structural == true AND x.documentId > @after
   FILTER (@project == "" AND @group == "") OR (@project != "" AND x.projectId == @project)
     OR (@group != "" AND x.groupId == @group)
-  COLLECT documentId = x.documentId INTO rows = KEEP(x, "sourceUrn", "kind", "title", "projectId", "groupId")
+  COLLECT documentId = x.documentId INTO rows = KEEP(x, "sourceUrn", "kind", "title", "observedMs",
+    "projectId", "groupId")
   SORT documentId
   LIMIT @limit
   RETURN MERGE(rows[0], {documentId})
+"""
+DOCUMENTS = """
+FOR x IN @@nodes
+  FILTER x.kind == @kind AND x.projectId == @project AND x.documentId != null
+    AND (@project != "" OR x.groupId == @group) AND STARTS_WITH(x.sourceUrn, @beginning)
+  RETURN {documentId: x.documentId, sourceUrn: x.sourceUrn, kind: x.kind, title: x.title, observedMs: x.observedMs}
 """
 PUT_DOCUMENT = 'INSERT @row INTO @@nodes OPTIONS {overwriteMode: "replace"}'
 PUT_ENTITIES = 'FOR row IN @rows INSERT row INTO @@nodes OPTIONS {overwriteMode: "ignore"}'
@@ -176,6 +188,7 @@ def indexes(nodes: str, edges: str) -> list[tuple[str, list[str]]]:
     return [
         (nodes, ["chunkIds[*]"]),
         (nodes, ["name"]),
+        (nodes, ["kind", "projectId", "sourceUrn"]),
         (edges, ["evidenceChunkIds[*]"]),
         (edges, ["documentId"]),
         (edges, ["_from", "structural", "projectId"]),

@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite.Database(
-            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1}
+            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1, 2: _from_version_2}
         )
 
     async def prepare(self) -> None:
@@ -190,6 +190,13 @@ class Store:
             for row in rows
         ]
 
+    async def documents(
+        self, owner: scope.Scope, kind: str, beginning: str, *, after: str = "", limit: int = 500
+    ) -> list[model.Document]:
+        last = beginning + _LAST_CHARACTER * _URN_CHARS
+        bound = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
+        return [_document(row) for row in await self._rows(statements.DOCUMENTS, owner, **bound)]
+
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         rows = await self._rows(statements.COUNTS, viewer)
         return model.Counts(*rows[0])
@@ -226,6 +233,7 @@ class Store:
 
 # The least number that SQLite has for a row.
 _FIRST = -(1 << 63)
+_LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
 
 
 def number(*parts: str) -> int:
@@ -321,6 +329,11 @@ def _from_version_1(connection: sqlite3.Connection) -> None:
     for script in (statements.MOVE_ASIDE, statements.SCHEMA, statements.CARRY_OVER):
         for statement in script.split(";"):
             connection.execute(statement)
+
+
+def _from_version_2(connection: sqlite3.Connection) -> None:
+    for statement in statements.INDEX_SOURCES:
+        connection.execute(statement)
 
 
 def _viewer(viewer: scope.Scope) -> dict[str, Any]:

@@ -9,14 +9,14 @@ nothing is looked up before it is inserted.
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 SCHEMA = """
 CREATE TABLE documents (
     id INTEGER PRIMARY KEY, client TEXT NOT NULL, document_id TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
     source_urn TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL, observed INTEGER
 );
-CREATE INDEX documents_client ON documents (client, kind);
+CREATE INDEX documents_client ON documents (client, kind, source_urn);
 CREATE TABLE chunks (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, chunk_id TEXT NOT NULL);
 CREATE INDEX chunks_document ON chunks (document);
 CREATE TABLE sentences (
@@ -44,6 +44,11 @@ CREATE INDEX evidence_target ON evidence (target);
 CREATE INDEX evidence_chunk ON evidence (chunk);
 """
 
+# From version 2, where the index ended with the kind.
+INDEX_SOURCES = (
+    "DROP INDEX documents_client",
+    "CREATE INDEX documents_client ON documents (client, kind, source_urn)",
+)
 # From version 1, which held every sentence once per mention and all keys as text.
 MOVE_ASIDE = """
 ALTER TABLE documents RENAME TO old_documents;
@@ -195,6 +200,14 @@ FROM nodes n JOIN mentions x ON x.node = n.id JOIN documents d ON d.id = x.docum
 WHERE n.client = :client AND n.node_key = :node AND d.document_id > :after
   AND ((:project = '' AND :grp = '') OR (:project <> '' AND d.project = :project) OR (:grp <> '' AND d.grp = :grp))
 ORDER BY d.document_id LIMIT :limit
+"""
+# The beginning is a range of the index: `last` is no less than any source URN that begins so.
+DOCUMENTS = """
+SELECT d.document_id, d.source_urn, d.kind, d.title, d.observed FROM documents d
+WHERE d.client = :client AND d.kind = :kind AND d.source_urn >= :beginning
+  AND d.source_urn <= :last AND d.source_urn > :after
+  AND d.project = :project AND (:project <> '' OR d.grp = :grp)
+ORDER BY d.source_urn LIMIT :limit
 """
 # For whoever compares the stores: everything of one client's partition, a page at a time, after the given chunk id.
 AUDIT = """

@@ -119,6 +119,12 @@ class Store(Protocol):
         """
         ...
 
+    async def documents(
+        self, owner: scope.Scope, kind: str, beginning: str, *, after: str = "", limit: int = 500
+    ) -> list[model.Document]:
+        """Documents of exactly this owner and kind whose source URN begins so, in order of it, those after `after`."""
+        ...
+
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         """How much the viewer can see."""
         ...

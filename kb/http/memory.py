@@ -53,6 +53,8 @@ class Memory:
     async def findings(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/task/{uid}"""
         found = await body.read(request, writing.Findings)
+        # Who sees a wider scope's task may not therefore write into its memory.
+        access.check(request, await self._tasks.owner(found.scope, request.match_info["uid"]))
         return answering.json(await self._tasks.add(found.scope, request.match_info["uid"], found))
 
     async def recent(self, request: web.Request) -> web.Response:
@@ -87,6 +89,8 @@ class Memory:
     async def forget_way(self, request: web.Request) -> web.Response:
         """DELETE /api/v1/memory/procedural?id=...&clientId=..."""
         client = body.owner(request).client_id
+        # A procedure is the whole client's, whatever narrower scope the query names.
+        access.check(request, scope.Scope(client_id=client))
         await self._procedures.forget(client, answering.text(request, "id"))
         return web.Response(status=204)
 

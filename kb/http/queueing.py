@@ -5,8 +5,8 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import errors, wire, writing
-from kb.http import answering, body, openapi
+from kb import errors, visibility, wire, writing
+from kb.http import access, answering, body, openapi
 from kb.ingest import intake, intent
 from kb.queue import job, worker
 
@@ -54,14 +54,18 @@ class Queueing:
     async def reorder(self, request: web.Request) -> web.Response:
         """POST /api/v1/queue/reorder"""
         move = await body.read(request, writing.Move)
-        return await self._moved(move.scope, move.id, move.position)
+        return await self._moved(request, move.scope, move.id, move.position)
 
     async def prioritize(self, request: web.Request) -> web.Response:
         """POST /api/v1/queue/prioritize"""
         asked = await body.read(request, writing.Prioritize)
-        return await self._moved(asked.scope, asked.id, 1)
+        return await self._moved(request, asked.scope, asked.id, 1)
 
-    async def _moved(self, viewer: scope.Scope, document_id: str, position: int) -> web.Response:
+    async def _moved(self, request: web.Request, viewer: scope.Scope, document_id: str, position: int) -> web.Response:
+        found = await self._queue.find(document_id)
+        if found is not None and visibility.sees(viewer, found[0].owner):
+            # Who sees a wider scope's document may not therefore move it.
+            access.check(request, found[0].owner)
         moved = await self._queue.move(viewer, document_id, position)
         if moved is None:
             raise errors.NotFound(

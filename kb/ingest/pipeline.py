@@ -12,25 +12,23 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 
-import pydantic
 import structlog
 
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, identity, metrics, wire, writing
-from kb.aliases import registry, rename
+from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import store as graph
-from kb.ingest import answers, draft, extraction, hints, intent, mending, prompt, turns, weave
+from kb.ingest import answers, commit, draft, hearing, hints, intent, mending, source, turns
 from kb.queue import job
-from kb.vectors import embedding, model
+from kb.vectors import embedding
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
@@ -59,15 +57,6 @@ class Stores:
     shut: closed.Closed = field(default_factory=closed.Closed)
 
 
-@dataclass(frozen=True)
-class _Heard:
-    """What the models said: extractions by chunk id, the passages that nobody could extract from, in words."""
-
-    extractions: Mapping[str, extraction.Extraction]
-    problems: list[str] = field(default_factory=list)
-    missing: int = 0
-
-
 class Pipeline:
     """Ingests and forgets documents. One at a time per document, any number of documents at once.
 
@@ -84,8 +73,8 @@ class Pipeline:
         limits: Limits,
     ) -> None:
         self._stores = stores
-        self._answers = asked
-        self._embedder = embedder
+        self._hearing = hearing.Hearing(asked, clock, parallel=limits.parallel)
+        self._committer = commit.Committer(stores.graph, stores.vectors, stores.aliases, stores.shut, embedder, meters)
         self._meters = meters
         self._clock = clock
         self._limits = limits
@@ -104,6 +93,7 @@ class Pipeline:
                 await self._stores.queue.drop(document_id)
             async with self._settled(document_id):
                 reply = await self._run(request, opened, urgency)
+                await self._supersede_attachments(request)
             await self._finish(document_id, replaced=reply.replaced)
             return reply
 
@@ -121,8 +111,9 @@ class Pipeline:
             opened = await self._open(document_id, request)
             async with self._settled(document_id):
                 made = draft.make(request, await self._text(request), **self._sizes())
-                heard = await self._kept(request, made)
-                woven = await self._commit(request, made, heard, urgency)
+                heard = await self._hearing.kept(request, made)
+                woven = await self._committer.commit(request, made, heard, urgency)
+                await self._supersede_attachments(request)
             if heard.missing:
                 await queue.mark_indexed(document_id, put.revision)
             else:
@@ -152,25 +143,32 @@ class Pipeline:
                 if asked.action is job.Action.REWEAVE:
                     await self._reweave(asked)
                 else:
-                    await self._extract_later(asked, _recorded(request))
+                    await self._extract_later(asked, source.recorded(request))
             await queue.drop(asked.document_id, revision=asked.revision)
 
     async def forget(self, owner: scope.Scope, source_urn: str) -> bool:
         """Delete a document, and before it the files that came with it. True when it was known."""
-        for urn in await self._attachments(owner, source_urn):
-            await self.drop(owner, identity.document(owner, urn))
+        await self._drop_attachments(owner, source_urn)
         return await self.drop(owner, identity.document(owner, source_urn))
 
-    async def _attachments(self, owner: scope.Scope, source_urn: str) -> list[str]:
-        """The URNs of the files that came with exactly this owner's document."""
-        parent, kind = weave.carries(source_urn, owner)
-        said = await self._stores.graph.relationships(owner, source=parent, edge_type=kind, limit=1000)
-        found = {one.document.source_urn: one.document.id for one in said}
-        return sorted(
-            urn
-            for urn, document_id in found.items()
-            if writing.attached_to(urn) == source_urn and identity.document(owner, urn) == document_id
-        )
+    async def _supersede_attachments(self, request: wire.IngestRequest) -> None:
+        if request.attachments is not None:
+            await self._drop_attachments(request.scope, request.source_urn, keep=request.attachments)
+
+    async def _drop_attachments(self, owner: scope.Scope, source_urn: str, *, keep: Collection[str] = ()) -> None:
+        """Delete the files that came with exactly this owner's document, but for those of the names in `keep`."""
+        beginning = writing.attachment_sources(source_urn).removesuffix("*")
+        kept = {writing.attachment_urn(source_urn, name) for name in keep}
+        after = ""
+        while True:
+            found = await self._stores.graph.documents(owner, writing.ATTACHMENT, beginning, after=after)
+            for one in found:
+                # "mail,name:x" begins like "mail", and its files are not those of "mail".
+                if writing.came_with(one.source_urn, source_urn) and one.source_urn not in kept:
+                    await self.drop(owner, one.id)
+            if not found:
+                return
+            after = found[-1].source_urn
 
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
         """Delete one document from the graph, then from the vectors. True when it was known."""
@@ -237,16 +235,8 @@ class Pipeline:
         text = await self._text(request)
         made = draft.make(request, text, **self._sizes())
         with self._meters.stages.labels("models").time():
-            # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
-            judged, heard = await asyncio.gather(
-                self._judge(request, text, urgency), self._extract(request, made, urgency), return_exceptions=True
-            )
-        for result in (heard, judged):
-            if isinstance(result, BaseException):
-                raise result
-        assert isinstance(judged, hints.Judgement)
-        assert isinstance(heard, _Heard)
-        woven = await self._commit(request, made, heard, urgency)
+            judged, heard = await self._hearing.both(request, text, made, urgency)
+        woven = await self._committer.commit(request, made, heard, urgency)
         edges = {(proof.source, proof.type, proof.target) for proof in woven.patch.evidence}
         log.info(
             "ingested",
@@ -275,8 +265,8 @@ class Pipeline:
                 log.info("superseded", source_urn=request.source_urn)
                 return
         with self._meters.stages.labels("models").time():
-            heard = await self._extract(request, made, asked.urgency)
-        await self._commit(request, made, heard, asked.urgency)
+            heard = await self._hearing.extract(request, made, asked.urgency)
+        await self._committer.commit(request, made, heard, asked.urgency)
         document_id = made.document_id
         if heard.problems:
             log.warning("passages without entities", source_urn=request.source_urn, problems=heard.problems[:5])
@@ -289,131 +279,11 @@ class Pipeline:
             return  # forgotten meanwhile
         request, made = mending.remake(asked.owner, asked.document_id, list(stored.values()))
         # The answers are kept, and so nobody is asked; where one was evicted, it is asked for again.
-        heard = await self._extract(request, made, asked.urgency)
-        await self._commit(request, made, heard, asked.urgency)
-
-    async def _commit(
-        self, request: wire.IngestRequest, made: draft.Draft, heard: _Heard, urgency: priority.Priority
-    ) -> weave.Woven:
-        """Weave, resolve aliases, store vectors, commit the graph and clean; again if an alias changed meanwhile."""
-        woven = weave.weave(request, made, heard.extractions)
-        self._meters.dropped.inc(woven.dropped)
-        keys = {one.node_key for one in woven.patch.mentions}
-        known = await self._stores.vectors.known(request.scope, made.document_id)
-        while True:
-            # Again: models were asked since the turn was taken, and another process may have begun to erase.
-            self._stores.shut.check(request.scope)
-            mapping = await self._stores.aliases.resolve(request.scope, keys)
-            named = replace(
-                woven, patch=rename.patch(woven.patch, mapping), chunks=rename.chunks(woven.chunks, mapping)
-            )
-            with self._meters.stages.labels("vectors").time():
-                await self._embed(request.scope, named, known, urgency)
-            with self._meters.stages.labels("graph").time():
-                await self._stores.graph.replace(request.scope, named.patch)
-            # A merge looks for the documents to mend after it is recorded: it saw this commit, or is seen here.
-            if mapping == await self._stores.aliases.resolve(request.scope, keys):
-                break
-            known = await self._stores.vectors.known(request.scope, made.document_id)
-        if mapping:
-            await self._stores.aliases.seen(request.scope, mapping.keys())
-        if set(known) - set(named.patch.chunk_ids):
-            with self._meters.stages.labels("clean").time():
-                await self._stores.vectors.drop(request.scope, made.document_id, keep=named.patch.chunk_ids)
-        self._meters.chunks.inc(len(made.pieces))
-        return named
+        heard = await self._hearing.extract(request, made, asked.urgency)
+        await self._committer.commit(request, made, heard, asked.urgency)
 
     def _sizes(self) -> dict[str, int]:
         return {"size": self._limits.chunk_chars, "overlap": self._limits.chunk_overlap}
 
     async def _text(self, request: wire.IngestRequest) -> str:
-        text, field = request.content, "content"
-        if text is None and request.content_ref is not None:
-            field = "contentRef"
-            body = await self._stores.content.load(request.scope, request.content_ref.key)
-            if identity.digest_bytes(body) != request.content_ref.sha256:
-                raise errors.Invalid(
-                    "the stored content is not what contentRef describes",
-                    field="contentRef.sha256",
-                    remedy="Store the content again and use the contentRef of that answer.",
-                )
-            text = body.decode("utf-8", "replace")
-        if text is None or not text.strip():
-            raise errors.Invalid(
-                "the document is empty", field=field, remedy="Give a content with at least one visible character."
-            )
-        if len(text) > self._limits.max_chars:
-            raise errors.TooLarge(
-                f"the document has {len(text)} characters, at most {self._limits.max_chars} are ingested",
-                field=field,
-                remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
-            )
-        return text
-
-    async def _judge(self, request: wire.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
-        today = self._clock().astimezone(UTC).date()
-        question = prompt.hints(
-            hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team
-        )
-        return await self._answers.ask(question, hints.Judgement, urgency)
-
-    async def _extract(self, request: wire.IngestRequest, made: draft.Draft, urgency: priority.Priority) -> _Heard:
-        slots = asyncio.Semaphore(self._limits.parallel)
-
-        async def ask(piece: draft.Piece) -> extraction.Extraction:
-            async with slots:
-                return await self._answers.ask(_question(request, piece), extraction.Extraction, urgency)
-
-        # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
-        found = await asyncio.gather(*(ask(piece) for piece in made.pieces), return_exceptions=True)
-        extractions: dict[str, extraction.Extraction] = {}
-        problems: list[str] = []
-        for piece, result in zip(made.pieces, found, strict=True):
-            if isinstance(result, extraction.Extraction):
-                extractions[piece.id] = result
-            elif isinstance(result, errors.Unusable):
-                problems.append(f"characters {piece.chunk.start}-{piece.chunk.end}: {result.message}")
-            elif isinstance(result, BaseException):
-                raise result
-        return _Heard(extractions, problems)
-
-    async def _kept(self, request: wire.IngestRequest, made: draft.Draft) -> _Heard:
-        """What was said about these chunks before; asks nobody."""
-        found = {
-            piece.id: said
-            for piece in made.pieces
-            if (said := await self._answers.kept(_question(request, piece), extraction.Extraction)) is not None
-        }
-        return _Heard(found, missing=len(made.pieces) - len(found))
-
-    async def _embed(
-        self, owner: scope.Scope, woven: weave.Woven, known: Mapping[str, str], urgency: priority.Priority
-    ) -> None:
-        """Embed and store what is not stored yet; `known` are the document's chunks that are, with their revisions."""
-        store = self._stores.vectors
-        # Chunks are stored before their sentences, so that a document without the one has none of the other.
-        stored = await store.known_sentences(owner, [kept.id for kept in woven.sentences]) if known else set()
-        chunks = [kept for kept in woven.chunks if kept.id not in known]
-        sentences = [kept for kept in woven.sentences if kept.id not in stored]
-        texts = [kept.embedded_text() for kept in chunks] + [kept.text for kept in sentences]
-        made: list[model.Vector] = await self._embedder.embed(texts, urgency)
-        await store.put(
-            owner,
-            list(zip(chunks, made[: len(chunks)], strict=True)),
-            list(zip(sentences, made[len(chunks) :], strict=True)),
-        )
-        changed = [kept for kept in woven.chunks if known.get(kept.id, kept.revision(owner)) != kept.revision(owner)]
-        if changed:
-            await store.touch(owner, changed)
-
-
-def _recorded(text: str) -> wire.IngestRequest:
-    try:
-        return wire.IngestRequest.model_validate_json(text)
-    except pydantic.ValidationError as error:
-        # Written by another version of this program: nobody but the caller can say it anew.
-        raise errors.Invalid(f"the recorded request is unreadable: {error}", remedy="Ingest it again.") from error
-
-
-def _question(request: wire.IngestRequest, piece: draft.Piece) -> prompt.Prompt:
-    return prompt.extract(piece.chunk.text, title=request.title, kind=request.kind)
+        return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)

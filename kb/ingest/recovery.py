@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-import pydantic
 import structlog
 
 from crds import errors, priority
-from kb import metrics, wire
-from kb.ingest import intent, lanes, pipeline
+from kb import metrics
+from kb.ingest import intent, lanes, pipeline, source
 
 log = structlog.get_logger(__name__)
 
@@ -50,17 +49,18 @@ class Recovery:
             if self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
                 continue
             try:
+                recorded = source.recorded(request)
+            except errors.Permanent as error:
+                # Written by another version of this program: nobody but the caller can say it anew.
+                await self._intents.fail(record.document_id, error.message, self._clock())
+                continue
+            try:
                 async with self._lanes.enter(priority.Priority.P3):
-                    await self._pipeline.ingest(wire.IngestRequest.model_validate_json(request), priority.Priority.P3)
+                    await self._pipeline.ingest(recorded, priority.Priority.P3)
             except errors.Operational as error:
                 log.info("still open", source_urn=record.source_urn, attempts=record.attempts, reason=error.message)
             except errors.Permanent as error:
                 log.warning("given up", source_urn=record.source_urn, reason=error.message)
-            except pydantic.ValidationError as error:
-                # Written by another version of this program: nobody but the caller can say it anew.
-                await self._intents.fail(
-                    record.document_id, f"the recorded request is unreadable: {error}", self._clock()
-                )
             else:
                 finished += 1
         self._meters.unfinished.set((await self._intents.count()).get(intent.State.OPEN, 0))

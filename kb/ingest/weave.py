@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from crds import scope
 from kb import identity, selection, wire, writing
 from kb.graph import model as graph
 from kb.ingest import anchor, draft, extraction, reference, relation, sentence
@@ -94,17 +93,12 @@ def weave(request: wire.IngestRequest, made: draft.Draft, extractions: Mapping[s
     return _finish(loom)
 
 
-def carries(urn: str, where: scope.Scope) -> tuple[str, str]:
-    """Source and type of the edges from a document to the files that came with it."""
-    return anchor.derive(urn, "", where).key, _HAS_ATTACHMENT
-
-
 def _attached(loom: _Loom, first: draft.Piece, opening: str) -> None:
     """A file that came with a document: its title proves it, because it names both."""
     urn = writing.attached_to(loom.request.source_urn)
     if urn is not None:
-        parent, kind = carries(urn, loom.request.scope)
-        loom.prove(parent, kind, loom.made.anchor.key, first, opening)
+        parent = anchor.derive(urn, "", loom.request.scope).key
+        loom.prove(parent, _HAS_ATTACHMENT, loom.made.anchor.key, first, opening)
 
 
 def _entities(loom: _Loom, piece: draft.Piece, found: extraction.Extraction) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from crds import scope
+from crds import leftovers, scope
 from kb import errors, mongo, visibility, writing
 
-COLLECTION = "task_memory"
+COLLECTION = leftovers.MEMORY
 # Keys of a task's structured data; a run that has more to say ingests it as knowledge.
 _MOST = 1000
 
@@ -27,6 +27,10 @@ class Tasks:
     async def load(self, viewer: scope.Scope, task_uid: str) -> writing.TaskMemory:
         """The memory of a task."""
         return _memory(await self._visible(viewer, task_uid))
+
+    async def owner(self, viewer: scope.Scope, task_uid: str) -> scope.Scope:
+        """Whose task it is."""
+        return scope.Scope.model_validate((await self._visible(viewer, task_uid))["scope"])
 
     async def add(self, viewer: scope.Scope, task_uid: str, findings: writing.Findings) -> writing.TaskMemory:
         """Merge structured data into the memory; keys that are there are replaced."""

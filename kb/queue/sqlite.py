@@ -13,50 +13,18 @@ from pathlib import Path
 
 from crds import priority, scope
 from kb import errors, identity, sqlite
-from kb.queue import job
+from kb.queue import job, statements
 
-# Behind every manual position; a column without NULLs keeps the order in one index.
-_UNPLACED = 1 << 40
 _COME_BACK = 30.0
-_SCHEMA = """
-CREATE TABLE jobs (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL UNIQUE,
-    client TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL, source_urn TEXT NOT NULL, kind TEXT NOT NULL,
-    action TEXT NOT NULL, priority INTEGER NOT NULL, position INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    reason TEXT NOT NULL, created_at TEXT NOT NULL, not_before TEXT NOT NULL, revision TEXT NOT NULL,
-    indexed INTEGER NOT NULL, request TEXT NOT NULL
-);
-CREATE INDEX jobs_order ON jobs (position, priority, seq);
-CREATE INDEX jobs_client ON jobs (client);
-"""
-_PUT = f"""
-INSERT INTO jobs (document_id, client, project, grp, source_urn, kind, action, priority, position, attempts, reason,
-                  created_at, not_before, revision, indexed, request)
-VALUES (:id, :client, :project, :grp, :urn, :kind, :action, :priority, {_UNPLACED}, 0, '',
-        :now, '', :revision, 0, :request)
-ON CONFLICT (document_id) DO UPDATE SET
-    client = :client, project = :project, grp = :grp, source_urn = :urn, kind = :kind, action = :action,
-    priority = min(priority, :priority), attempts = 0, reason = '', not_before = '', revision = :revision,
-    indexed = 0, request = :request
-    WHERE NOT (action = 'Extract' AND :action = 'Reweave')
-"""  # noqa: S608 -- a constant
-_NEXT = """
-SELECT * FROM jobs WHERE not_before <= :now AND priority <= :most
-AND document_id NOT IN (SELECT value FROM json_each(:skip)) ORDER BY position, priority, seq LIMIT 1
-"""
-# `kb.visibility.sees` over the job's own columns.
-_SEES = """(client = '' OR (client = :client AND ((project = '' AND grp = '')
-    OR (project <> '' AND project = :project) OR (grp <> '' AND grp = :grp))))"""
-_LIST = f"SELECT * FROM jobs WHERE {_SEES} ORDER BY position, priority, seq LIMIT :limit"  # noqa: S608 -- constants
-_COUNT = f"SELECT count(*) FROM jobs WHERE {_SEES}"  # noqa: S608 -- constants
-_VISIBLE = f"SELECT * FROM jobs WHERE document_id = :id AND {_SEES}"  # noqa: S608 -- constants
 
 
 class Queue:
     """Implements `kb.queue.job.Queue` over `path`; at most `limit` jobs, and `per_client` of one client."""
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, limit: int, per_client: int) -> None:
-        self._database = sqlite.Database(path, _SCHEMA, version=1)
+        self._database = sqlite.Database(
+            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1}
+        )
         self._clock = clock
         self._limit = limit
         self._per_client = per_client
@@ -91,7 +59,7 @@ class Queue:
             if action is job.Action.EXTRACT:
                 # Mending is bounded by the documents that are there, and must not be lost.
                 self._check_room(connection, owner.client_id, document_id)
-            connection.execute(_PUT, values)
+            connection.execute(statements.PUT, values)
             row: sqlite3.Row = connection.execute("SELECT * FROM jobs WHERE document_id = :id", values).fetchone()
             return row
 
@@ -123,7 +91,15 @@ class Queue:
             "skip": json.dumps(sorted(skip)),
             "most": int(priority.Priority.P3 if most is None else most),
         }
-        row = await self._database.read(lambda connection: connection.execute(_NEXT, values).fetchone())
+
+        def work(connection: sqlite3.Connection) -> sqlite3.Row | None:
+            for statement in statements.NEXT:
+                row: sqlite3.Row | None = connection.execute(statement, values).fetchone()
+                if row is not None:
+                    return row
+            return None
+
+        row = await self._database.read(work)
         return None if row is None else (_job(row), row["request"])
 
     async def postpone(self, document_id: str, revision: str, reason: str, until: datetime) -> None:
@@ -140,7 +116,8 @@ class Queue:
         values = {**_names(viewer), "limit": limit}
 
         def work(connection: sqlite3.Connection) -> tuple[list[sqlite3.Row], int]:
-            return connection.execute(_LIST, values).fetchall(), connection.execute(_COUNT, values).fetchone()[0]
+            total = connection.execute(statements.COUNT, values).fetchone()[0]
+            return connection.execute(statements.LIST, values).fetchall(), total
 
         rows, total = await self._database.read(work)
         return [_job(row) for row in rows], total
@@ -149,10 +126,10 @@ class Queue:
         values = {**_names(viewer), "id": document_id, "position": position}
 
         def work(connection: sqlite3.Connection) -> sqlite3.Row | None:
-            if connection.execute(_VISIBLE, values).fetchone() is None:
+            if connection.execute(statements.VISIBLE, values).fetchone() is None:
                 return None
             connection.execute(
-                f"UPDATE jobs SET position = {_UNPLACED} WHERE document_id = :id",  # noqa: S608 -- a constant
+                f"UPDATE jobs SET position = {statements.UNPLACED} WHERE document_id = :id",  # noqa: S608 -- a constant
                 values,
             )
             _make_room(connection, position)
@@ -177,8 +154,7 @@ class Queue:
         return row is not None
 
     async def depth(self) -> dict[priority.Priority, int]:
-        statement = "SELECT priority, count(*) AS n FROM jobs GROUP BY priority"
-        rows = await self._database.read(lambda connection: connection.execute(statement).fetchall())
+        rows = await self._database.read(lambda connection: connection.execute(statements.DEPTHS).fetchall())
         return {priority.Priority(row["priority"]): row["n"] for row in rows}
 
     async def close(self) -> None:
@@ -188,21 +164,27 @@ class Queue:
     def _check_room(self, connection: sqlite3.Connection, client: str, document_id: str) -> None:
         if connection.execute("SELECT 1 FROM jobs WHERE document_id = ?", (document_id,)).fetchone() is not None:
             return
-        mine = connection.execute("SELECT count(*) FROM jobs WHERE client = ?", (client,)).fetchone()[0]
+        counted = connection.execute("SELECT n FROM clients WHERE client = ?", (client,)).fetchone()
+        mine = counted["n"] if counted else 0
         if mine >= self._per_client:
             raise errors.Crowded(
                 f"{mine} documents of client {client!r} wait for extraction already", retry_after=_COME_BACK
             )
-        total = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
+        total = connection.execute("SELECT coalesce(sum(n), 0) FROM depths").fetchone()[0]
         if total >= self._limit:
             raise errors.Crowded(f"{total} documents wait for extraction already", retry_after=_COME_BACK)
+
+
+def _from_version_1(connection: sqlite3.Connection) -> None:
+    for statement in statements.START_COUNTING:
+        connection.execute(statement)
 
 
 def _make_room(connection: sqlite3.Connection, position: int) -> None:
     """Push back the unbroken row of placed jobs that begins at `position`."""
     placed = connection.execute(
         "SELECT seq, position FROM jobs WHERE position >= ? AND position < ? ORDER BY position",
-        (position, _UNPLACED),
+        (position, statements.UNPLACED),
     ).fetchall()
     following = position
     for row in placed:
@@ -230,7 +212,7 @@ def _job(row: sqlite3.Row) -> job.Job:
         kind=row["kind"],
         action=job.Action(row["action"]),
         urgency=priority.Priority(row["priority"]),
-        position=None if row["position"] == _UNPLACED else row["position"],
+        position=None if row["position"] == statements.UNPLACED else row["position"],
         attempts=row["attempts"],
         reason=row["reason"],
         created_at=datetime.fromisoformat(row["created_at"]),

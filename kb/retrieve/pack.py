@@ -77,6 +77,7 @@ class Pack:
             own=score.own,
             named=score.named,
             hop=score.hop,
+            lead=score.lead,
             via=self._crossed(via) if via else None,
         )
 

@@ -18,7 +18,8 @@ class Weights:
     `own`: the best sentence of a chunk that was found directly. `named`: that the question names a node which the
     chunk is about. `hop`: the sentence, in a chunk already found, that mentions the node over which a hop leads away.
     `trust`: how much of that depends on how good the chunk is that is left. `decay`: what remains of it per further
-    hop. `bend`: up to which share of the score of the chunk that is left a hop counts fully (see `gain`).
+    hop. `bend`: up to which share of the score of the chunk that is left a hop counts fully (see `gain`). `first_own`
+    and `first_named`: the shares of `own` and `named` that count for the first place (see `lead`).
     """
 
     alpha: float = 0.4
@@ -28,6 +29,8 @@ class Weights:
     trust: float = 1.0
     decay: float = 1.0
     bend: float = 0.7
+    first_own: float = 0.7
+    first_named: float = 0.15
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Score:
     own: float = 0.0
     named: float = 0.0
     hop: float = 0.0
+    lead: float = 0.0
 
     @property
     def direct(self) -> float:
@@ -93,7 +97,7 @@ class Score:
     @property
     def total(self) -> float:
         """The sum of the parts."""
-        return self.direct + self.hop
+        return self.direct + self.hop + self.lead
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:
@@ -107,12 +111,32 @@ def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float)
 
 def confidence(score: Score, weights: Weights) -> float:
     """A score as a number between 0 and 1 that keeps the order; 1 is the best that a chunk could have had."""
-    return min(max(score.total / (1.0 + weights.own + weights.named + weights.hop), 0.0), 1.0)
+    share = score.total / (1.0 + weights.own + weights.named + weights.hop)
+    # Two sums of the same value may differ in the last bit.
+    return round(min(max(share, 0.0), 1.0), 9)
+
+
+def lead(scores: Mapping[str, Score], weights: Weights) -> None:
+    """Raise the chunk whose own words fit the question best to the score of the best one, before which `order` puts it.
+
+    That a page is about a thing which the question names, or is led to from there, says that it belongs to the answer,
+    and seldom that the answer begins with it; for the first place a name counts little and a hop not at all.
+    """
+    if not scores:
+        return
+
+    def words(key: str) -> tuple[float, str]:
+        score = scores[key]
+        return -(score.fused + weights.first_own * score.own + weights.first_named * score.named), key
+
+    first = scores[min(scores, key=words)]
+    first.lead = max(score.total for score in scores.values()) - first.total
 
 
 def order(scores: Mapping[str, Score]) -> list[str]:
-    """The keys, best first; equals by key, so that the same question has the same answer."""
-    return sorted(scores, key=lambda key: (-scores[key].total, key))
+    """The keys, best first: what was raised (see `lead`), then by score; equals by key, so that one question has one
+    answer."""
+    return sorted(scores, key=lambda key: (scores[key].lead == 0.0, -scores[key].total, key))
 
 
 def _scale(scores: Mapping[str, float]) -> dict[str, float]:

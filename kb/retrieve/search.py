@@ -105,6 +105,7 @@ class Search:
             with self._stage("hops"):
                 await self._name(request, chosen, trail)
                 await self._hops(request.scope, chosen, vector, trail)
+                rank.lead(trail.scores, self._weights)
             yield wire.RetrieveEvent(stage="graph", found=len(trail.scores.keys() - found.fused.keys()))
         with self._stage("pack"):
             reply = await self._pack(request, found, trail)

@@ -5,12 +5,24 @@ A backend's head passes as it came, without being decoded and encoded again.
 
 from __future__ import annotations
 
-from router.proxy import hygiene
-from router.proxy.message import Field, Request
+from typing import NamedTuple
+
+from router.proxy.message import Request
 
 STREAMS = (b"application/x-ndjson", b"text/event-stream")
 
 _BODILESS = (204, 304)
+
+
+class Passing(NamedTuple):
+    """What of a backend's head passes to the client."""
+
+    lines: bytes
+    """Header fields, each with its CRLF."""
+    content_type: bytes
+    """Without parameters, in lower case; empty for none."""
+    declared: bool
+    """There is a Content-Length."""
 
 
 class Answer:
@@ -19,42 +31,29 @@ class Answer:
     __slots__ = ("_chunked", "_head", "_link", "_request", "content_type", "declared", "status")
 
     def __init__(
-        self, request: Request, status: int, reason: bytes, fields: list[Field], own: bytes, *, last: bool
+        self, request: Request, status: int, reason: bytes, passing: Passing, own: bytes, *, last: bool
     ) -> None:
         """`own` are the router's header lines, each with its CRLF; `last` ends the client's connection after this."""
         self._request = request
         self._link = request.link
         self.status = status
-        self.content_type = b""
-        self.declared = False
+        lines, self.content_type, self.declared = passing
         if last:
             request.keep_alive = False
-        kept = [b"HTTP/1.%d %d %s\r\n" % (request.modern, status, reason)]
-        dropped = hygiene.NOT_TO_CLIENT
-        for low, name, value in fields:
-            if low in dropped:
-                continue
-            if low == b"content-type":
-                self.content_type = value.split(b";", 1)[0].strip().lower()
-            elif low == b"content-length":
-                self.declared = True
-            kept.append(b"%s: %s\r\n" % (name, value))
-        kept.append(own)
         self._chunked = False
         if self.content_type in STREAMS:
-            kept.append(b"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n")
+            own += b"Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"
         if not self.declared and request.method != b"HEAD" and status not in _BODILESS:
             if request.modern:
                 self._chunked = True
-                kept.append(b"Transfer-Encoding: chunked\r\n")
+                own += b"Transfer-Encoding: chunked\r\n"
             else:
                 request.keep_alive = False  # to HTTP/1.0 the end of the connection is the end of the answer
         if not request.keep_alive:
-            kept.append(b"Connection: close\r\n")
+            own += b"Connection: close\r\n"
         elif not request.modern:
-            kept.append(b"Connection: keep-alive\r\n")
-        kept.append(b"\r\n")
-        self._head = b"".join(kept)
+            own += b"Connection: keep-alive\r\n"
+        self._head = b"HTTP/1.%d %d %s\r\n%s%s\r\n" % (request.modern, status, reason, lines, own)
 
     def pour(self, data: bytes) -> bool:
         """Hand over a piece; False when the client's connection is full, see `room`."""

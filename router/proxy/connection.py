@@ -1,10 +1,10 @@
 """One connection to a backend: an asyncio protocol around httptools' response parser.
 
 A connection carries one exchange at a time: `send`, `arrived`, `take`, and as long as it is not `complete` either again
-`arrived` and `take`, or `flow`, which hands every piece to a sink as it comes, without waking a task for it. Bytes are
-handed on as they are, without looking at lines, frames or characters. When more than `HIGH_WATER` bytes wait to be
-taken, or the sink is full, reading from the backend pauses, so that a slow client slows the backend instead of filling
-memory.
+`arrived` and `take`, or `flow`, which hands every piece to a sink as it comes, without waking a task for it. Who does
+not wait in a task leaves a `listener` instead. Bytes are handed on as they are, without looking at lines, frames or
+characters. When more than `HIGH_WATER` bytes wait to be taken, or the sink is full, reading from the backend pauses, so
+that a slow client slows the backend instead of filling memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import httptools
 
 from crds import errors
 from router.proxy import hygiene
-from router.proxy.message import Field
+from router.proxy.answer import Passing
 
 HIGH_WATER = 64 * 1024
 
@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         "_error",
         "_framed",
         "_head_only",
+        "_lines",
         "_loop",
         "_named",
         "_on_lost",
@@ -58,10 +59,12 @@ class Connection(asyncio.Protocol):
         "busy",
         "complete",
         "congested",
-        "headers",
+        "content_type",
+        "declared",
         "heard",
         "idle_since",
         "keep",
+        "listener",
         "lost",
         "reason",
         "status",
@@ -73,6 +76,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._on_lost: list[Callable[[], None]] = []
+        self.listener: Callable[[], None] | None = None
+        """Called once: when body bytes came that no sink takes, when a sink is congested, at the end, good or bad."""
         self.lost = False
         self.idle_since = 0.0
         self._reset(head_only=False)
@@ -89,7 +94,9 @@ class Connection(asyncio.Protocol):
         self._error: Broken | None = None
         self.status = 0
         self.reason = b""
-        self.headers: list[Field] = []
+        self._lines: list[bytes] = []
+        self.content_type = b""
+        self.declared = False
         self._named: bytes | None = None  # what the Connection fields say
         self.heard = False  # a byte of the answer came
         self.complete = False
@@ -131,9 +138,26 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return data
 
-    def passing(self) -> list[Field]:
-        """The answer's header fields but those that its Connection field names."""
-        return self.headers if self._named is None else hygiene.without(self.headers, self._named)
+    @property
+    def broken(self) -> bool:
+        """The backend, or whoever had to, spoiled the exchange; what came before that may still be taken."""
+        return self._error is not None
+
+    def passing(self) -> Passing:
+        """What of the answer's head is for the client, without what its Connection field names."""
+        lines = b"".join(self._lines)
+        if self._named is not None and (kept := hygiene.without(lines, self._named)) is not lines:
+            low = b"\r\n" + kept.lower()
+            typed, declared = b"\r\ncontent-type:" in low, b"\r\ncontent-length:" in low
+            return Passing(kept, self.content_type if typed else b"", declared)
+        return Passing(lines, self.content_type, self.declared)
+
+    def pour(self, sink: Callable[[bytes], bool]) -> None:
+        """From now on hand every piece to `sink`, and first what has come; see `congested`."""
+        self._sink = sink
+        self.congested = False
+        if self._chunks and not self.complete:
+            self._offer(sink)
 
     async def flow(self, sink: Callable[[bytes], bool]) -> None:
         """Hand every piece to `sink` until the answer is complete or the sink is `congested` (it returned False).
@@ -141,15 +165,12 @@ class Connection(asyncio.Protocol):
         The pieces that come together with the end are left for `take`. Raises Broken as `arrived` does. After
         congestion call it again when there is room.
         """
-        self._sink = sink
-        self.congested = False
-        if self._chunks and not self.complete:
-            self._offer(sink)
-        elif self._paused and self._transport is not None and not self.lost:
-            self._paused = False
-            self._transport.resume_reading()
+        self.pour(sink)
         if self.congested:
             return
+        if self._paused and self._transport is not None and not self.lost:
+            self._paused = False
+            self._transport.resume_reading()
         if not (self.complete or self._error):
             self._waiter = self._loop.create_future()
             try:
@@ -179,8 +200,8 @@ class Connection(asyncio.Protocol):
         """The exchange is over; the connection may carry another one."""
         self.busy = False
         self.idle_since = now
-        self._sink = None
-        self.headers = []
+        self._sink = self.listener = None
+        self._lines = []
 
     def abort(self) -> None:
         """Close hard: the backend must notice that nobody waits, and a half-read answer is never reused."""
@@ -195,6 +216,11 @@ class Connection(asyncio.Protocol):
             self._on_lost.append(callback)
 
     def _wake(self) -> None:
+        listener = self.listener
+        if listener is not None:
+            self.listener = None
+            listener()
+            return
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -227,9 +253,7 @@ class Connection(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
         if self._chunks or self.complete:
-            waiter = self._waiter
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+            self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
@@ -255,11 +279,18 @@ class Connection(asyncio.Protocol):
         self.reason += text
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self.status:
+            return  # a trailer: it comes too late to be a header, and must not become one
         low = name.lower()
-        self.headers.append((low, name, value))
-        if low == b"connection":
+        if low not in hygiene.NOT_TO_CLIENT:
+            self._lines.append(b"%s: %s\r\n" % (name, value))
+            if low == b"content-type":
+                self.content_type = value.split(b";", 1)[0].strip().lower()
+            elif low == b"content-length":
+                self.declared = self._framed = True
+        elif low == b"connection":
             self._named = value if self._named is None else self._named + b"," + value
-        elif low == b"content-length" or low == b"transfer-encoding":  # hot: no tuple is searched
+        elif low == b"transfer-encoding":
             self._framed = True
 
     def on_headers_complete(self) -> None:
@@ -279,9 +310,10 @@ class Connection(asyncio.Protocol):
         if self.status < 200:  # 1xx: the answer itself follows
             self.status = 0
             self.reason = b""
-            self.headers = []
+            self._lines = []
+            self.content_type = b""
             self._named = None
-            self._framed = False
+            self.declared = self._framed = False
             return
         if not self.complete:
             self.complete = True

@@ -4,21 +4,21 @@ Nothing is sent to the client before the first body byte of an answer is there. 
 another backend without anybody noticing; from then on it cannot, and a backend that dies is shown to the client: an
 error line where the format has a place for one, and an end that is not clean.
 
-With the server's handler cancellation every `await` can be the one where the client hangs up: slots are given back in
-`finally`, connections that are half read are closed hard, and CancelledError is never swallowed.
+Every `await` can be the one where the client hangs up: slots are given back in `finally`, connections that are half
+read are closed hard, and CancelledError is never swallowed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 import structlog
 
 from router import dispatch, priority, scheduler
-from router.proxy import hygiene, refusal
+from router.proxy import hygiene, refusal, turned_away
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Late, Leaving, Preempted
+from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
 from router.proxy.pool import Unreachable
@@ -27,8 +27,10 @@ from router.proxy.rewrite import rewrite
 
 _log = structlog.get_logger("router.forward")
 
-# Says in one word why the router refused.
-REASON = "X-Ollama-Router-Reason"
+SUCCESSOR = "(next router)"
+"""Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
+# Refusals that another router may have no reason for.
+_LEFT = frozenset({scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
 
 
 class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
@@ -44,94 +46,185 @@ class _GaveWay(Exception):  # noqa: N818  # not an error: the request is offered
 
 
 class Forwarder:
-    """One per process."""
+    """One per process. A request is launched, and then either heard of by callbacks until its answer was handed over
+    (`heard`), or run in a task (`run`) from wherever it stands; whichever client leaves in between is abandoned."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def run(self, call: Call) -> None:
-        """Relay the answer to `call`. Raises Refusal when there is none."""
+    def launch(self, call: Call) -> Flight:
+        """Ask for a slot, and send the request if there is one at once."""
+        self._parts.budget.earn()
+        flight = Flight(call, self._ticket(call))
+        self._offer(flight)
+        return flight
+
+    def heard(self, flight: Flight) -> bool | None:
+        """The backend said something. True when the whole answer was handed over, None when it goes on like this, False
+        when it must be run."""
+        relay = flight.relay
+        assert relay is not None
+        if relay.begun:
+            done = relay.go_on()
+        else:
+            connection = relay.connection
+            assert connection is not None
+            if connection.broken or connection.status >= 400 or not self._parts.dispatcher.began(flight.ticket.id):
+                return False
+            done = self._begin(flight, relay)
+        if done:
+            self._landed(flight, relay)
+        return done
+
+    def abandon(self, flight: Flight) -> None:
+        """The client is gone, and no task runs the flight."""
+        relay = flight.relay
+        if relay is not None:
+            self._hung_up(relay)
+            self._leave(flight, relay)
+            return
+        self._parts.metrics.hangups.labels("queue").inc()
+        self._parts.dispatcher.withdraw(flight.ticket)
+
+    async def run(self, flight: Flight) -> None:
+        """Relay the answer. Raises Refusal when there is none."""
         parts = self._parts
-        parts.budget.earn()
-        avoid: frozenset[str] = frozenset()
-        failed: refusal.Refusal | None = None
-        need, preempted = call.need, 0
         while True:
-            ticket = scheduler.Request(
-                next(parts.numbers),
-                call.model,
-                call.level,
-                call.arrived,
-                avoid,
-                call.metered,
-                need,
-                call.client,
-                len(call.request.body),
-                preempted,
-            )
+            ticket = flight.ticket
+            if flight.backend is None:
+                try:
+                    self._board(flight, await parts.dispatcher.granted(ticket))
+                except dispatch.Turned as turned:
+                    said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
+                    if turned.reason in _LEFT and await self._hand_over(flight, said):
+                        return
+                    parts.metrics.refused.labels(turned.reason).inc()
+                    raise said from turned
+                except asyncio.CancelledError:
+                    parts.metrics.hangups.labels("queue").inc()
+                    raise
+            backend = flight.backend
+            assert backend is not None
             try:
-                backend = parts.dispatcher.offer(ticket) or await parts.dispatcher.granted(ticket)
-            except dispatch.Turned as turned:
-                parts.metrics.refused.labels(turned.reason).inc()
-                raise failed or _refusal(turned.reason, call.asked) from turned
-            except asyncio.CancelledError:
-                parts.metrics.hangups.labels("queue").inc()
-                raise
-            try:
-                await self._exchange(call, ticket, backend)
+                await self._exchange(flight, backend)
                 return
             except _Elsewhere as elsewhere:
-                failed = elsewhere.refusal
-                avoid |= {backend}
+                flight.failed = elsewhere.refusal
+                flight.avoid |= {backend}
             except _GaveWay:
-                preempted += 1
+                flight.preempted += 1
+            flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+            self._offer(flight)
 
-    async def _exchange(self, call: Call, ticket: scheduler.Request, backend: str) -> None:
-        """One attempt at one backend. Gives the slot back when the backend is done with it, however that ends."""
-        parts = self._parts
+    def _ticket(self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0) -> scheduler.Request:
+        return scheduler.Request(
+            next(self._parts.numbers),
+            call.model,
+            call.level,
+            call.arrived,
+            avoid,
+            call.metered,
+            call.need,
+            call.client,
+            len(call.request.body),
+            preempted,
+        )
+
+    def _offer(self, flight: Flight) -> None:
+        flight.backend = None
+        backend = self._parts.dispatcher.offer(flight.ticket)
+        if backend is not None:
+            self._board(flight, backend)
+
+    def _board(self, flight: Flight, backend: str) -> None:
+        """There is a slot: begin an attempt, and send the request if a connection is there."""
+        parts, call = self._parts, flight.call
+        flight.backend = backend
         entry = parts.book.find(backend)
-        if entry is None:  # removed in the moment between grant and wake-up
-            parts.dispatcher.release(ticket.id)
-            raise _Elsewhere(_refusal(scheduler.Reason.UNAVAILABLE, call.asked))
-        relay = Relay(call, ticket.id, backend, parts.pools.of(backend, entry.spec.url), parts)
+        if entry is None:
+            return  # removed in the moment between grant and wake-up
+        pool = parts.pools.of(backend, entry.spec.url)
+        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts)
         if call.level in priority.OVERFLOW:
-            parts.dispatcher.on_cancel(ticket.id, relay.give_way)
-        busy = parts.metrics.busy(backend)
-        sent = parts.now()
-        busy.begin(sent)
+            parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
+        flight.sent = parts.now()
+        parts.metrics.busy(backend).begin(flight.sent)
+        owned = flight.owned = parts.dispatcher.owns(backend, call.model)
+        self._pack(relay, call, call.request.body if owned is None else self._owned(call, owned))
+        # Something that must not happen twice never rides on a connection that may just be closing.
+        if call.repeatable and not relay.gave_way and (reused := pool.reuse()) is not None:
+            relay.ask(reused)
+
+    async def _exchange(self, flight: Flight, backend: str) -> None:
+        """One attempt at one backend. Gives the slot back when the backend is done with it, however that ends."""
+        parts, call, relay = self._parts, flight.call, flight.relay
+        if relay is None:
+            parts.dispatcher.release(flight.ticket.id)
+            raise _Elsewhere(turned_away.refusal(scheduler.Reason.UNAVAILABLE, call.asked))
         try:
-            owned = parts.dispatcher.owns(backend, call.model)
-            body = call.request.body if owned is None else self._owned(call, owned)
-            connection = await self._first_bytes(call, relay, body)
-            if connection.status >= 400:
-                self._judge(call, ticket, backend, connection)
-            if not parts.dispatcher.began(ticket.id):
-                raise _GaveWay
-            counters = parts.metrics.exchange(call.level.label, call.model, backend)
-            counters.began(sent - call.arrived, parts.now() - sent)
-            status = connection.status
-            if not relay.begin(
-                counters,
-                queue_ms=round((sent - call.arrived) * 1000),
-                last=parts.draining(),
-                model_set="" if owned is None else owned.model_set,
-            ):
-                await relay.run()
-            if relay.spoiled:
-                parts.book.failed(backend, relay.spoiled)
-            elif relay.whole and status < 500:
-                parts.book.succeeded(backend)
+            if not relay.begun:
+                await self._first_bytes(relay)
+                self._judge(flight, backend, relay)
+                if not parts.dispatcher.began(flight.ticket.id):
+                    raise _GaveWay
+                if self._begin(flight, relay):
+                    return
+            await relay.run()
         except Broken as error:
             # Only before the first byte: later ones the relay shows to the client itself.
             if isinstance(error, Preempted):
                 raise _GaveWay from error
-            raise self._spoiled(call, ticket, backend, error) from error
+            raise self._spoiled(flight, backend, error) from error
         except asyncio.CancelledError:
-            parts.metrics.hangups.labels("streaming" if relay.begun else "first_byte").inc()
+            self._hung_up(relay)
             raise
         finally:
-            busy.end(parts.now())
-            relay.close()
+            self._landed(flight, relay)
+
+    def _begin(self, flight: Flight, relay: Relay) -> bool | None:
+        """The answer comes from this backend, and now; returns as `Relay.go_on` does."""
+        parts, call, owned = self._parts, flight.call, flight.owned
+        waited = flight.sent - call.arrived
+        counters = parts.metrics.exchange(call.level.label, call.model, flight.backend or "")
+        counters.began(waited, parts.now() - flight.sent)
+        return relay.begin(
+            counters,
+            queue_ms=round(waited * 1000),
+            last=parts.draining(),
+            model_set="" if owned is None else owned.model_set,
+        )
+
+    def _landed(self, flight: Flight, relay: Relay) -> None:
+        """The attempt is over, however it ended."""
+        backend = flight.backend or ""
+        if relay.spoiled:
+            self._parts.book.failed(backend, relay.spoiled)
+        elif relay.whole and relay.status < 500:
+            self._parts.book.succeeded(backend)
+        self._leave(flight, relay)
+
+    def _leave(self, flight: Flight, relay: Relay) -> None:
+        self._parts.metrics.busy(flight.backend or "").end(self._parts.now())
+        flight.relay = None
+        relay.close()
+
+    def _hung_up(self, relay: Relay) -> None:
+        self._parts.metrics.hangups.labels("streaming" if relay.begun else "first_byte").inc()
+
+    def _pack(self, relay: Relay, call: Call, body: bytes, *, claim: bytes = b"") -> None:
+        """The request as the relay's backend gets it. With a `claim` that is another router, which needs the client's
+        own token."""
+        pool = relay.pool
+        relay.body = body
+        relay.head = hygiene.request_head(
+            call.request,
+            prefix=pool.base_path,
+            authority=pool.authority,
+            length=len(body) if call.request.has_body else None,
+            request_id=call.request_id,
+            claim=claim,
+            authorization=None if claim else pool.authorization or (b"" if self._parts.guarded else None),
+        )
 
     def _owned(self, call: Call, owned: scheduler.Owned) -> bytes:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
@@ -152,7 +245,8 @@ class Forwarder:
             raise refusal.Refusal(404, f"no GpuBackend is named {backend!r} any more")
         relay = Relay(call, None, backend, parts.pools.of(backend, entry.spec.url), parts)
         try:
-            await self._first_bytes(call, relay, call.request.body)
+            self._pack(relay, call, call.request.body)
+            await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", backend)
             if not relay.begin(counters, queue_ms=0, last=parts.draining()):
                 await relay.run()
@@ -161,38 +255,55 @@ class Forwarder:
         finally:
             relay.close()
 
-    async def _first_bytes(self, call: Call, relay: Relay, body: bytes) -> Connection:
-        """Send the request and wait for the first body byte (or the whole of an answer without a body)."""
-        pool = relay.pool
-        head = hygiene.request_head(
-            call.request,
-            prefix=pool.base_path,
-            authority=pool.authority,
-            length=len(body) if call.request.has_body else None,
-            request_id=call.request_id,
-            authorization=pool.authorization or (b"" if self._parts.guarded else None),
-        )
-        # Something that must not happen twice never rides on a connection that may just be closing.
-        reused = pool.reuse() if call.repeatable else None
+    async def _hand_over(self, flight: Flight, said: refusal.Refusal) -> bool:
+        """Another router decides now: pass on to it what this one had accepted and not begun, so that no client is sent
+        away. False when there is none, or the request must not be sent twice. Raises `said` if it does not answer."""
+        parts, call = self._parts, flight.call
+        where = await parts.successor() if call.repeatable else ""
+        if not where:
+            return False
+        relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
+        relay.first = parts.limits.whole  # it may wait in line there, too
+        try:
+            self._pack(relay, call, call.request.body, claim=hygiene.claim(call.request, call.level.label))
+            await self._first_bytes(relay)
+            counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
+            if not relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True):
+                await relay.run()
+        except Broken as error:
+            _log.warning("not handed over", to=where, reason=error.message, id=call.request_id)
+            raise said from error
+        except asyncio.CancelledError:
+            self._hung_up(relay)
+            raise
+        finally:
+            relay.close()
+        return True
+
+    async def _first_bytes(self, relay: Relay) -> None:
+        """Wait for the first body byte, or the whole of an answer without a body. A request that was not sent yet, or
+        on a connection that was closing in that very moment, is sent on a new one."""
+        reused = relay.connection
         if reused is not None:
             try:
-                relay.ask(reused, head, body)
                 await reused.arrived()
             except Broken as error:
                 if reused.heard or isinstance(error, Late | Leaving):
                     raise
                 self._parts.metrics.retries.labels("keepalive").inc()
             else:
-                return reused
+                return
         relay.connection = None
-        connection = await pool.connect()
-        relay.ask(connection, head, body)
+        connection = await relay.pool.connect()
+        relay.ask(connection)
         await connection.arrived()
-        return connection
 
-    def _judge(self, call: Call, ticket: scheduler.Request, backend: str, connection: Connection) -> None:
+    def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
         """Look at the status before anything is sent to the client. Raises _Elsewhere to try another backend."""
-        parts, status = self._parts, connection.status
+        assert relay.connection is not None
+        parts, call, status = self._parts, flight.call, relay.connection.status
+        if status < 400:
+            return
         if status == 404 and call.kind is Kind.INFERENCE and call.model:
             said = f"backend {backend!r} does not have model {call.asked!r} any more"
             parts.book.lacks(backend, call.model)
@@ -202,10 +313,10 @@ class Forwarder:
                 parts.book.failed(backend, f"answered {status}")
         else:
             return
-        if self._may_move(call, ticket, backend, f"status_{status}"):
+        if self._may_move(flight, backend, f"status_{status}"):
             raise _Elsewhere(refusal.Refusal(503, said, retry_after=2))
 
-    def _spoiled(self, call: Call, ticket: scheduler.Request, backend: str, error: Broken) -> Exception:
+    def _spoiled(self, flight: Flight, backend: str, error: Broken) -> Exception:
         """A backend that gave no answer: what to raise."""
         if isinstance(error, Leaving):
             return refusal.Refusal(503, error.message, retry_after=2, close=True)
@@ -214,53 +325,19 @@ class Forwarder:
         parts.metrics.broken.labels(backend, phase).inc()
         parts.book.failed(backend, error.message)
         _log.warning(
-            "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=call.request_id
+            "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
         )
         said = refusal.Refusal(
             504 if isinstance(error, Late) else 502,
             f"backend {backend!r}: {error.message}; try again",
             retry_after=2,
         )
-        return _Elsewhere(said) if self._may_move(call, ticket, backend, phase) else said
+        return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
 
-    def _may_move(self, call: Call, ticket: scheduler.Request, backend: str, reason: str) -> bool:
-        parts = self._parts
-        moved = scheduler.Request(
-            ticket.id, ticket.model, ticket.level, ticket.arrived, ticket.avoid | {backend}, ticket.metered, ticket.need
-        )
-        if not call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
+    def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:
+        parts, ticket = self._parts, flight.ticket
+        moved = ticket._replace(avoid=ticket.avoid | {backend})
+        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
             return False
         parts.metrics.retries.labels(reason).inc()
         return True
-
-
-# Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).
-_TURNED: Mapping[scheduler.Reason, tuple[int, int | None, str]] = {
-    scheduler.Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found: no GpuBackend serves it; see /api/tags"),
-    scheduler.Reason.INCAPABLE: (
-        400,
-        None,
-        "no GpuBackend that serves model '{model}' may do this: add generate, embed or vision to its spec.capabilities",
-    ),
-    scheduler.Reason.NO_BACKEND: (503, 5, "no GpuBackend is configured; apply one or set GPU_BACKENDS"),
-    scheduler.Reason.QUEUE_FULL: (503, 5, "server busy, please try again. the router's queue is full"),
-    scheduler.Reason.CLIENT_QUEUE_FULL: (429, 5, "too many requests of this client are waiting, please try again"),
-    scheduler.Reason.DEADLINE: (408, 30, "the request waited for a slot of model '{model}' for too long"),
-    scheduler.Reason.EXHAUSTED: (503, 2, "no other backend that serves model '{model}' is available, please try again"),
-    scheduler.Reason.UNAVAILABLE: (
-        503,
-        2,
-        "no backend that serves model '{model}' is available at the moment, please try again",
-    ),
-}
-
-
-def _refusal(reason: scheduler.Reason, model: str) -> refusal.Refusal:
-    """What a client hears when there is no slot. `model` comes from it and may be of any length."""
-    status, retry_after, text = _TURNED[reason]
-    said = (
-        text.format(model=model[:256])
-        if model
-        else text.replace(" of model '{model}'", "").replace(" that serves model '{model}'", "")
-    )
-    return refusal.Refusal(status, said, retry_after=retry_after, headers=((REASON, str(reason)),))

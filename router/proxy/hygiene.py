@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crds import priority
-from router.proxy.message import Field, Request
+from router.proxy.message import Request
 
 REQUEST_ID = b"x-request-id"
 PRIORITY = priority.HEADER.lower().encode()
@@ -74,34 +74,49 @@ def request_head(
     length: int | None,
     request_id: str,
     authorization: bytes | None,
+    claim: bytes = b"",
 ) -> bytes:
     """The head for the backend.
 
     `prefix` is the path of the backend's URL, `length` None for no body. `authorization` replaces the client's own
-    field: empty to leave it out, None to let it pass.
+    field: empty to leave it out, None to let it pass. `claim` are lines for another router.
     """
-    fields, special = request.fields, request.special
+    lines, special = request.lines, request.special
     if (connection := special.get(b"connection")) is not None:
-        fields = without(fields, connection)
-    kept = [b"%s %s%s HTTP/1.1\r\nHost: %s" % (request.method, prefix, request.target, authority)]
-    for _, name, value in fields:
-        kept.append(b"%s: %s" % (name, value))
+        lines = without(lines, connection)
     if authorization:
-        kept.append(b"Authorization: %s" % authorization)
+        lines += b"Authorization: %s\r\n" % authorization
     elif authorization is None:
         for name in (AUTHORIZATION, API_KEY):
             if name in special:
-                kept.append(b"%s: %s" % (name, special[name]))
+                lines += b"%s: %s\r\n" % (name, special[name])
+    lines += claim
     if length is not None:
-        kept.append(b"Content-Length: %d" % length)
-    kept.append(b"X-Request-Id: %s\r\n\r\n" % request_id.encode())
-    return b"\r\n".join(kept)
+        lines += b"Content-Length: %d\r\n" % length
+    return b"%s %s%s HTTP/1.1\r\nHost: %s\r\n%sX-Request-Id: %s\r\n\r\n" % (
+        request.method,
+        prefix,
+        request.target,
+        authority,
+        lines,
+        request_id.encode(),
+    )
 
 
-def without(fields: list[Field], connection: bytes) -> list[Field]:
+def claim(request: Request, level: str) -> bytes:
+    """The lines that tell another router what this one knows of a request: how urgent it is, and whether a person
+    waits for it."""
+    lines = b"X-Ollama-Priority: %s\r\n" % level.encode()
+    return lines + b"X-Jervis-Mode: %s\r\n" % request.special[MODE] if MODE in request.special else lines
+
+
+def without(lines: bytes, connection: bytes) -> bytes:
     """The fields that a Connection field does not name. Hardly ever does it name one that would pass otherwise."""
     named = {token.strip().lower() for token in connection.split(b",")}
-    return fields if named <= _USUAL else [triple for triple in fields if triple[0] not in named]
+    if named <= _USUAL:
+        return lines
+    kept = (line for line in lines.split(b"\r\n")[:-1] if line.partition(b":")[0].lower() not in named)
+    return b"".join(line + b"\r\n" for line in kept)
 
 
 def own_lines(backend: str, queue_ms: int, request_id: str, model_set: str) -> bytes:

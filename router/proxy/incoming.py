@@ -1,61 +1,28 @@
-"""One connection of a client: an asyncio protocol around httptools' request parser.
+"""One connection of a client: an asyncio protocol that takes requests from its `reading.Reader` one after the other.
 
-A request is read whole, its body within bounds, before anybody hears of it: a client that sends slowly holds only
-its own connection. Then one task serves it. A hang-up cancels that task wherever it waits. Requests that a client
-sends ahead wait here for their turn, and reading pauses until they have had it.
+A request that can be sent to a backend at once is, and its answer is handed over by callbacks; for whatever has to be
+waited for there is one task per connection, made when it is first needed. A hang-up ends what is under way. Requests
+that a client sends ahead wait here for their turn, and reading pauses until they have had it.
 
-Written for the hot path: one pass over the header fields, one write for a head and its body, no timer per request (one
-sweep looks at all connections).
+Written for the hot path: one write for a head and its body, no timer per request (one sweep looks at all connections).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, Protocol, cast
+from typing import cast
 
-import httptools
 import structlog
 
-from router.proxy.hygiene import SPECIAL
-from router.proxy.message import Field, Reply, Request, written
+from router.proxy.flight import Flight
+from router.proxy.message import Reply, Request, written
+from router.proxy.reading import Reader, say
+from router.proxy.service import Service
 
 HIGH_WATER = 64 * 1024
-MAX_HEAD = 64 * 1024
-MAX_FIELDS = 256
 
 _log = structlog.get_logger("router.incoming")
-
-
-class Host(Protocol):
-    """Whom a connection serves; `server.Server` is the one."""
-
-    leaving: bool
-    """The process goes: connections close after the answer they are at."""
-
-    def opened(self, link: Incoming) -> None:
-        """A connection came."""
-
-    def closed(self, link: Incoming) -> None:
-        """It is gone."""
-
-    def busy(self, link: Incoming) -> None:
-        """It has a request to be served."""
-
-    def idle(self, link: Incoming) -> None:
-        """Its last request was served."""
-
-    def admit(self, request: Request, length: int) -> Reply | None:
-        """A head came, announcing `length` body bytes (-1 for unknown). A reply refuses it before its body is read."""
-
-    def grown(self, request: Request, size: int, more: int) -> Reply | None:
-        """A body grew by `more` to `size` bytes. A reply refuses it."""
-
-    def shrunk(self, size: int) -> None:
-        """Body bytes were let go of."""
-
-    async def handle(self, request: Request) -> Reply | None:
-        """Answer a request; None when the answer was written to `request.link`."""
 
 
 class Incoming(asyncio.Protocol):
@@ -63,59 +30,40 @@ class Incoming(asyncio.Protocol):
 
     __slots__ = (
         "_drained",
-        "_fields",
-        "_head_done",
-        "_head_size",
-        "_host",
+        "_due",
+        "_flight",
         "_loop",
         "_next",
-        "_offered",
-        "_parser",
-        "_parts",
         "_pending",
-        "_reading",
+        "_reader",
         "_refusing",
-        "_request",
         "_serving",
-        "_size",
-        "_special",
-        "_target",
         "_task",
         "_transport",
         "full",
         "peer",
+        "service",
         "since",
     )
 
-    def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
-        self._host = host
+    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+        self.service = service
         self._loop = loop
-        self._parser: Any = httptools.HttpRequestParser(self)
+        self._reader = Reader(self)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._next: asyncio.Future[None] | None = None
+        self._due = False  # the request that is served needs the task
         self._serving: Request | None = None
+        self._flight: Flight | None = None  # its way, as long as no task runs it
         self._pending: deque[Request] = deque()
         self._drained: asyncio.Future[None] | None = None
         self._refusing = False
-        self._reading = False
-        self._offered = 0  # bytes still to come of the body of a request that offers another protocol
         self.peer = ""
         """The client's IP address."""
         self.full = False
         """More than HIGH_WATER bytes wait to be taken by the client."""
         self.since = loop.time()
-        self._fresh()
-
-    def _fresh(self) -> None:
-        self._target = b""
-        self._fields: list[Field] = []
-        self._special: dict[bytes, bytes] = {}
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._head_size = 0
-        self._head_done = False
-        self._request: Request | None = None
 
     # For whoever answers
 
@@ -160,12 +108,12 @@ class Incoming(asyncio.Protocol):
         """Does this client take too long over a request, or has it said nothing for long? Seconds."""
         if self._serving is not None:
             return False
-        return now - self.since > (reading if self._reading or self._refusing else idle)
+        return now - self.since > (reading if self._reader.reading or self._refusing else idle)
 
     def time_out(self) -> None:
         """It was overdue."""
-        if self._reading and not self._refusing and self._transport is not None:
-            self._refuse(_say(408, "the request did not arrive in time"))
+        if self._reader.reading and not self._refusing and self._transport is not None:
+            self.refuse(say(408, "the request did not arrive in time"))
         self.close()
 
     # asyncio.Protocol
@@ -176,23 +124,28 @@ class Incoming(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         address = transport.get_extra_info("peername")
         self.peer = str(address[0]) if isinstance(address, tuple) else ""
-        self._host.opened(self)
+        self.service.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._flight is not None:
+            flight, self._flight = self._flight, None
+            flight.unlisten()
+            self.service.abandon(flight)
         if self._task is not None:
             self._task.cancel()
         if self._drained is not None and not self._drained.done():
             self._drained.set_exception(ConnectionResetError("the client is gone"))
             self._drained.exception()  # perhaps nobody waits any more
-        for request in (self._request, self._serving, *self._pending):
+        for request in (self._reader.request, self._serving, *self._pending):
             if request is not None:
                 request.drop_body()
         self._pending.clear()
-        self._request = self._serving = None
+        self._serving = None
         # The parser and the task refer to this object: nothing here may wait for the collector of cycles.
-        self._parser = self._task = self._next = None
-        self._host.closed(self)
+        self._reader.close()
+        self._task = self._next = None
+        self.service.closed(self)
 
     def pause_writing(self) -> None:
         self.full = True
@@ -203,125 +156,37 @@ class Incoming(asyncio.Protocol):
             self._drained.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        if not self._reading:
-            self._reading = True
+        reader = self._reader
+        if not reader.reading:
             self.since = self._loop.time()
-        if not self._head_done:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEAD + len(data):
-                self._refuse(_say(431, f"the request's head is larger than {MAX_HEAD} bytes"))
-                return
-        while data:
-            if self._offered:
-                data = self._body_of_offer(data)
-                continue
-            try:
-                self._parser.feed_data(data)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                data = data[upgrade.args[0] :]
-            except httptools.HttpParserError as error:
-                if not self._refusing:
-                    self._refuse(_say(400, f"not an HTTP/1.1 request: {error}"))
-                    if self._serving is None:
-                        self.close()
-                return
+        reader.feed(data)
 
-    def _body_of_offer(self, data: bytes) -> bytes:
-        """An offer to change the protocol may be ignored (RFC 9110, 7.8), but the parser takes what follows it for the
-        other protocol, though it is the body of a request first; never must that be read as a request of its own."""
-        piece, rest = data[: self._offered], data[self._offered :]
-        self._offered -= len(piece)
-        self.on_body(piece)
-        if not self._offered:
-            self._arrived()
-        return rest
+    # From the reader
 
-    # httptools callbacks
+    def head(self, request: Request, length: int) -> bool:
+        """A head came, announcing `length` body bytes (-1 for unknown); False when the request was refused."""
+        refused = self.service.admit(request, length)
+        if refused is not None:
+            self.refuse(refused)
+        return refused is None
 
-    def on_message_begin(self) -> None:
-        self._fresh()
-
-    def on_url(self, url: bytes) -> None:
-        self._target += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._head_done:  # what comes later are trailers, which nobody here reads
-            low = name.lower()
-            if low not in SPECIAL:
-                self._fields.append((low, name, value))
-            elif low in self._special:
-                self._special[low] += b"," + value
-            else:
-                self._special[low] = value
-
-    def on_headers_complete(self) -> None:
-        self._head_done = True
-        parser = self._parser
-        request = self._request = Request(self, parser.get_method(), self._target, self._fields, self._special)
-        request.modern = parser.get_http_version() == "1.1"
-        request.keep_alive = parser.should_keep_alive()
-        if self._refusing:
-            return
-        length, upgrade = self._announced(request), parser.should_upgrade()
-        if len(self._fields) > MAX_FIELDS:
-            self._refuse(_say(431, f"the request has more than {MAX_FIELDS} header fields"))
-        elif request.method == b"CONNECT":
-            self._refuse(_say(405, "this is no forward proxy"))
-        elif length < 0 and upgrade:
-            self._refuse(_say(400, "an offer of another protocol with a body in chunks"))
-        elif (refused := self._host.admit(request, length)) is not None:
-            self._refuse(refused)
-        elif upgrade:
-            self._offered = length
-
-    def _announced(self, request: Request) -> int:
-        """The length of the body: 0 for none, -1 for chunks. Answers an Expect on the way."""
-        special = request.special
-        if b"expect" in special and special[b"expect"].strip().lower() == b"100-continue":
-            self._loop.call_soon(self._go_on, request)
-        if (announced := special.get(b"content-length")) is not None:
-            request.has_body = True
-            return int(announced)
-        request.has_body = b"transfer-encoding" in special
-        return -1 if request.has_body else 0
+    def expected(self, request: Request) -> None:
+        """The client waits for a word before it sends the body."""
+        self._loop.call_soon(self._go_on, request)
 
     def _go_on(self, request: Request) -> None:
-        """The client waits for a word before it sends the body."""
-        if request is self._request and not self._refusing and self._serving is None and self._transport is not None:
+        waits = request is self._reader.request and not self._refusing and self._serving is None
+        if waits and self._transport is not None:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def on_body(self, data: bytes) -> None:
-        request = self._request
-        if self._refusing or request is None:
-            return
+    def grown(self, request: Request, size: int, more: int) -> None:
+        """A body grew by `more` to `size` bytes."""
         self.since = self._loop.time()
-        self._parts.append(data)
-        self._size += len(data)
-        request.held = self._size
-        if (refused := self._host.grown(request, self._size, len(data))) is not None:
-            self._refuse(refused)
+        if (refused := self.service.grown(request, size, more)) is not None:
+            self.refuse(refused)
 
-    def let_go(self, size: int) -> None:
-        """Body bytes are not needed any more."""
-        self._host.shrunk(size)
-
-    def on_message_complete(self) -> None:
-        if not self._offered:
-            self._arrived()
-
-    def _arrived(self) -> None:
-        if self._refusing:
-            self.close()
-            return
-        request = self._request
-        assert request is not None
-        self._request = None
-        self._reading = False
-        parts = self._parts
-        if parts:
-            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._parts = []
+    def arrived(self, request: Request) -> None:
+        """A request is whole."""
         if self._serving is None:
             self._serve(request)
         else:
@@ -329,74 +194,114 @@ class Incoming(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.pause_reading()
 
-    # Serving
+    def unreadable(self, reply: Reply) -> None:
+        """What came is not HTTP: there is no next request on this connection."""
+        self.refuse(reply)
+        if self._serving is None:
+            self.close()
 
-    def _serve(self, request: Request) -> None:
-        self._serving = request
-        self._host.busy(self)
-        if self._task is None:
-            self._task = self._loop.create_task(self._run())
-        elif self._next is not None and not self._next.done():
-            self._next.set_result(None)
+    def thrown_whole(self) -> None:
+        """All of a request that was refused has come."""
+        self.close()
 
-    async def _run(self) -> None:
-        """One task for all requests of the connection, because a task costs more than a future. A hang-up ends it."""
-        while True:
-            request = self._serving
-            if request is None:
-                self._next = self._loop.create_future()
-                await self._next
-                continue
-            try:
-                reply = await self._host.handle(request)
-                if reply is not None:
-                    self.reply(request, reply)
-            except ConnectionError:
-                self.close()
-            except Exception:  # noqa: BLE001  # the edge of the process: one request must not end the others
-                _log.exception("request failed", path=request.path[:200])
-                self.abort()
-            if self._serving is request:
-                self._served(request)
-
-    def _served(self, request: Request) -> None:
-        request.drop_body()
-        self._serving = None
-        self.since = self._loop.time()
-        transport = self._transport
-        if transport is None:
-            return
-        if not request.keep_alive or self._host.leaving:
-            self._host.idle(self)
-            transport.close()
-        elif self._pending:
-            following = self._pending.popleft()
-            if not self._pending:
-                transport.resume_reading()
-            self._serve(following)
-        else:
-            self._host.idle(self)
-
-    def _refuse(self, reply: Reply) -> None:
+    def refuse(self, reply: Reply) -> None:
         """Answer at once and close; what is still under way is read and thrown away, so that the answer arrives."""
         self._refusing = True
-        self._offered = 0
         self.since = self._loop.time()
-        if self._request is not None:
-            self._request.drop_body()
-        self._parts = []
+        unread = self._reader.request
+        if unread is not None:
+            unread.drop_body()
+        self._reader.discard()
         if self._serving is not None or self._transport is None or self._transport.is_closing():
             # Another answer is under way on this connection: nothing can be said between its bytes.
             last = self._pending[-1] if self._pending else self._serving
             if last is not None:
                 last.keep_alive = False
             return
-        request = self._request or Request(self, b"GET", b"/", [], {})
+        request = unread or Request(self, b"GET", b"/", b"", {})
         request.keep_alive = False
         self.reply(request, reply)
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
+    # Serving
 
-def _say(status: int, message: str) -> Reply:
-    return Reply(status, b'{"error":"%s"}' % message.replace("\\", "/").replace('"', "'").encode(), close=True)
+    def _serve(self, request: Request) -> None:
+        self._serving = request
+        try:
+            flight = self._flight = self.service.launch(request)
+        except Exception as error:  # noqa: BLE001  # the edge of the process: one request must not end the others
+            self._failed(request, error)
+            return
+        if flight is not None and flight.asked:
+            flight.listen(self._heard)
+        else:
+            self._wait()
+
+    def _heard(self) -> None:
+        """The backend said something, and no task waits for it."""
+        request, flight = self._serving, self._flight
+        assert request is not None
+        assert flight is not None
+        try:
+            done = self.service.heard(flight)
+        except Exception as error:  # noqa: BLE001  # as above
+            self._failed(request, error)
+            return
+        if done:
+            self._flight = None
+            self._served(request)
+        elif done is None:
+            flight.listen(self._heard)
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
+        """Something must be waited for: let the task go on with the request."""
+        self._due = True
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+        elif self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    async def _run(self) -> None:
+        """One task for all requests of the connection that need one. A hang-up ends it."""
+        while True:
+            request = self._serving
+            if request is None or not self._due:
+                self._next = self._loop.create_future()
+                await self._next
+                continue
+            self._due = False
+            flight, self._flight = self._flight, None
+            try:
+                reply = await self.service.handle(request, flight)
+                if reply is not None:
+                    self.reply(request, reply)
+            except ConnectionError:
+                self.close()
+            except Exception as error:  # noqa: BLE001  # as above
+                self._failed(request, error)
+            if self._serving is request:
+                self._served(request)
+
+    def _failed(self, request: Request, error: Exception) -> None:
+        _log.error("request failed", path=request.path[:200], exc_info=error)
+        self.abort()
+
+    def _served(self, request: Request) -> None:
+        if request.held:
+            request.drop_body()
+        self._serving = None
+        self.since = self._loop.time()
+        transport = self._transport
+        if transport is None:
+            return
+        if not request.keep_alive or self.service.leaving:
+            self.service.idle()
+            transport.close()
+        elif self._pending:
+            following = self._pending.popleft()
+            if not self._pending:
+                transport.resume_reading()
+            self._serve(following)

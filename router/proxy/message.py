@@ -1,6 +1,6 @@
 """What travels on the client's side: a request as it was read, and a reply that the router makes itself.
 
-Header fields are triples (name in lower case, name as it came, value), so that nobody lowers a name twice.
+Header fields that only pass are kept as the lines that are sent on, each with its CRLF.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from router.proxy import paths
 
 if TYPE_CHECKING:
     from router.proxy.incoming import Incoming
-
-Field = tuple[bytes, bytes, bytes]
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
@@ -39,11 +37,11 @@ class Request:
 
     __slots__ = (
         "body",
-        "fields",
         "has_body",
         "held",
         "identity",
         "keep_alive",
+        "lines",
         "link",
         "method",
         "modern",
@@ -53,11 +51,19 @@ class Request:
     )
 
     def __init__(
-        self, link: Incoming, method: bytes, target: bytes, fields: list[Field], special: dict[bytes, bytes]
+        self,
+        link: Incoming,
+        method: bytes,
+        target: bytes,
+        lines: bytes,
+        special: dict[bytes, bytes],
+        path: str | None = None,
     ) -> None:
+        """`path` is for whoever knows it from before."""
         self.link = link
         self.method = method
-        path = paths.PLAIN.get(target)
+        if path is None:
+            path = paths.PLAIN.get(target)
         if path is None:
             if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
                 target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
@@ -65,7 +71,7 @@ class Request:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode("utf-8", "replace")
         self.target = target
         self.path = path
-        self.fields = fields
+        self.lines = lines
         """Header fields that mean nothing to the router."""
         self.special = special
         """Those that do (`hygiene.SPECIAL`), by their name in lower case; repeated ones joined by commas."""
@@ -98,7 +104,7 @@ class Request:
         """Nobody needs the body any more."""
         if self.held:
             self.body = b""
-            self.link.let_go(self.held)
+            self.link.service.shrunk(self.held)
             self.held = 0
 
 

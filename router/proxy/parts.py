@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 from router import dispatch, metrics
@@ -12,9 +12,14 @@ from router.proxy.budget import Budget
 from router.proxy.pool import Pools
 
 
+async def _nobody() -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`now` is monotonic seconds, `draining` tells whether the process is going."""
+    """`now` is monotonic seconds, `draining` tells whether the process is going, `successor` where the router answers
+    that decides instead of this one (`ha.Candidate.successor`)."""
 
     book: book.Book
     dispatcher: dispatch.Dispatcher
@@ -26,6 +31,7 @@ class Parts:
     numbers: Iterator[int]
     now: Callable[[], float]
     draining: Callable[[], bool]
+    successor: Callable[[], Awaitable[str]] = _nobody
     own_parameters: bool = True
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
     guarded: bool = False

@@ -26,7 +26,10 @@ _TOKENS = re.compile(rb'"(?:eval_count|completion_tokens)":\s*(\d{1,9})\b')
 class Relay:
     """`begun` turns True at the one place where it is decided that the answer comes from this backend, `whole` when the
     backend has done its part (the client may still have to take the last bytes); `spoiled` says how the backend broke
-    off in between. Made with the slot taken; `end` gives that and the connection back. Watched as `stall.Guarded`."""
+    off in between. Made with the slot taken; `close` gives that and the connection back. Watched as `stall.Guarded`.
+
+    As long as the client takes what it is sent, the answer flows from one connection's callbacks to the other without a
+    task: `begin`, then `go_on` whenever the backend's connection calls. `run` waits for what cannot be had at once."""
 
     __slots__ = (
         "_answer",
@@ -34,13 +37,16 @@ class Relay:
         "_call",
         "_counters",
         "_ended",
-        "_gave_way",
         "_number",
         "_parts",
         "_tail",
         "_to_client",
         "begun",
+        "body",
         "connection",
+        "first",
+        "gave_way",
+        "head",
         "limit",
         "pool",
         "since",
@@ -51,13 +57,17 @@ class Relay:
     def __init__(self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts) -> None:
         """`number` is the request's id at the dispatcher, None for one that took no slot."""
         self.connection: Connection | None = None
+        self.head = self.body = b""
+        """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
         self.spoiled = ""
         self.since = 0.0
         self.limit = stall.NEVER
         self._to_client = False  # what is waited for is the client, not the backend
-        self._gave_way = False
+        self.gave_way = False
+        self.first = parts.limits.first if call.streams else parts.limits.whole
+        """Seconds of silence until the first byte."""
         self._ended = False
         self._tail = b""
         self._call = call
@@ -70,12 +80,11 @@ class Relay:
     def close(self) -> None:
         """The exchange is over."""
         self._parts.watch.close(self)
-        self.end()
+        if not self._ended:
+            self.end()
 
     def end(self) -> None:
         """The answer is complete, or nobody wants it any more: give back the connection and the slot, once."""
-        if self._ended:
-            return
         self._ended = True
         connection, self.connection = self.connection, None
         if connection is None:
@@ -89,18 +98,18 @@ class Relay:
             # The backend's slot is busy until it has lost us.
             connection.when_lost(self._release)
 
-    def ask(self, connection: Connection, head: bytes, body: bytes) -> None:
-        """Send the request; the answer is awaited with `connection.arrived`. Raises Preempted."""
+    def ask(self, connection: Connection) -> None:
+        """Send the request; the answer is awaited with `connection.arrived`, or by its `listener`. Raises Preempted."""
+        if self.gave_way:
+            connection.abort()
+            raise preempted()
         self.connection = connection
-        if self._gave_way:
-            raise _preempted()
-        limits = self._parts.limits
-        self._silence(limits.first if self._call.streams else limits.whole)
-        connection.send(head, body, head_only=self._call.request.method == b"HEAD")
+        self._silence(self.first)
+        connection.send(self.head, self.body, head_only=self._call.request.method == b"HEAD")
 
-    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool:
-        """Relay the answer that has begun to arrive; True when that is all, else go on with `run`. `last` closes the
-        client's connection after it."""
+    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool | None:
+        """Relay the answer that has begun to arrive; returns as `go_on` does. `last` closes the client's connection
+        after it."""
         call, connection = self._call, self.connection
         assert connection is not None
         self._counters = counters
@@ -113,15 +122,32 @@ class Relay:
             last=last,
         )
         self.begun = True
+        self.head = self.body = b""
         call.request.drop_body()
         self._parts.metrics.answered("backend", connection.status)
         if not connection.complete:
+            self._silence(self._parts.limits.between)
+            connection.pour(self._sink)
+        return self.go_on()
+
+    def go_on(self) -> bool | None:
+        """True when the whole answer was handed over, None when the backend has more to send, False when something must
+        be waited for or explained: then go on with `run`."""
+        connection = self.connection
+        if connection is None or connection.broken or connection.congested:
             return False
+        if not connection.complete:
+            return None
         try:
-            return self._finish(connection, b"")
+            return self._finish(connection)
         except ConnectionError:
             self._lost()
             return True
+
+    @property
+    def status(self) -> int:
+        """Of the answer that has begun."""
+        return self._answer.status
 
     async def run(self) -> None:
         """Relay what is left."""
@@ -130,7 +156,8 @@ class Relay:
             if not self.whole:
                 connection = self.connection
                 assert connection is not None
-                if self._finish(connection, await self._pump(connection)):
+                await self._pump(connection)
+                if self._finish(connection):
                     return
             self._writing()
             await answer.room()
@@ -140,34 +167,29 @@ class Relay:
             # The client was gone before its hang-up reached us as a cancellation; the caller closes the backend's side.
             self._lost()
 
-    async def _pump(self, connection: Connection) -> bytes:
-        """Relay until the backend has sent everything; returns the piece that was not handed over yet."""
-        now, answer, counters, between = self._parts.now, self._answer, self._counters, self._parts.limits.between
-
-        def sink(piece: bytes) -> bool:
-            self.since = now()
-            self._tail = piece
-            counters.sent += len(piece)
-            try:
-                return answer.pour(piece)
-            except ConnectionResetError:
-                return False  # the client is gone: `room` says so to the task
-
-        data = connection.take()
+    async def _pump(self, connection: Connection) -> None:
+        """Relay until the backend has sent everything; the last piece may be left at the connection."""
+        answer, between = self._answer, self._parts.limits.between
         while not connection.complete:
-            if data:
-                connection.congested = not sink(data)
-                data = b""
             if connection.congested:
                 self._writing()
                 await answer.room()
             self._silence(between)
-            await connection.flow(sink)
-        return data
+            await connection.flow(self._sink)
 
-    def _finish(self, connection: Connection, data: bytes) -> bool:
+    def _sink(self, piece: bytes) -> bool:
+        """A piece of the answer; False when the client takes no more for now."""
+        self.since = self._parts.now()
+        self._tail = piece
+        self._counters.sent += len(piece)
+        try:
+            return self._answer.pour(piece)
+        except ConnectionResetError:
+            return False  # the client is gone: `room` says so to the task
+
+    def _finish(self, connection: Connection) -> bool:
         """The backend has done its part; False when the client's connection is full."""
-        data += connection.take()
+        data = connection.take()
         self.whole = True
         self.limit = stall.NEVER
         self.end()
@@ -200,9 +222,9 @@ class Relay:
 
     def give_way(self) -> None:
         """A more urgent request needs the slot: let go of the backend."""
-        self._gave_way = True
+        self.gave_way = True
         if self.connection is not None:
-            self.connection.fail(_preempted())
+            self.connection.fail(preempted())
 
     # stall.Guarded
 
@@ -237,7 +259,8 @@ class Relay:
         self._answer.tear()
 
 
-def _preempted() -> Preempted:
+def preempted() -> Preempted:
+    """What ends a request that gives way."""
     return Preempted("preempted by a more urgent request; try again")
 
 

@@ -15,6 +15,7 @@ from router.backends import book
 from router.priority import Level
 from router.proxy import body, hygiene, paths, refusal
 from router.proxy.call import Call
+from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
 from router.proxy.incoming import Incoming
 from router.proxy.message import ANYBODY, Identity, Reply, Request
@@ -47,7 +48,8 @@ class Bounds:
 
 
 class Server:
-    """Serves all connections (`incoming.Host`). `own`: the router's own documents by path; `ids` makes request ids."""
+    """Serves all connections (`service.Service`). `own` are the router's own documents by path, `ids` makes request
+    ids."""
 
     def __init__(
         self,
@@ -75,24 +77,23 @@ class Server:
         self._today = today
         self._buffered = 0
         self._links: set[Incoming] = set()
-        self._busy: set[Incoming] = set()
         self._quiet = asyncio.Event()
-        self._quiet.set()
         self.leaving = False
 
     @property
     def active(self) -> int:
         """Connections with a request that is being served."""
-        return len(self._busy)
+        return sum(link.serving for link in self._links)
 
     async def quiet(self) -> None:
-        """Wait until nobody is served."""
+        """Wait until nobody is served; to be asked of a server that was told to `leave`."""
+        self.idle()
         await self._quiet.wait()
 
     def leave(self) -> None:
         """Close connections that carry no request; the others close after the answer they are at."""
         self.leaving = True
-        for link in self._links - self._busy:
+        for link in [link for link in self._links if not link.serving]:
             link.close()
 
     def drop(self) -> None:
@@ -108,23 +109,18 @@ class Server:
             for link in [k for k in self._links if k.overdue(now, reading=bounds.reading, idle=bounds.idle)]:
                 link.time_out()
 
-    # incoming.Host
+    # service.Service
 
     def opened(self, link: Incoming) -> None:
         self._links.add(link)
 
     def closed(self, link: Incoming) -> None:
         self._links.discard(link)
-        self.idle(link)
+        if self.leaving:
+            self.idle()
 
-    def busy(self, link: Incoming) -> None:
-        if not self._busy:
-            self._quiet.clear()
-        self._busy.add(link)
-
-    def idle(self, link: Incoming) -> None:
-        self._busy.discard(link)
-        if not self._busy:
+    def idle(self) -> None:
+        if self.leaving and not self.active:
             self._quiet.set()
 
     def admit(self, request: Request, length: int) -> Reply | None:
@@ -145,17 +141,39 @@ class Server:
     def shrunk(self, size: int) -> None:
         self._buffered -= size
 
-    async def handle(self, request: Request) -> Reply | None:
+    def launch(self, request: Request) -> Flight | None:
+        path = request.path
+        if path not in paths.INFERENCE or len(request.body) > body.IN_THREAD or not self._state.leader.active:
+            return None
+        try:
+            if self._gate.closed and self._gate.needs(path):
+                known = self._gate.known(request)
+                if known is None:
+                    return None
+                request.identity = known
+            seen = body.look(request.body)
+        except refusal.Refusal:
+            return None  # `handle` comes to the same, and says it
+        return self._forwarder.launch(self._understand(request, path, Kind.INFERENCE, seen))
+
+    def heard(self, flight: Flight) -> bool | None:
+        return self._forwarder.heard(flight)
+
+    def abandon(self, flight: Flight) -> None:
+        self._forwarder.abandon(flight)
+
+    async def handle(self, request: Request, flight: Flight | None) -> Reply | None:
         path = request.path
         try:
+            if flight is not None:
+                await self._forwarder.run(flight)
+                return None
             if self._gate.closed and self._gate.needs(path):
                 request.identity = self._gate.known(request) or await self._gate.ask(request)
             if path in paths.INFERENCE:
-                if not self._state.leader.active:
-                    raise _standing_by()
+                self._stand_by()
                 data = request.body
-                seen = body.look(data) if len(data) <= body.IN_THREAD else await body.peek(data)
-                await self._forwarder.run(self._understand(request, path, Kind.INFERENCE, seen))
+                await self._run(request, path, Kind.INFERENCE, await body.peek(data))
                 return None
             own = self._own.get(path)
             return await (own(request) if own is not None else self._api(request, path))
@@ -214,10 +232,17 @@ class Server:
             backend = self._administrator(path, request, request.identity)
             await self._forwarder.pinned(self._understand(request, path, kind, await body.peek(request.body)), backend)
             return None
-        if not self._state.leader.active:
-            raise _standing_by()
-        await self._forwarder.run(self._understand(request, path, kind, await body.peek(request.body)))
+        self._stand_by()
+        await self._run(request, path, kind, await body.peek(request.body))
         return None
+
+    def _stand_by(self) -> None:
+        """Raises Refusal on a router that does not decide; one that goes passes on what still comes to it."""
+        if not self._state.leader.active and not self._state.draining:
+            raise refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True)
+
+    async def _run(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> None:
+        await self._forwarder.run(self._forwarder.launch(self._understand(request, path, kind, seen)))
 
     def _list(self, path: str) -> Reply:
         if missing := self._state.ready():
@@ -270,10 +295,6 @@ class Server:
         mode = request.get(hygiene.MODE)
         if mode is None or mode.lower() != _BACKGROUND:
             self._state.last_user_p0 = self._state.last_p0
-
-
-def _standing_by() -> refusal.Refusal:
-    return refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True)
 
 
 def _too_large(limit: int) -> refusal.Refusal:

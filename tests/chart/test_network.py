@@ -103,6 +103,13 @@ def test_clients_and_monitoring_are_let_in_by_value(chart: Chart) -> None:
     assert policies.allows(network_policies(rendered), VISITOR, end(rendered, "operator"), 9090)
 
 
+def test_a_router_that_leaves_reaches_the_next_where_there_are_several(chart: Chart) -> None:
+    for replicas in (1, 2):
+        rendered = chart.render("--set", f"router.replicas={replicas}")
+        router = end(rendered, "router")
+        assert policies.allows(network_policies(rendered), router, router, 11430) == (replicas > 1)
+
+
 def test_a_place_can_be_narrowed(chart: Chart) -> None:
     rendered = chart.render("--set", "networkPolicy.mongodb.to[0].ipBlock.cidr=10.1.0.0/16")
     rules = network_policies(rendered)

@@ -281,5 +281,7 @@ def test_neither_an_update_nor_a_drain_waits_for_a_standby_router(chart: Chart) 
     spec = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]
     assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == spec["replicas"] == 2
     assert spec["template"]["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/activez"
+    (address,) = (v for v in spec["template"]["spec"]["containers"][0]["env"] if v["name"] == "JERVIS_ROUTER_ADDRESS")
+    assert address["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}  # where who still waits is passed on
     budget = rendering.of_kind(rendered, "PodDisruptionBudget")["jervis/jervis-router"]["spec"]
     assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (2, "AlwaysAllow")

@@ -67,6 +67,11 @@ class Site:
         """The task as it is."""
         return self._custom.get_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks", name)
 
+    def names(self) -> list[str]:
+        """The tasks that there are."""
+        listed = self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks")
+        return sorted(one["metadata"]["name"] for one in listed["items"])
+
     def backend(self, name: str, spec: Any) -> None:
         """Create a GpuBackend."""
         body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"name": name}, "spec": spec}

@@ -98,6 +98,73 @@ def test_what_the_knowledge_base_said_is_decided_about_once() -> None:
     assert postponed.decision.requeue_after is not None
 
 
+def test_what_was_read_before_the_claim_goes_from_new_to_the_dispatch_in_one_write() -> None:
+    course = coalesce.course(task(), replace(OPEN, observed=ASKED, qualifying=10), NOW)
+    assert passed(course) == [
+        Phase.READY_FOR_QUALIFICATION,
+        Phase.QUALIFYING,
+        Phase.READY_FOR_GPU,
+        Phase.DISPATCHED_GPU,
+    ]
+    assert told(course) == ["Accepted", "Qualifying", "Execute", "Dispatched"]
+    assert course.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),), "it is not read again"
+    assert not coalesce.reads_first(task(), course)
+
+
+def test_information_that_was_read_before_the_claim_is_done_in_one_write() -> None:
+    found = world.Ingested(Hints(has_actionable_content=False))
+    course = coalesce.course(task(), replace(OPEN, observed=found), NOW)
+    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.DONE]
+
+
+def test_a_reading_before_the_claim_that_failed_backs_off_or_is_refused() -> None:
+    away = world.Trouble("away", operational=True)
+    course = coalesce.course(task(), replace(OPEN, observed=away), NOW)
+    assert passed(course)[-2:] == [Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION]
+    assert apply(task(), course.decision.status_patch).status.retry is not None
+    wrong = world.Trouble("no text", operational=False)
+    refused = coalesce.course(task(Phase.READY_FOR_QUALIFICATION), replace(OPEN, observed=wrong), NOW)
+    assert passed(refused) == [Phase.QUALIFYING, Phase.ERROR]
+
+
+def test_only_the_claim_of_a_new_task_can_be_read_for_first() -> None:
+    first = coalesce.course(task(), OPEN, NOW)
+    assert coalesce.reads_first(task(), first)
+    waiting = task(Phase.READY_FOR_QUALIFICATION)
+    assert coalesce.reads_first(waiting, coalesce.course(waiting, OPEN, NOW))
+    again = task(Phase.QUALIFYING)
+    assert not coalesce.reads_first(again, coalesce.course(again, OPEN, NOW)), "its claim is written"
+    asked = task(spec=CHAT)
+    assert not coalesce.reads_first(asked, coalesce.course(asked, OPEN, NOW)), "nothing to read"
+    due = task(Phase.SCHEDULED)
+    assert not coalesce.reads_first(due, coalesce.course(due, OPEN, NOW)), "that it is due is told"
+
+
+def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -> None:
+    course = coalesce.course(task(), World(qualifying=10, working=True), NOW)
+    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
+
+
+@pytest.mark.parametrize(
+    ("mode", "age", "postponed"),
+    [("Background", 9, True), ("Background", 10, False), ("Background", -1, False), ("Foreground", 0, False)],
+)
+def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: int, postponed: bool) -> None:
+    current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
+    at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
+    course = coalesce.course(current, World(job=job(), pods=(pod(),)), at)
+    assert passed(course) == [Phase.ORCHESTRATING]
+    assert coalesce.can_wait(current, course, at) is postponed
+
+
+def test_the_end_of_a_run_never_waits() -> None:
+    current = routed(Phase.DISPATCHED_GPU, spec={"mode": "Background"})
+    over = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),)
+    course = coalesce.course(current, World(job=job(JobState.COMPLETE), pods=over), NOW)
+    assert passed(course) == [Phase.ORCHESTRATING, Phase.COMPLETED]
+    assert not coalesce.can_wait(current, course, NOW)
+
+
 def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
     """One step removes it, a later one sets it anew: a merge of both patches would keep the old one's fields."""
     old = {"count": 3, "nextAt": "2027-03-01T11:00:00Z", "reason": "away"}
@@ -142,10 +209,12 @@ def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
 def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: World, now: datetime) -> None:
     course = coalesce.course(current, around, now)
     alone, last = current, decide(current, around, now)
+    source = current.status.phase or Phase.NEW
     seen = [last] if last.status_patch else []
     while len(seen) < len(course.steps) or (last.status_patch and not course.more):
         alone = apply(alone, last.status_patch)
-        around = replace(around, observed=None)
+        around = coalesce.seen_after(source, around)
+        source = alone.status.phase or Phase.NEW
         last = decide(alone, around, now)
         if not last.status_patch:
             break

@@ -1,5 +1,6 @@
 """Whatever is stored and whatever the world looks like: a decision is made, it is a permitted one, and a history of
-crashes, lost replies and odd moments ends with every task finished and no run twice."""
+crashes, lost replies, clocks that jump and users who go on talking ends with every task finished, every word read and
+no run twice."""
 
 from __future__ import annotations
 
@@ -154,12 +155,20 @@ class Cluster:
         self.jobs: dict[int, JobState] = {}
         self.pods: dict[int, PodView] = {}
         self.created: list[int] = []
+        self.read: dict[int, int] = {}
         self.observed: world.Observation | None = None
         self.chaos = True
 
     def step(self) -> None:
         self.environment()
+        if self.chaos and self.choose("the user says more", 8):
+            self.say()
+        if self.chaos and self.choose("the clock jumps", 12):
+            self.now += self.draw.draw(st.sampled_from([timedelta(hours=-1), timedelta(minutes=11), timedelta(days=1)]))
         made = decide(self.task, self.world(), self.now)
+        if self.chaos and self.choose("the user is quicker than the write", 12):
+            self.say()  # the version is another one now: the write loses, and the task is looked at again
+            return
         if self.chaos and self.choose("crash before the write", 12):
             self.observed = None
             return
@@ -173,6 +182,12 @@ class Cluster:
         for effect in made.effects:
             self.perform(effect)
         self.now += timedelta(seconds=made.requeue_after or 1)
+
+    def say(self) -> None:
+        raw = self.task.wire()
+        said = raw["spec"].get("messages", [])
+        raw["spec"]["messages"] = [*said, {"id": f"m{len(said)}", "text": "And?"}]
+        self.task = pendingtask.PendingTask.model_validate(raw)
 
     def world(self) -> World:
         attempt = self.task.status.attempt
@@ -194,6 +209,7 @@ class Cluster:
             if effect.attempt not in self.jobs:
                 assert not [p for p in self.pods.values() if p.live], "two runs at the same time"
                 self.created.append(effect.attempt)
+                self.read[effect.attempt] = self.task.status.messages_seen
                 self.jobs[effect.attempt] = JobState.ACTIVE
             if self.chaos and self.choose("reply lost", 5):
                 self.observed = Trouble("reset", operational=True)
@@ -211,16 +227,16 @@ class Cluster:
             self.pods.pop(attempt)
 
     def end(self, attempt: int) -> None:
-        how = self.draw.draw(st.sampled_from(["answer", "kill", "drain", "delete"])) if self.chaos else "answer"
+        how = self.draw.draw(st.sampled_from(["answer", "ask", "kill", "drain", "delete"])) if self.chaos else "answer"
         if how == "delete" and self.task.status.phase is Phase.ORCHESTRATING:
             # Before that the same attempt is launched again, which is right: nobody has seen it run.
             del self.jobs[attempt]
             return
-        said = {"answer": ExitReason.ANSWERED, "drain": ExitReason.DRAINED}.get(how)
+        said = {"answer": ExitReason.ANSWERED, "ask": ExitReason.NEEDS_INPUT, "drain": ExitReason.DRAINED}.get(how)
         self.pods[attempt] = PodView(
             "p", attempt, live=False, started=True, exit_code=1, outcome=Outcome(said) if said else None
         )
-        self.jobs[attempt] = JobState.COMPLETE if how == "answer" else JobState.FAILED
+        self.jobs[attempt] = JobState.COMPLETE if how in ("answer", "ask") else JobState.FAILED
 
     def busy(self) -> bool:
         return self.chaos and self.choose("still working", 2)
@@ -233,16 +249,16 @@ class Cluster:
 @settings(max_examples=thorough.examples(100), deadline=None)
 def test_any_history_of_crashes_ends_with_the_task_finished_and_no_attempt_created_twice(data: st.DataObject) -> None:
     cluster = Cluster(data, task(Phase.NEW) if data.draw(st.booleans()) else routed(Phase.READY_FOR_GPU))
-    for step in range(160):
+    for step in range(200):
         cluster.chaos = step < 30
         cluster.step()
         if cluster.task.status.phase in TERMINAL:
             break
         if cluster.task.status.phase is Phase.USER_TASK:
-            # Too many lost runs: a person asks for another try.
-            raw = cluster.task.wire()
-            raw["spec"]["messages"] = [*raw["spec"].get("messages", []), {"id": f"m{step}", "text": "again"}]
-            cluster.task = pendingtask.PendingTask.model_validate(raw)
+            # It asks, or too many runs were lost: a person says something.
+            cluster.say()
     assert cluster.task.status.phase is Phase.COMPLETED
+    last = cluster.read[cluster.created[-1]]
+    assert last == len(cluster.task.spec.messages), "the run that answered has read them all"
     assert len(cluster.created) == len(set(cluster.created))
     assert cluster.created == sorted(cluster.created)

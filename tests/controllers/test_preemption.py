@@ -92,6 +92,11 @@ def test_a_kept_slot_goes_to_its_owner_and_to_nobody_before_it() -> None:
     assert plan("ab", [run("x")], free=1, kept={"a", "b"}).go == ("a",)
 
 
+def test_who_has_a_kept_slot_asks_for_no_other_also_while_being_looked_at() -> None:
+    assert claims(plan("", [run("x", by="a")], free=1, kept={"a"})) == {}
+    assert claims(plan("b", [run("x", by="a")], free=1, kept={"a"})) == {"x": "b"}
+
+
 letters = st.text("abcdef", max_size=6).map(lambda text: "".join(sorted(set(text))))
 runs_drawn = st.lists(
     st.tuples(st.integers(1, 3), st.integers(0, 5), st.integers(0, 4), st.sampled_from(["", *"abcdef"]), st.booleans()),

@@ -60,7 +60,7 @@ async def test_a_busy_key_comes_back_once_it_is_done() -> None:
     assert await queue.get() == "a"
     queue.put("a", (1,))
     queue.put("a", (1,))
-    assert len(queue) == 0
+    assert (len(queue), queue.active) == (0, 1)
     queue.done("a")
     assert await drain(queue) == ["a"]
 

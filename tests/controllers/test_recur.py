@@ -136,6 +136,22 @@ def test_an_edit_into_the_impossible_is_told_and_waits_for_the_next_edit() -> No
     assert (later.status_patch, later.effects, later.requeue_after) == ({}, (), None)
 
 
+def test_a_run_that_a_wrong_clock_made_days_ahead_holds_nothing_up() -> None:
+    """The clock was ahead by two days and is right again: the plan starts from now, not from then."""
+    ahead: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-03T11:00:00Z"}, "scheduledFor": "2027-03-04T11:00:00Z"}
+    made = look(template(**ahead), NOW)
+    assert made.note is not None
+    assert (made.note.reason, made.status_patch["scheduledFor"]) == ("ClockSetBack", "2027-03-02T11:00:00Z")
+    day: dict[str, Any] = {"recurrence": {"lastRun": "2027-03-02T11:00:00Z"}, "scheduledFor": "2027-03-03T11:00:00Z"}
+    assert look(template(**day), NOW).status_patch == {}, "within a day it is a run that was made ahead"
+
+
+def test_word_of_a_copy_for_an_earlier_run_plans_nothing() -> None:
+    known, run = template(scheduledFor="2027-03-02T11:00:00Z"), at("2027-03-02T11:00")
+    made = look(known, run - timedelta(minutes=10), CopyMade(run - timedelta(days=1), "mail-1-x"))
+    assert (made.status_patch, made.effects) == ({}, (Copy(run),))
+
+
 def test_forbid_skips_a_run_while_an_earlier_copy_works() -> None:
     known = template(scheduledFor="2027-03-02T11:00:00Z")
     run = at("2027-03-02T11:00")

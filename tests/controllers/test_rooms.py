@@ -96,6 +96,14 @@ def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> Non
     assert desk.called() == ["x"]
 
 
+def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled() -> None:
+    """Its answer was lost: the watch tells of it while the look that made it has not ended."""
+    desk = Desk()
+    desk.rooms.claim("run", Room.GPU, "gpu-0")
+    desk.run("run")
+    assert desk.rooms.slots("x").free == (("gpu-0", 1),)
+
+
 def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> None:
     desk = Desk()
     desk.wait("x", Room.GPU)

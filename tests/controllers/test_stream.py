@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -74,6 +74,7 @@ class Place:
     def __init__(self, api: Apiserver, calls: kube.Kube, silence: float) -> None:
         self.api, self.told, self.known = api, list[tuple[str, str]](), dict[str, dict[str, Any]]()
         self.tripped, self.poison = 0, ""
+        self.seen: Callable[[str], object] = lambda name: None
         self.beats = watches.Beats(lambda: 0.0)
         self._changed = asyncio.Event()
         source = stream.Source(kube.TASKS, "here", labels="a=b", fields="status.phase!=Done")
@@ -91,6 +92,7 @@ class Place:
         name = raw["metadata"]["name"]
         if name == self.poison:
             raise KeyError(name)
+        self.seen(name)
         self.told.append((kind, name))
         if kind == "DELETED":
             self.known.pop(name, None)
@@ -142,6 +144,31 @@ async def test_all_pages_then_the_watch_from_there() -> None:
         assert place.beats.ages() == {"/apis/jervis.dev/v1alpha1/namespaces/here/pendingtasks": 0.0}
     assert api.since == ["10"]
     assert all(one["labelSelector"] == "a=b" and one["fieldSelector"] == "status.phase!=Done" for one in api.queries)
+
+
+async def test_the_next_page_is_made_while_one_is_taken_in() -> None:
+    """A whole page takes more than a few turns of the loop: the server has the next request before its end."""
+    api = Apiserver()
+    first = [f"a{number:04}" for number in range(2_000)]
+    api.pages = [first, ["last"]]
+    application = web.Application()
+    application.router.add_get("/{path:.*}", api.serve)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    loaded: Any = client.Configuration()
+    loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    asked_by: dict[str, int] = {}
+    async with kube.session(loaded) as http:
+        place = Place(api, kube.Kube(loaded, http, fence=lambda: None), 20.0)
+        place.seen = lambda name: asked_by.setdefault(name, len(api.queries))
+        await place.stream.read()
+        assert asked_by["a1999"] == 2
+        async with aclosing(kube.Kube(loaded, http, fence=lambda: None).each(kube.TASKS, "here")) as some:
+            async for raw in some:
+                assert raw["metadata"]["name"] == "a0000"
+                break
+    await runner.cleanup()
 
 
 async def test_a_watch_that_ends_goes_on_where_it_stood() -> None:

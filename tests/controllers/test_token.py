@@ -9,6 +9,7 @@ from aiohttp import web
 from kubernetes import client
 
 from controllers import kube
+from controllers.kube import client as wire
 
 
 async def test_a_rotated_token_is_taken_up() -> None:
@@ -42,7 +43,7 @@ async def test_a_rotated_token_is_taken_up() -> None:
             await api.get(kube.PODS, "here", "one")
         await api.get(kube.PODS, "here", "one")
         assert asked == 2, "a 401 is enough"
-        now[0] = kube.TOKEN_SECONDS
+        now[0] = wire.TOKEN_SECONDS
         await api.get(kube.PODS, "here", "one")
         assert asked == 3
     await runner.cleanup()

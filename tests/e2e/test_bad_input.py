@@ -41,10 +41,12 @@ def test_a_malformed_task_is_refused_by_kubectl(site: Site, spec: dict[str, Any]
     assert not site.kubectl.run("get", "pendingtask", "refused", "--ignore-not-found")
 
 
-def ask_router(services: httpx.Client, model: str) -> httpx.Response:
-    """POST /api/chat."""
+def ask_router(site: Site, services: httpx.Client, model: str) -> httpx.Response:
+    """POST /api/chat with an account's token, where the apiserver's proxy, which keeps Authorization to itself, lets it
+    pass."""
+    token = site.kubectl.run("create", "token", "default", "--audience=jervis-router").strip()
     body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": False}
-    return services.post("/jervis-router:11430/proxy/api/chat", json=body)
+    return services.post("/jervis-router:11430/proxy/api/chat", json=body, headers={"x-api-key": token})
 
 
 def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:
@@ -74,7 +76,7 @@ def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:
         shown = site.kubectl.run("get", "gpu", "away")
         assert "False" in shown
         assert ready.reason in shown
-        answer = ask_router(services, "only-there:1b")
+        answer = ask_router(site, services, "only-there:1b")
         assert answer.status_code == 503
         assert "only-there:1b" in answer.json()["error"]
         assert int(answer.headers["Retry-After"]) > 0
@@ -82,8 +84,8 @@ def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:
         site.kubectl.run("delete", "gpubackend", "away")
 
 
-def test_a_wrong_model_name(services: httpx.Client) -> None:
-    answer = ask_router(services, "qwen9:1000b")
+def test_a_wrong_model_name(site: Site, services: httpx.Client) -> None:
+    answer = ask_router(site, services, "qwen9:1000b")
     assert answer.status_code == 404
     assert "qwen9:1000b" in answer.json()["error"]
 

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from hack.cluster import standalone
-from tests.faults import campaigns, kills, leadership, server
+from tests.faults import campaigns, everywhere, kills, leadership, server
 from tests.faults.outcome import BOUND, Outcome
+from tests.faults.sites import Moment
 from tests.faults.stage import BRIEF, SCALE, Stage, stage
 
 NAMES = (
@@ -69,10 +70,13 @@ class Long:
         seed, say = self._seed, self.say
         if name == "sites":
             async with self.begin() as on:
-                sites = await campaigns.survey(on, seed)
+                sites = await everywhere.survey(on, seed)
+                wrong = await on.judge()
             for site in sorted(sites):
                 say(f"call site: {site}")
-            return await campaigns.at_every_site(self.begin, seed, kills.targets(sites), say)
+            found = await everywhere.at_every_site(self.begin, seed, kills.targets(sites), say, also=list(Moment))
+            found[0].broken += [f"without any fault: {sentence}" for sentence in wrong]
+            return found
         if name == "leadership":
             return await leadership.all_of_them(self.begin, seed, say)
         if name == "faults":

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 from crds.phases import Phase
 from hack.cluster import standalone
 from tests.faults import kinds, policies
 from tests.faults.faults import Every, Fault, Hold, LastWords, Mix, busy_once, first
-from tests.faults.kills import Countdown, Executioner, Target
+from tests.faults.kills import Countdown
 from tests.faults.kinds import Kind
 from tests.faults.outcome import BOUND, Outcome
-from tests.faults.replica import Replica
-from tests.faults.sites import Site
-from tests.faults.stage import Stage
+from tests.faults.replica import FAULT, Replica
+from tests.faults.stage import PATIENCE, Stage
 
 Say = Callable[[str], None]
 AT_ONCE = 60
 """Unfinished tasks that a load keeps around."""
 REQUESTS_PER_TASK = 12
-STUCK_SECONDS = 20.0
 LOAD_SECONDS = 300.0
 Begin = Callable[[], AbstractAsyncContextManager[Stage]]
 """Makes a new stage."""
@@ -44,53 +43,6 @@ def quiet(_: str) -> None:
     """Say nothing."""
 
 
-async def survey(on: Stage, seed: int) -> frozenset[Site]:
-    """Every call site that a calm run over all kinds of tasks comes by."""
-    async with on.replica(busy_once()) as replica:
-        await load(on, kinds.names(seed, 3 * len(Kind)))
-        await on.converge()
-        await on.until(lambda: not on.record.now["pendingtasks"], "the finished tasks are archived and deleted")
-        return frozenset(replica.journal.sites)
-
-
-async def at_every_site(begin: Begin, seed: int, wanted: Collection[Target], say: Say = quiet) -> list[Outcome]:
-    """One kill -9 at each target; on a new stage for as long as each brings some (a Lease is created once on each)."""
-    executioner = Executioner(wanted)
-    found: list[Outcome] = []
-    while executioner.pending:
-        before = len(executioner.done)
-        async with begin() as on:
-            found.append(await _at_pending_sites(on, seed, executioner, say))
-        if len(executioner.done) == before:
-            break
-    found[-1].broken += [f"never reached: {target}" for target in executioner.pending]
-    found[-1].details["targets"] = len(wanted)
-    return found
-
-
-async def _at_pending_sites(on: Stage, seed: int, executioner: Executioner, say: Say) -> Outcome:
-    executioner.begin(lambda: sum(one.starts for one in on.replicas))
-    before = killed = len(executioner.done)
-    # Its first processes die on their way up, at one site after the other.
-    async with on.replica(first(executioner, busy_once()), patience=600.0) as replica:
-        feeding = asyncio.create_task(_feed(on, seed, 20))
-        heard = time.monotonic()
-        while executioner.pending and time.monotonic() < heard + STUCK_SECONDS:
-            on.check()
-            if len(executioner.done) > killed:
-                killed, heard = len(executioner.done), time.monotonic()
-                say(f"{killed} killed, {len(executioner.pending)} to go: {executioner.done[-1]}")
-            await asyncio.sleep(0.01)
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
-        executioner.begin(None)
-        # Tasks were fed in until now, also while no kill came.
-        outcome = await finish(on, "sites", seed, replica, since=time.monotonic())
-    if outcome.kills != len(executioner.done) - before:
-        outcome.broken.append(f"{len(executioner.done) - before} kills were meant and {outcome.kills} done")
-    return outcome
-
-
 async def at_random(on: Stage, seed: int, tasks: int, kills: int, say: Say = quiet) -> Outcome:
     """kill -9 at random moments of random requests while a mixed load runs."""
     # A third of the longest interval on average: so the kills spread over the whole load.
@@ -98,15 +50,25 @@ async def at_random(on: Stage, seed: int, tasks: int, kills: int, say: Say = qui
     async with on.replica(first(countdown, busy_once())) as replica:
         loading = asyncio.create_task(load(on, kinds.names(seed, tasks), AT_ONCE))
         for number in range(kills):
-            starts = replica.starts
+            # Spread over the whole load, however quickly they follow each other.
+            due = number * tasks // kills
+            await on.until(lambda at=due: len(on.people.submitted) >= at, "the load goes on", LOAD_SECONDS)  # type: ignore[misc]  # mypy infers no type for the default
             countdown.arm()
-            await on.until(lambda at=starts: replica.starts > at, f"kill {number} happens")  # type: ignore[misc]  # mypy infers no type for the default
+            await on.until(lambda: not countdown.armed, f"kill {number} happens", LOAD_SECONDS)
+            # What the dead one had under way may still come through the doors: the next kill is for the living.
+            await on.until(lambda: replica.starts > len(replica.ended) >= deaths(on) > number, "it is started again")  # noqa: B023  # awaited in this turn
             say(f"kill {number + 1} of {kills}: {len(on.people.submitted)} tasks, {len(on.unfinished())} unfinished")
             if loading.done() and not on.unfinished():
                 # The load was too small for so many kills: it goes on.
                 loading = asyncio.create_task(load(on, _more(on, seed + number), AT_ONCE))
         await loading
-        return await finish(on, "kills", seed, replica)
+        # What came after the last kill has its time from there.
+        outcome = await finish(on, "kills", seed, replica, since=time.monotonic())
+    if not outcome.kills == deaths(on) == kills or outcome.tasks < tasks:
+        outcome.broken.append(
+            f"{outcome.kills} of {kills} kills, {deaths(on)} deaths, {outcome.tasks} of {tasks} tasks"
+        )
+    return outcome
 
 
 async def mixed(on: Stage, seed: int, tasks: int, rate: float, say: Say = quiet) -> Outcome:
@@ -115,7 +77,12 @@ async def mixed(on: Stage, seed: int, tasks: int, rate: float, say: Say = quiet)
     async with on.replica(first(mix, busy_once())) as replica:
         await load(on, kinds.names(seed, tasks), AT_ONCE, say)
         mix.on = False
-        return await finish(on, "mix", seed, replica)
+        outcome = await finish(on, "mix", seed, replica)
+    # An average would be as many; a campaign with hardly any would prove nothing.
+    wanted = round(rate * sum(replica.journal.sites.values()) / 2)
+    if sum(replica.journal.faults.values()) < wanted or outcome.tasks < tasks:
+        outcome.broken.append(f"fewer than {wanted} faults over {outcome.tasks} of {tasks} tasks")
+    return outcome
 
 
 async def one_by_one(
@@ -133,7 +100,8 @@ async def one_by_one(
             before = replica.journal.faults[fault]
             await load(on, [f"{one}-{number:02}{seed % 100:02}" for one in load_of])
             outcome = await finish(on, "faults", seed, replica)
-            outcome.details["fault"], every.on = fault.value, False
+            outcome.details |= {"fault": fault.value, "sites": len(every.sites)}
+            every.on = False
             if replica.journal.faults[fault] == before:
                 outcome.broken.append(f"{fault} never happened")
             say(f"{fault}: {replica.journal.faults[fault] - before} times, {outcome.seconds:.0f} s to converge")
@@ -218,7 +186,7 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
         api.let_go.set()
         await on.until(lambda: bool(api.arrived), "the first request arrives")
         since = time.monotonic()
-        outcome = await finish(on, "late-job", seed, replica, since=since)
+        outcome = await finish(on, "late-job", seed, replica, since=since, tidy=False)
         ((_, status),) = api.arrived
         outcome.details = {"guarded": guarded, "status": status}
         if not guarded:
@@ -229,21 +197,23 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
 async def restarts(on: Stage, seed: int, part: standalone.Part, times: int, tasks: int, say: Say = quiet) -> Outcome:
     """kill -9 of kube-apiserver or etcd under load; it comes back on its data."""
     name = part.daemon.name
-    last = time.monotonic()
     async with on.replica(busy_once()) as replica:
         loading = asyncio.create_task(load(on, kinds.names(seed, tasks), AT_ONCE))
         for number in range(times):
             share = (number + 1) * tasks // (times + 1)
-            await on.until(lambda at=share: len(on.people.submitted) >= at, "the load goes on")  # type: ignore[misc]  # mypy infers no type for the default
+            await on.until(lambda at=share: len(on.people.submitted) >= at, "the load goes on", LOAD_SECONDS)  # type: ignore[misc]  # mypy infers no type for the default
+            killed = part.daemon.identity()
             part.kill()
             await asyncio.sleep(0.5)
             part.start()
+            assert killed is not None
+            assert part.daemon.identity() != killed, f"{name} was not killed"
             while not await asyncio.to_thread(part.ready):  # noqa: ASYNC110  # another process says so, no event
                 await asyncio.sleep(0.05)
-            last = time.monotonic()
             say(f"{name} restarted {number + 1} of {times}")
         await loading
-        outcome = await finish(on, f"restarts-{name}", seed, replica, since=last)
+        # What came after the last restart has its time from there.
+        outcome = await finish(on, f"restarts-{name}", seed, replica, since=time.monotonic())
         outcome.faults[f"kill -9 of {name}"] = times
         outcome.details["operatorEnded"] = [f"{one.code} {one.why}".strip() for one in replica.ended]
         return outcome
@@ -263,18 +233,26 @@ def _more(on: Stage, seed: int) -> list[str]:
     return [f"{name.split('-')[0]}-{base + number:04}" for number, name in enumerate(kinds.names(seed, 50))]
 
 
-async def _feed(on: Stage, seed: int, at_once: int) -> None:
-    """All kinds, again and again."""
-    number = seed % 10 * 1000
-    while True:
-        for one in Kind:
-            await on.people.submit(f"{one}-{number:04}")
-        number += 1
-        await on.until(lambda: len(on.unfinished()) < at_once, "work goes on", 10**6)
+async def _left(on: Stage, replica: Replica) -> list[str]:
+    """What is still there `PATIENCE` seconds after the last fault: the archive meets faults of its own."""
+    start = time.monotonic()
+    while left := on.left():
+        on.check()
+        if time.monotonic() > max(start, replica.journal.last_fault) + PATIENCE:
+            return [f"not deleted in {PATIENCE:.0f} s after its end: {', '.join(left)}"]
+        await asyncio.sleep(0.1)
+    return []
 
 
-async def finish(on: Stage, campaign: str, seed: int, replica: Replica, since: float = 0.0) -> Outcome:
-    """Converge and judge."""
+def deaths(on: Stage) -> int:
+    """How many processes have really died of a kill."""
+    return sum(one.code == -signal.SIGKILL and one.why == FAULT for each in on.replicas for one in each.ended)
+
+
+async def finish(
+    on: Stage, campaign: str, seed: int, replica: Replica, since: float = 0.0, *, tidy: bool = True
+) -> Outcome:
+    """Converge and judge. `tidy`: afterwards everything that has ended is archived and deleted, with all it had."""
     stuck: list[str] = []
     while not stuck:
         before = replica.journal.last_fault
@@ -286,7 +264,8 @@ async def finish(on: Stage, campaign: str, seed: int, replica: Replica, since: f
             if replica.journal.last_fault == before:
                 stuck.append(str(error))
     seconds = max(0.0, time.monotonic() - max(replica.journal.last_fault, since))
-    broken = [*stuck, *await on.judge()]
+    left = await _left(on, replica) if tidy and not stuck else []
+    broken = [*stuck, *left, *await on.judge()]
     last = on.record.story_of_the_last()
     outcome = Outcome(campaign, seed, len(on.people.submitted), seconds, broken, starts=replica.starts, last=last)
     return outcome.count(one.journal for one in on.replicas)

@@ -14,8 +14,10 @@ _TASKS = "apis/jervis.dev/v1alpha1"
 GROUPS = {
     "pendingtasks": _TASKS,
     "gpubackends": _TASKS,
+    "connections": _TASKS,
     "jobs": "apis/batch/v1",
     "pods": "api/v1",
+    "secrets": "api/v1",
     "serviceaccounts": "api/v1",
     "leases": "apis/coordination.k8s.io/v1",
 }

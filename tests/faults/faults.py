@@ -102,6 +102,11 @@ class Every:
         self._count: Counter[tuple[object, str]] = Counter()
         self.on = True
 
+    @property
+    def sites(self) -> frozenset[object]:
+        """Where it was meant to happen so far."""
+        return frozenset(site for site, _ in self._count)
+
     def __call__(self, call: Call) -> Fate | None:
         key = (call.site, call.name)
         if not self.on or self._fault not in possible(call) or self._count[key] >= self._times:

@@ -115,6 +115,41 @@ def crowded(pods: Sequence[Version]) -> list[str]:
     return found
 
 
+def overbooked(pods: Sequence[Version], slots: int) -> list[str]:
+    """Moments at which more pods lived on the booked slots than there are slots. One without a booking needs none."""
+    live: set[str] = set()
+    found = []
+    for version in sorted(pods, key=lambda one: one.revision):
+        ended = (version.raw.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if version.deleted or ended or not version.raw["metadata"].get("annotations", {}).get(job.BACKEND_ANNOTATION):
+            live.discard(version.uid)
+        elif version.uid not in live:
+            live.add(version.uid)
+            if len(live) > slots:
+                found.append(f"{len(live)} live pods on {slots} slots at {version.revision}")
+    return found
+
+
+def copies(tasks: Sequence[Version]) -> list[str]:
+    """Templates that have not exactly one copy each, ever, and copies that did not end as they should.
+
+    The next run of each template of a load is a year away.
+    """
+    made: dict[str, set[str]] = defaultdict(set)
+    found = []
+    templates = {one.uid: one.name for one in tasks if "cron" in (one.raw["spec"].get("schedule") or {})}
+    for uid, history in by_object(tasks).items():
+        for owner in history[-1].raw["metadata"].get("ownerReferences") or ():
+            made[owner["uid"]].add(uid)
+            phase = transitions.phase(history[-1].raw.get("status") or {})
+            if phase is not Phase.COMPLETED:
+                found.append(f"{history[-1].name} is {phase}, not {Phase.COMPLETED}")
+    found += [
+        f"{name} has {len(made[uid])} copies instead of one" for uid, name in templates.items() if len(made[uid]) != 1
+    ]
+    return found
+
+
 def unheard(tasks: Sequence[Version], runs: Sequence[Ran]) -> list[str]:
     """Completed tasks whose last run did not read every message that had been written by then, and blind runs."""
     by_uid: dict[str, list[Ran]] = defaultdict(list)

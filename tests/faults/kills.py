@@ -37,11 +37,17 @@ def targets(sites: Iterable[Site], moments: Iterable[Moment] = Moment) -> list[T
 
 
 class Executioner:
-    """Kills each process once, at its first request that is still on the list. `begin` with a way to tell processes."""
+    """Kills each process once, at its first request that is still on the list. `begin` with a way to tell processes.
 
-    def __init__(self, wanted: Iterable[Target]) -> None:
+    A site that is not on the list is added, with the moments `also`, when it is seen: `noticed`.
+    """
+
+    def __init__(self, wanted: Iterable[Target], also: Iterable[Moment] = ()) -> None:
         self.pending = dict.fromkeys(wanted)
         self.done: list[Target] = []
+        self.noticed: dict[Target, None] = {}
+        self._also = list(also)
+        self._known = {target.site for target in self.pending}
         self._process: Callable[[], int] | None = None
         self._killed: int | None = None
 
@@ -52,6 +58,11 @@ class Executioner:
     def __call__(self, call: Call) -> Fate | None:
         if self._process is None or self._process() == self._killed:
             return None
+        if call.site not in self._known:
+            self._known.add(call.site)
+            new = dict.fromkeys(targets([call.site], self._also))
+            self.noticed |= new
+            self.pending |= new
         for moment in Moment:
             target = Target(call.site, moment)
             if target in self.pending:

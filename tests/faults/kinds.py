@@ -25,15 +25,26 @@ class Kind(StrEnum):
     LOST = "lost"
     MUTE = "mute"
     HELD = "held"
+    LONG = "long"
+    DROP = "drop"
+    CRON = "cron"
+    FILE = "file"
     BUSY = "busy"
     INVALID = "invalid"
 
 
-ENDS = {Kind.INFO: Phase.DONE, Kind.BUSY: Phase.DONE, Kind.INVALID: Phase.ERROR}
-"""Where a kind ends; the others are Completed."""
+ENDS = {Kind.INFO: Phase.DONE, Kind.BUSY: Phase.DONE, Kind.INVALID: Phase.ERROR, Kind.CRON: Phase.SCHEDULED}
+"""Where a kind ends; the others are Completed. A template stays what it is, and its copy is Completed."""
+WITHDRAWN = frozenset({Kind.DROP})
+"""Deleted by their users while they run: they may have been anywhere."""
 
 _MAIL = {"type": "EmailProcessing"}
 _CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
+_FILE = {
+    "name": "plan.txt",
+    "mediaType": "text/plain",
+    "contentRef": {"store": "gridfs", "key": "k", "sha256": "0" * 64, "bytes": 5},
+}
 _SPECS: dict[Kind, dict[str, Any]] = {
     Kind.INFO: {**_MAIL, "content": "INFO"},
     Kind.CHAT: {**_CHAT, "content": "A question."},
@@ -46,12 +57,17 @@ _SPECS: dict[Kind, dict[str, Any]] = {
     Kind.LOST: {"type": "UserInputProcessing", "content": "Its first worker dies."},
     Kind.MUTE: {"type": "UserInputProcessing", "content": "Its worker leaves only a stored result."},
     Kind.HELD: {"type": "UserInputProcessing", "content": "It is held and let go."},
+    Kind.LONG: {"type": "UserInputProcessing", "content": "It works until a user needs its slot."},
+    Kind.DROP: {"type": "UserInputProcessing", "content": "Its user deletes it, and a finalizer holds it."},
+    Kind.CRON: {"type": "ScheduledTask", "content": "ASK"},
+    Kind.FILE: {**_MAIL, "content": "ASK", "attachments": [_FILE]},
     Kind.BUSY: {**_MAIL, "content": "BUSY INFO"},
     Kind.INVALID: {**_MAIL, "content": "INVALID"},
 }
 _WEIGHTS = {
     Kind.INFO: 22, Kind.CHAT: 20, Kind.BACK: 18, Kind.SOON: 5, Kind.LATE: 8, Kind.ASK: 5, Kind.APPROVE: 4,
     Kind.FAIL: 4, Kind.LOST: 3, Kind.MUTE: 4, Kind.HELD: 3, Kind.BUSY: 2, Kind.INVALID: 2,
+    Kind.LONG: 3, Kind.DROP: 2, Kind.CRON: 2, Kind.FILE: 3,
 }  # fmt: skip
 
 
@@ -70,9 +86,10 @@ def kind(name: str) -> Kind:
     return Kind(name.split("-", 1)[0])
 
 
-def end(name: str) -> Phase:
-    """Where a task of that name ends."""
-    return ENDS.get(kind(name), Phase.COMPLETED)
+def ends(name: str) -> frozenset[Phase]:
+    """Where a task of that name, which was submitted, may end."""
+    what = kind(name)
+    return frozenset(Phase) if what in WITHDRAWN else frozenset({ENDS.get(what, Phase.COMPLETED)})
 
 
 def names(seed: int, count: int) -> list[str]:
@@ -91,6 +108,9 @@ def spec(name: str, now: datetime) -> dict[str, Any]:
         # Ten minutes ahead of its moment a task is due: seconds from now.
         at = now + timedelta(minutes=10, seconds=2 + int(name[-1]) % 4)
         found["schedule"] = {"at": at.isoformat(timespec="seconds").replace("+00:00", "Z")}
+    if kind(name) is Kind.CRON:
+        # Its copy is made ten minutes ahead, which is at once; the next one is due in a year.
+        found["schedule"] = {"cron": f"{now + timedelta(minutes=9):%M %H %d %m} *"}
     return found
 
 

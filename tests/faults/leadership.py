@@ -36,10 +36,12 @@ async def frozen_leader(on: Stage, seed: int) -> Outcome:
     """SIGSTOP under load, takeover, SIGCONT: the old leader sends nothing that changes anything any more."""
     chance = random.Random(seed)
     async with on.replica(busy_once(), "operator-0") as one, on.replica(busy_once(), "operator-1") as two:
+        await on.until(lambda: leads(on, one) or leads(on, two), "one of them leads")
         old, new = (one, two) if leads(on, one) else (two, one)
         loading = asyncio.create_task(campaigns.load(on, kinds.names(seed, 40), 20))
         share = chance.randrange(10, 35)
         await on.until(lambda: len(on.people.submitted) >= share, "the load has begun")
+        at_work = len(on.unfinished())
         old.freeze()
         frozen = time.monotonic()
         await on.until(lambda: leads(on, new), "the other replica leads", 60)
@@ -54,7 +56,9 @@ async def frozen_leader(on: Stage, seed: int) -> Outcome:
         # Its next process is another one, which only waits for the Lease.
         written = [write for write in old.journal.writes if write.at > thawed]
         outcome = await campaigns.finish(on, "leadership", seed, new, since=thawed)
-        outcome.details = {"takeoverSeconds": round(taken, 2), "writesAfterThaw": len(written)}
+        outcome.details = {"takeoverSeconds": round(taken, 2), "writesAfterThaw": len(written), "atWork": at_work}
+        if not at_work or not any(write.at < frozen and write.status == 200 for write in old.journal.writes):
+            outcome.broken.append("the old leader was frozen while it had nothing to do")
         outcome.broken += [f"after SIGCONT the old leader sent {write.site} {write.name}" for write in written]
         if taken > TAKEOVER:
             outcome.broken.append(f"the takeover took {taken:.1f} s")

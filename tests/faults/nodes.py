@@ -25,7 +25,8 @@ from tests.faults.kinds import Kind, Said
 from tests.faults.record import Version
 
 LONGEST_RUN = 0.4
-LONGEST_HOLD = 20.0
+_LONG = {Kind.HELD: 20.0, Kind.DROP: 20.0, Kind.LONG: 3.0}
+"""Seconds that a run works at most when its user is about to hold or delete it, or another one to take its slot."""
 _OVER = frozenset({"Complete", "Failed"})
 Talk = Callable[[str, str], Awaitable[None]]
 
@@ -105,8 +106,9 @@ class Nodes:
                 ended = await self._run(uid, now, pod, first=serial == 1)
 
     async def _start(self, now: Version, pod: str) -> None:
+        worn = now.raw["spec"]["template"]["metadata"]
         body = {
-            "metadata": {"name": pod, "labels": now.raw["spec"]["template"]["metadata"]["labels"]},
+            "metadata": {"name": pod, "labels": worn["labels"], "annotations": worn["annotations"]},
             "spec": {
                 "containers": [{"name": job.CONTAINER, "image": "fake"}],
                 "restartPolicy": "Never",
@@ -128,8 +130,8 @@ class Nodes:
         known = memory if memory is not None and memory.get("attempt") == attempt else None
         read = None if known is None else len(known.get("messages") or ())
         work = random.Random(f"{self._seed}/{name}/{attempt}").uniform(0.0, LONGEST_RUN)
-        if first and kinds.kind(name) is Kind.HELD:
-            work = LONGEST_HOLD  # its user is about to hold it
+        if first:
+            work = _LONG.get(kinds.kind(name), work)
         if await self._interrupted(uid, work):
             return False
         said = kinds.says(name, attempt, known or {})

@@ -34,7 +34,8 @@ class Operator:
     def signal(self, number: signal.Signals) -> None:
         """Any signal; one to a process that has ended goes nowhere."""
         if self.code is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # its end is not told yet
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """SIGKILL; returns when it runs no more."""

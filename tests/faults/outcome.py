@@ -51,7 +51,7 @@ class Outcome:
             "starts": self.starts,
             "faults": dict(sorted(self.faults.items())),
             "lost": sum(" is " in one and ", not " in one for one in self.broken),
-            "duplicates": sum(" Jobs for " in one for one in self.broken),
+            "duplicates": sum(" Jobs for " in one or " copies instead of " in one for one in self.broken),
             "broken": self.broken,
             "secondsToConverge": round(self.seconds, 1),
             "lastToEnd": self.last,

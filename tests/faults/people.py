@@ -14,6 +14,9 @@ from tests.faults.cluster_api import ClusterApi
 from tests.faults.kinds import Kind
 from tests.faults.record import Version
 
+FINALIZER = "example.com/keep"
+"""Of somebody else's: it holds a deleted task until its Job is gone."""
+
 
 class People:
     """Reacts to versions of tasks; every reaction is one that a person may also make twice."""
@@ -28,7 +31,7 @@ class People:
         body = {
             "apiVersion": "jervis.dev/v1alpha1",
             "kind": "PendingTask",
-            "metadata": {"name": name},
+            "metadata": {"name": name, **({"finalizers": [FINALIZER]} if kinds.kind(name) is Kind.DROP else {})},
             "spec": kinds.spec(name, datetime.now(UTC)),
         }
         await self._api.create("pendingtasks", body)
@@ -46,6 +49,8 @@ class People:
             self._do(version, f"approve {asked}", self._approve(version))
         elif phase == Phase.ORCHESTRATING and what is Kind.HELD:
             self._do(version, "hold", self._hold(version.name))
+        elif phase == Phase.ORCHESTRATING and what is Kind.DROP:
+            self._do(version, "drop", self._drop(version))
 
     async def talk(self, name: str, identity: str) -> None:
         """Add a message, which the apiserver takes once for an identity."""
@@ -61,9 +66,17 @@ class People:
             if await self._api.patch("pendingtasks", name, {"metadata": version, "spec": {"messages": added}}):
                 return
 
-    async def close(self) -> None:
-        """Let what is under way end, and raise what went wrong in it."""
-        await asyncio.gather(*self._doing.values())
+    async def close(self, seconds: float) -> list[str]:
+        """Let what is under way end, and raise what went wrong in it; what they still wait for after that time."""
+        try:
+            await asyncio.wait_for(asyncio.gather(*self._doing.values()), seconds)
+        except TimeoutError:
+            return [
+                f"the user of {uid} waits in vain: {what}"
+                for (uid, what), one in self._doing.items()
+                if one.cancelled()
+            ]
+        return []
 
     def _do(self, version: Version, what: str, reaction: Coroutine[Any, Any, None]) -> None:
         if (version.uid, what) in self._doing:
@@ -90,3 +103,15 @@ class People:
                 break
             await asyncio.sleep(0.1)
         await self._api.patch("pendingtasks", name, {"spec": {"suspend": False}})
+
+    async def _drop(self, version: Version) -> None:
+        """Delete it, and let it go once the operator has removed its Job."""
+        await self._api.delete("pendingtasks", version.name, uid=version.uid)
+        while await self._runs(version.uid):  # noqa: ASYNC110  # another process removes it
+            await asyncio.sleep(0.1)
+        await self._api.patch("pendingtasks", version.name, {"metadata": {"finalizers": None}})
+
+    async def _runs(self, uid: str) -> bool:
+        """Has the task a Job that may have a pod?"""
+        jobs = [one for one in await self._api.list("jobs") if one["metadata"]["ownerReferences"][0]["uid"] == uid]
+        return any(not one["spec"].get("suspend") for one in jobs)

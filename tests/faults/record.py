@@ -93,6 +93,8 @@ class Record:
         """Follow all kinds; a gap or a bug in a listener ends the block with an error."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
         async with aiohttp.ClientSession(self._store, timeout=timeout, read_bufsize=2**20) as http:
+            # What was before this namespace is none of its business, and may be forgotten by now.
+            self._next = dict.fromkeys(KINDS, await self._revision(http) + 1)
             self._crew = [asyncio.create_task(self._follow(http, kind)) for kind in KINDS]
             try:
                 yield self
@@ -107,6 +109,13 @@ class Record:
         for one in self._crew:
             if one.done():
                 one.result()
+
+    async def _revision(self, http: aiohttp.ClientSession) -> int:
+        """The store's present one."""
+        nothing = {"key": base64.b64encode(b"/nothing").decode(), "count_only": True}
+        async with http.post("/v3/kv/range", data=json.dumps(nothing)) as answer:
+            answer.raise_for_status()
+            return int(json.loads(await answer.read())["header"]["revision"])
 
     async def _follow(self, http: aiohttp.ClientSession, kind: str) -> None:
         while True:

@@ -27,6 +27,8 @@ from tests.faults.sites import Call, of_api, of_knowledge
 
 PROBE_SECONDS = 1.0
 FAILURES = 3
+FAULT = "fault"
+"""Why a process was killed, when that is what was to be tried."""
 _RESTART_SECONDS = 0.05
 
 
@@ -108,11 +110,16 @@ class Replica:
             for door in self.doors:
                 await door.shut()
 
-    def kill(self, why: str = "fault") -> None:
+    def kill(self, why: str = FAULT) -> None:
         """SIGKILL; the kubelet starts it again."""
         if self._operator is not None and self._operator.code is None:
             self._why = why
             self._operator.kill()
+
+    def stop(self) -> None:
+        """SIGTERM: it hands its Lease over and ends; the kubelet starts it again."""
+        assert self._operator is not None
+        self._operator.signal(signal.SIGTERM)
 
     def freeze(self) -> None:
         """SIGSTOP."""

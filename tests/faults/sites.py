@@ -7,7 +7,8 @@ patch is the phase that it sets.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,6 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 
 _READS = frozenset({"GET", "LIST", "WATCH", "find", "aggregate", "getMore", "count"})
 _DISCOVERY = "discovery"
+_TERM = re.compile(r"([\w./-]+)(!=|=| in |)")
+RELEASE = "release"
+"""Intent of the write that gives a Lease back."""
 
 
 class Door(StrEnum):
@@ -68,9 +72,11 @@ def of_api(method: str, target: str, body: bytes) -> Call:
     resource, name, subresource = _resource(parts.path)
     if resource == _DISCOVERY:
         return Call(Site(Door.API, method, _DISCOVERY))
-    if method == "GET" and not name:
-        method = "WATCH" if parse_qs(parts.query).get("watch") else "LIST"
     document = json.loads(body) if body else {}
+    if not name and method in ("GET", "DELETE"):
+        query = parse_qs(parts.query)
+        method = "DELETECOLLECTION" if method == "DELETE" else "WATCH" if query.get("watch") else "LIST"
+        return Call(Site(Door.API, method, resource, intent=_selection(query)))
     site = Site(Door.API, method, resource, subresource, _intent(method, resource, document))
     return Call(site, name or str((document.get("metadata") or {}).get("name") or ""))
 
@@ -90,6 +96,13 @@ def of_mongodb(command: Mapping[str, Any]) -> Call:
     return Call(site, _subject(command))
 
 
+def _selection(query: Mapping[str, Sequence[str]]) -> str:
+    """What is asked for: the first key of each selector, without the values that differ from request to request."""
+    said = [one for key in ("labelSelector", "fieldSelector") for one in query.get(key, ())]
+    terms = {found[1] + found[2].rstrip() for one in said if (found := _TERM.match(one))}
+    return "by " + "+".join(sorted(terms)) if terms else ""
+
+
 def _resource(path: str) -> tuple[str, str, str]:
     """(plural, name, subresource) of /api/v1/... or /apis/GROUP/VERSION/..."""
     parts = [part for part in path.split("/") if part]
@@ -105,7 +118,7 @@ def _intent(method: str, resource: str, document: Mapping[str, Any]) -> str:
     if resource == "leases" and method in ("POST", "PUT"):
         spec = document["spec"]
         if not spec.get("holderIdentity"):
-            return "release"
+            return RELEASE
         return "acquire" if spec.get("acquireTime") == spec.get("renewTime") else "renew"
     if method != "PATCH" and not (method == "PUT" and "status" in document):
         return ""

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,12 +19,12 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
 from crds.phases import TERMINAL, Phase
 from hack.cluster import standalone
 from tests.faults import invariants, kinds, transitions
-from tests.faults.cluster_api import ClusterApi
+from tests.faults.cluster_api import ClusterApi, Object
 from tests.faults.faults import Decide
 from tests.faults.nodes import Nodes
 from tests.faults.operators import Operators, nursery
 from tests.faults.people import People
-from tests.faults.record import Record
+from tests.faults.record import Record, Version
 from tests.faults.replica import Partners, Replica
 from tests.operator.knowledge import Knowledge
 
@@ -44,6 +45,10 @@ BOOKMARK_SECONDS, SILENCE_SECONDS, SILENT_SECONDS = 60, 90, 120
 SCALE = 1 / 15
 """Of these three. A watch that is to be heard more often than the apiserver sends bookmarks is ended by it instead."""
 SLOTS = 6
+BACKEND, CONNECTION = "gpu-0", "mail"
+PATIENCE = 120.0
+"""Seconds for what follows the last task's end."""
+_FAR = timedelta(days=1)
 
 
 @dataclass
@@ -61,6 +66,7 @@ class Stage:
     settings: dict[str, object]
     directory: Path
     replicas: list[Replica] = field(default_factory=list)
+    _edits: int = 0
 
     @contextlib.asynccontextmanager
     async def replica(
@@ -76,16 +82,22 @@ class Stage:
 
     def expected(self) -> dict[str, frozenset[Phase]]:
         """Where the submitted tasks end."""
-        return {name: frozenset({kinds.end(name)}) for name in self.people.submitted}
+        return {name: kinds.ends(name) for name in self.people.submitted}
 
     def unfinished(self) -> dict[str, Phase]:
         """Tasks that have not ended, copies of templates included."""
         found = {}
         for version in self.record.now["pendingtasks"].values():
             phase = transitions.phase(version.raw.get("status") or {})
-            if phase not in TERMINAL:
+            if phase not in TERMINAL and not _planned(version):
                 found[version.name] = phase
         return found
+
+    def left(self) -> list[str]:
+        """Finished tasks, Jobs and pods that are still there."""
+        tasks = [one for one in self.record.now["pendingtasks"].values() if not _planned(one)]
+        others = [*self.record.now["jobs"].values(), *self.record.now["pods"].values()]
+        return [f"{one.kind}/{one.name}" for one in (*tasks, *others)]
 
     def check(self) -> None:
         """Raise what the parts that are played ran into."""
@@ -114,12 +126,13 @@ class Stage:
 
     async def judge(self) -> list[str]:
         """Everything that does not hold."""
-        await self.people.close()
+        waiting = await self.people.close(PATIENCE)
         self.check()
         tasks, runs = self.record.versions["pendingtasks"], self.nodes.ran
         results = [one async for one in self.database["task_results"].find()]
         archive = {one["_id"]: one["phase"] async for one in self.database["task_archive"].find({}, {"phase": 1})}
         return [
+            *waiting,
             *invariants.lost(tasks, self.expected()),
             *invariants.forbidden(tasks),
             *invariants.finished_twice(tasks),
@@ -130,7 +143,27 @@ class Stage:
             *invariants.worked_twice(tasks, runs),
             *invariants.results_twice(results),
             *invariants.unarchived(tasks, archive),
+            *invariants.copies(tasks),
+            *invariants.overbooked(self.record.versions["pods"], SLOTS),
+            *await self._outdated(),
         ]
+
+    async def fidget(self) -> None:
+        """Somebody edits the backend and the connection: their statuses have to follow."""
+        self._edits += 1
+        await self.api.patch("gpubackends", BACKEND, {"spec": {"maxLoadedModels": 1 + self._edits % 2}})
+        await self.api.patch("connections", CONNECTION, {"spec": {"pollInterval": f"{5 + self._edits % 2}m"}})
+
+    async def _outdated(self) -> list[str]:
+        """Statuses of the backend and the connection that do not speak of their present specs."""
+        found, deadline = [], time.monotonic() + PATIENCE
+        for plural, name in (("gpubackends", BACKEND), ("connections", CONNECTION)):
+            while not _told(await self.api.get(plural, name)):
+                if time.monotonic() > deadline:
+                    found.append(f"the status of {plural}/{name} does not follow its spec")
+                    break
+                await asyncio.sleep(0.1)
+        return found
 
 
 @contextlib.asynccontextmanager
@@ -206,10 +239,27 @@ async def _book(api: ClusterApi, url: str) -> None:
     body = {
         "apiVersion": "jervis.dev/v1alpha1",
         "kind": "GpuBackend",
-        "metadata": {"name": "gpu-0"},
+        "metadata": {"name": BACKEND},
         "spec": {"url": url, "numParallel": SLOTS},
     }
     await api.create("gpubackends", body)
+    # Somebody's mailbox: its credentials are looked at, and its status says what is to be said.
+    await api.create("secrets", {"metadata": {"name": "mail"}, "stringData": {"username": "u", "password": "p"}})
+    spec = {"type": "Email", "clientId": "acme", "url": "imaps://mail.example", "secretRef": {"name": "mail"}}
+    known = {"apiVersion": "jervis.dev/v1alpha1", "kind": "Connection", "metadata": {"name": CONNECTION}}
+    await api.create("connections", {**known, "spec": spec})
+
+
+def _planned(version: Version) -> bool:
+    """A template whose copy has been made: what is left of it is a plan for next year."""
+    status = version.raw.get("status") or {}
+    due = status.get("scheduledFor")
+    made = (status.get("recurrence") or {}).get("lastRun")
+    return bool(made and due and datetime.fromisoformat(due) > datetime.now(UTC) + _FAR)
+
+
+def _told(raw: Object | None) -> bool:
+    return raw is not None and raw.get("status", {}).get("observedGeneration") == raw["metadata"]["generation"]
 
 
 def _address(url: str) -> tuple[str, int]:

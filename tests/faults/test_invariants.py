@@ -92,6 +92,40 @@ def test_two_live_pods_of_a_task_are_seen() -> None:
     assert invariants.crowded(gone) == []
 
 
+def booked(revision: int, uid: str, backend: str = "gpu-0", phase: str = "Running") -> Version:
+    """A pod of a task of its own."""
+    pod = workload("pods", revision, uid, phase=phase)
+    pod.raw["metadata"]["annotations"] = {job.BACKEND_ANNOTATION: backend}
+    return pod
+
+
+def test_more_pods_than_slots_are_seen() -> None:
+    pods = [booked(1, "p1"), booked(2, "p2"), booked(3, "p1", phase="Failed"), booked(4, "p3"), booked(5, "p4", "")]
+    assert invariants.overbooked(pods, 2) == []
+    assert invariants.overbooked(pods, 1) == ["2 live pods on 1 slots at 2", "2 live pods on 1 slots at 4"]
+
+
+def template(*copies: tuple[str, str]) -> list[Version]:
+    """A recurring task and the last versions of its copies: uid and phase."""
+    cron = task(1, "Scheduled", uid="c")
+    cron.raw["spec"]["schedule"] = {"cron": "0 9 * * *"}
+    found = [cron]
+    for revision, (uid, phase) in enumerate(copies, 2):
+        one = task(revision, phase, uid=uid)
+        one.raw["metadata"]["ownerReferences"] = [{"uid": "c"}]
+        found.append(one)
+    return found
+
+
+def test_a_copy_too_many_or_too_few_or_lost_is_seen() -> None:
+    assert invariants.copies(template(("a", "Completed"))) == []
+    assert invariants.copies(template()) == ["chat-0001 has 0 copies instead of one"]
+    assert invariants.copies(template(("a", "Completed"), ("b", "Completed"))) == [
+        "chat-0001 has 2 copies instead of one"
+    ]
+    assert invariants.copies(template(("a", "ReadyForGpu"))) == ["chat-0001 is ReadyForGpu, not Completed"]
+
+
 def test_a_message_that_no_run_has_read_is_seen() -> None:
     tasks = [*life()[:-1], task(6, "Completed", messages=2)]
     assert invariants.unheard(tasks, [Ran("u", 1, "Answered", 1)]) == [

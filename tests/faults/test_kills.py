@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from tests.faults import campaigns, kills
+from tests.faults import campaigns, everywhere, kills
 from tests.faults.sites import Door, Moment, Site
 from tests.faults.stage import Stage
 
@@ -28,9 +28,18 @@ OBVIOUS = {
     Site(Door.API, "POST", "leases", intent="acquire"),
     Site(Door.API, "PUT", "leases", intent="renew"),
     Site(Door.API, "DELETE", "pendingtasks"),
-    Site(Door.API, "LIST", "pendingtasks"),
-    Site(Door.API, "WATCH", "pendingtasks"),
+    Site(Door.API, "POST", "pendingtasks"),
+    Site(Door.API, "DELETE", "jobs"),
+    Site(Door.API, "DELETECOLLECTION", "jobs", intent="by jervis.dev/task-uid in"),
+    Site(Door.API, "PUT", "leases", intent="release"),
+    Site(Door.API, "GET", "secrets"),
+    Site(Door.API, "PATCH", "connections", "status", "conditions+observedGeneration"),
+    Site(Door.API, "PATCH", "pendingtasks", "status", "conditions+preemption+preemptions"),
+    Site(Door.API, "LIST", "pendingtasks", intent="by status.phase!="),
+    Site(Door.API, "LIST", "pendingtasks", intent="by status.phase="),
+    Site(Door.API, "WATCH", "pendingtasks", intent="by status.phase!="),
     Site(Door.KNOWLEDGE, "POST", "/api/v1/ingest/full"),
+    Site(Door.KNOWLEDGE, "POST", "/api/v1/ingest/attachment"),
     Site(Door.KNOWLEDGE, "POST", "/api/v1/outcomes"),
     Site(Door.MONGODB, "update", "task_memory"),
     Site(Door.MONGODB, "update", "task_archive"),
@@ -42,7 +51,7 @@ OBVIOUS = {
 async def test_at_every_call_site(begin: Begin) -> None:
     """Each site once, at one of its moments in turn; `make test-faults` takes all of them."""
     async with begin() as on:
-        sites = await campaigns.survey(on, SEED)
+        sites = await everywhere.survey(on, SEED)
         assert await on.judge() == []
     print(*sorted(sites), sep="\n")
     assert OBVIOUS - sites == set()
@@ -51,7 +60,7 @@ async def test_at_every_call_site(begin: Begin) -> None:
         kills.Target(site, moments[number % (2 if site.verb == "WATCH" else 3)])
         for number, site in enumerate(sorted(sites))
     ]
-    outcomes = await campaigns.at_every_site(begin, SEED, wanted)
+    outcomes = await everywhere.at_every_site(begin, SEED, wanted)
     assert [sentence for one in outcomes for sentence in one.sentences()] == []
     assert sum(one.kills for one in outcomes) == len(wanted) >= len(OBVIOUS)
 

@@ -12,6 +12,7 @@ from tests.faults.kills import Countdown, Executioner, Target, targets
 from tests.faults.sites import Call, Door, Moment, Site
 
 TASKS = "/apis/jervis.dev/v1alpha1/namespaces/n/pendingtasks"
+PODS = "/api/v1/namespaces/n/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 
 
@@ -23,6 +24,26 @@ def lease(**spec: str) -> dict[str, object]:
     ("method", "target", "body", "told"),
     [
         ("GET", f"{TASKS}?limit=500", {}, "apiserver LIST pendingtasks"),
+        ("GET", f"{TASKS}?fieldSelector=status.phase%21%3DDone", {}, "apiserver LIST pendingtasks [by status.phase!=]"),
+        ("GET", f"{TASKS}?fieldSelector=status.phase%3DDone", {}, "apiserver LIST pendingtasks [by status.phase=]"),
+        (
+            "DELETE",
+            "/apis/batch/v1/namespaces/n/jobs?labelSelector=jervis.dev%2Ftask-uid+in+%28a%2Cb%29",
+            {},
+            "apiserver DELETECOLLECTION jobs [by jervis.dev/task-uid in]",
+        ),
+        (
+            "GET",
+            f"{PODS}?labelSelector=jervis.dev%2Ftask-uid%3Da",
+            {},
+            "apiserver LIST pods [by jervis.dev/task-uid=]",
+        ),
+        (
+            "GET",
+            f"{PODS}?labelSelector=jervis.dev%2Ftask-uid",
+            {},
+            "apiserver LIST pods [by jervis.dev/task-uid]",
+        ),
         ("GET", f"{TASKS}?watch=true&timeoutSeconds=300", {}, "apiserver WATCH pendingtasks"),
         ("GET", f"{TASKS}/one", {}, "apiserver GET pendingtasks"),
         ("PATCH", f"{TASKS}/one/status", {"status": {"phase": "Done"}}, "apiserver PATCH pendingtasks/status [Done]"),
@@ -83,6 +104,16 @@ def test_every_moment_of_every_site_is_killed_at_once_per_process() -> None:
         assert executioner(call) is None, "one process dies once"
     assert [one.fault for one in met if one is not None] == list(KILLS.values())
     assert [target.site.verb for target in executioner.pending] == ["WATCH", "WATCH"]
+
+
+def test_a_site_that_nobody_listed_is_noticed_and_killed_at_as_well() -> None:
+    listed, other = Site(Door.API, "POST", "jobs"), Site(Door.API, "GET", "jobs")
+    executioner, process = Executioner(targets([listed], [Moment.BEFORE]), [Moment.ANSWERED]), iter(range(9))
+    executioner.begin(lambda: next(process))
+    met = [executioner(Call(site)) for site in (other, other, listed, listed)]
+    assert [one and one.fault for one in met] == [Fault.KILL_ANSWERED, None, Fault.KILL_BEFORE, None]
+    assert list(executioner.noticed) == [Target(other, Moment.ANSWERED)]
+    assert not executioner.pending
 
 
 def test_a_seed_gives_the_same_faults_and_kills_again() -> None:

@@ -8,6 +8,7 @@ assert child.wait(20) == 0
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -69,7 +70,8 @@ class Child:
     def send_signal(self, number: signal.Signals) -> None:
         """Any signal; one to a process that has ended goes nowhere."""
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the nursery is about to say so
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """SIGTERM."""
@@ -91,7 +93,8 @@ class Nursery:
         self._asking = threading.Lock()
         self._started: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
         self._living: dict[int, Child] = {}
-        threading.Thread(target=self._listen, name=f"nursery of {program}", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, name=f"nursery of {program}", daemon=True)
+        self._listener.start()
 
     def start(
         self, environment: Mapping[str, str], log: Path, arguments: Sequence[str] = (), directory: Path = ROOT
@@ -116,17 +119,21 @@ class Nursery:
         """End it, and with it every child."""
         self._process.kill()
         self._process.wait(_STOP_SECONDS)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._listener.join(_STOP_SECONDS)
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            said = json.loads(line)
-            if "started" in said:
-                # Its end can be on the next line already.
-                child = self._living[said["started"]] = Child(said["started"])
-                self._started.put(child)
-            elif "ended" in said:
-                self._living.pop(said["ended"]).end(said["code"])
+        with self._process.stdout as lines:
+            for line in lines:
+                said = json.loads(line)
+                if "started" in said:
+                    # Its end can be on the next line already.
+                    child = self._living[said["started"]] = Child(said["started"])
+                    self._started.put(child)
+                elif "ended" in said:
+                    self._living.pop(said["ended"]).end(said["code"])
         self._started.put(None)
 
 

@@ -104,7 +104,8 @@ class Kubelet:
                 self._end_early(each)
             return
         if not one.status.start_time:
-            # Before the first pod, as the real controller does: a pass that a conflict cuts short is taken up again.
+            # Before the first pod, as the real controller does. Each step stands for itself: a conflict ends a pass,
+            # and the next one goes on from what the apiserver has.
             self._status(one, {"startTime": _now()})
             return
         if not pods:
@@ -112,6 +113,7 @@ class Kubelet:
             return
         if pods[0].status.phase == "Pending":
             if not self.absent:
+                self._status(one, {"active": 1, "ready": 1})
                 self._pod(name, "Running", {"running": {"startedAt": _now()}})
             return
         said = self.says(one.metadata.labels[job.TASK_LABEL], int(attempt))
@@ -162,10 +164,6 @@ class Kubelet:
             },
         }
         self._core.create_namespaced_pod(self._namespace, body)
-        if self.absent:
-            return
-        self._pod(name, "Running", {"running": {"startedAt": _now()}})
-        self._status(one, {"active": 1, "ready": 1})
 
     def _end(self, one: Any, name: str, said: dict[str, Any] | int) -> None:
         if isinstance(said, int):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from kubernetes import client
 
 from controllers import kube
 from controllers.archive import mongo
@@ -228,6 +229,67 @@ def test_one_that_mongodb_never_takes_stays_and_holds_up_nobody(space: Space, st
         until(lambda: operator.metric("jervis_operator_archive_rejected") == 1, "the metric says so")
         assert operator.log.read_text().count("a finished task cannot be archived") == 1, "not tried for ever"
     assert labelled(space, "jervis.dev/archived") == set()
+
+
+@contextmanager
+def guarded(space: Space, operation: str, reason: str) -> Iterator[None]:
+    """A policy of somebody's: the task `kept` is neither to be deleted nor to be marked as archived."""
+    admission: Any = client.AdmissionregistrationV1Api(space.api)
+    name = f"kept.{space.name}"
+    archived = "has(object.metadata.labels) && 'jervis.dev/archived' in object.metadata.labels"
+    concerned = "oldObject.metadata.name == 'kept'" + (f" && {archived}" if operation == "UPDATE" else "")
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
+    rule = {
+        "apiGroups": ["jervis.dev"],
+        "apiVersions": ["*"],
+        "operations": [operation],
+        "resources": ["pendingtasks"],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [rule], **here},
+        "validations": [{"expression": f"!({concerned})", "reason": reason, "message": "it is kept"}],
+    }
+    admission.create_validating_admission_policy({"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    admission.create_validating_admission_policy_binding({"metadata": {"name": name}, "spec": bound})
+    try:
+        until(lambda: refuses(space, operation), "the apiserver has taken the policy up")
+        yield
+    finally:
+        admission.delete_validating_admission_policy_binding(name)
+        admission.delete_validating_admission_policy(name)
+
+
+def refuses(space: Space, operation: str) -> bool:
+    """Would the policy hold now? Nothing is changed."""
+    objects: Any = client.CustomObjectsApi(space.api)
+    path = ("jervis.dev", "v1alpha1", space.name, "pendingtasks", "kept")
+    mark = {"metadata": {"labels": {"jervis.dev/archived": "true"}}}
+    try:
+        if operation == "DELETE":
+            objects.delete_namespaced_custom_object(*path, dry_run="All")
+        else:
+            objects.patch_namespaced_custom_object(*path, mark, dry_run="All")
+    except client.ApiException:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"), [("DELETE", "Invalid"), ("DELETE", "Forbidden"), ("UPDATE", "Forbidden")]
+)
+def test_one_that_a_policy_keeps_stays_and_holds_up_nobody(
+    space: Space, start: Start, operation: str, reason: str
+) -> None:
+    finish(space, start, "kept", ttlSecondsAfterFinished=0)
+    finish(space, start, "later", "last", ttlSecondsAfterFinished=0)
+    with guarded(space, operation, reason), start(IDENTITY="operator-0", **OFTEN) as operator:
+        until(lambda: names(space) == {"kept"}, "the others go")
+        space.submit("new", "INFO", ttlSecondsAfterFinished=0)
+        until(lambda: names(space) == {"kept"}, "also those that come later")
+        assert operator.log.read_text().count("is left for the next sweep") == 1, "said once, not at every sweep"
+    with start(IDENTITY="operator-0", **OFTEN):
+        until(lambda: not names(space), "without the policy it goes as well")
 
 
 def test_what_runs_left_behind_goes_only_when_the_task_is_long_gone(space: Space, start: Start, database: Any) -> None:

@@ -23,7 +23,7 @@ DRIVERS = {
     "motor": r"(^|/)mongo\.py$",
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
-    "kubernetes": r"(^|/)kube\.py$",
+    "kubernetes": r"(^|/)kube(/\w+)?\.py$",
     "kopf": r"^operator/main\.py$|^controllers/kopf\.py$",
     "sqlite3": r"(^|/)sqlite\.py$",
 }

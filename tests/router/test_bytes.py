@@ -86,6 +86,15 @@ async def test_status_type_and_body_with_a_length(stage: Stage) -> None:
         assert answer.header("Content-Length") == str(len(body))
 
 
+async def test_a_trailer_never_becomes_a_header(stage: Stage) -> None:
+    trailers = b"0\r\nX-Late: 1\r\nContent-Type: text/html\r\nConnection: close, Content-Type\r\n\r\n"
+    stage.pieces = [wire.chunked_head("text/plain") + wire.chunk(b"hello") + trailers]
+    answer = await stage.ask(_GENERATE)
+    assert (answer.clean, answer.body, answer.header("Content-Type")) == (True, b"hello", "text/plain")
+    assert answer.header("Content-Length") is None
+    assert answer.header("X-Late") is None
+
+
 async def test_body_that_ends_with_the_connection(stage: Stage) -> None:
     body = random.Random(1).randbytes(300_000)
     stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n", body]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import socket
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from router import ha, kube
 from tests.router import process, wire
 
 _TERMS = ha.Terms("router")
+_TOKEN = "alice-alice-alice"
 
 
 class Memory:
@@ -172,3 +176,75 @@ async def test_two_processes_one_decides_and_the_other_takes_over(tmp_path: Path
                 assert await process.eventually(lambda: fate(two), lambda code: code == 200) == 200
                 two.terminate()
                 assert await two.ended() == 0
+
+
+@pytest.mark.apiserver
+async def test_whoever_waits_at_a_router_that_leaves_is_served_by_the_next(tmp_path: Path, kubeconfig: Path) -> None:
+    gate = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head() + wire.chunk(b'{"done":false}\n'))
+        await gate.wait()
+        writer.write(wire.chunk(b'{"done":true}\n') + wire.chunk(b""))
+        return True
+
+    def ask(router: process.Router, number: int) -> asyncio.Task[wire.Message]:
+        headers = [("X-Ollama-Priority", "P1"), ("Authorization", f"Bearer {_TOKEN}"), ("X-Request-Id", "same")]
+        raw = wire.post("/api/generate", {"model": "m", "prompt": f"{number}"}, headers)
+        return asyncio.create_task(wire.ask(router.port, raw))
+
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps([{"name": "alice", "token": _TOKEN, "ceiling": "P2"}]))
+    given = {"kubeconfig": str(kubeconfig), "namespace": "default", "lease": "router-leaves", "address": "127.0.0.1"}
+    async with wire.backend(script) as backend:
+        specs = [process.spec("raw", backend.url, numParallel=1)]
+
+        def router() -> AbstractAsyncContextManager[process.Router]:
+            return process.running(tmp_path, specs, port=str(_free_port()), tokens_file=str(tokens), **given)
+
+        async with router() as one, router() as two:
+            decides, follows = await _sorted(one, two)
+            begun = ask(decides, 0)
+            await _until_waiting(decides, 0, in_flight=1)
+            waiting = [ask(decides, number) for number in (1, 2, 3)]
+            await _until_waiting(decides, 3, in_flight=1)
+            decides.terminate()
+            # The one that runs keeps its slot to its end; the others wait in the next router's line.
+            await _until_waiting(follows, 2, in_flight=1)
+            gate.set()
+            answers = await asyncio.gather(begun, *waiting)
+            assert [(a.clean, a.status, a.body.count(b"\n")) for a in answers] == [(True, 200, 2)] * 4
+            served = [a.header("X-Ollama-Router-Backend") for a in answers]
+            assert served == ["raw", *["(next router)"] * 3]
+            assert [a.header("X-Request-Id") for a in answers] == ["same"] * 4
+            assert sorted(r.json()["prompt"] for r in backend.requests) == ["0", "1", "2", "3"]
+            assert all(r.header("Authorization") is None for r in backend.requests)
+            # The level that the token's ceiling left is the one that counts there, too.
+            clamped = 'jervis_router_requests_total{backend="raw",model="m:latest",priority="P2"}'
+            assert await follows.metric(clamped) == 3
+            assert await decides.ended() == 0
+
+
+async def _sorted(*routers: process.Router) -> list[process.Router]:
+    """The one that decides, then the other."""
+
+    async def codes() -> list[int]:
+        asked = [wire.ask(router.port, wire.request("GET", "/activez")) for router in routers]
+        return [answer.status for answer in await asyncio.gather(*asked)]
+
+    found = await process.eventually(codes, lambda seen: sorted(seen) == [200, 503])
+    return [router for _, router in sorted(zip(found, routers, strict=True), key=lambda pair: pair[0])]
+
+
+async def _until_waiting(router: process.Router, waiting: int, *, in_flight: int) -> None:
+    async def seen() -> tuple[int, int]:
+        status = await router.status_with(_TOKEN)
+        return status["queue"]["waiting"], sum(b["inFlight"] for b in status["backends"])
+
+    await process.eventually(seen, lambda found: found == (waiting, in_flight))
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

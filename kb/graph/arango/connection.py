@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from arango import exceptions
@@ -18,8 +18,13 @@ from kb.graph import aql
 from kb.graph.arango import keys
 
 _Result = TypeVar("_Result")
+_SECONDS = 30.0
 _DUPLICATE_NAME = 1207
 _GRAPH_EXISTS = 1925
+# 409 and 412: another transaction won; 410: it was taken away; 503: starting, shutting down or without a leader.
+_COME_BACK = frozenset({409, 410, 412, 429, 503})
+# Its transaction or cursor has waited too long, or the server was restarted meanwhile.
+_LOST = frozenset({1600, 1650, 1653, 1655})
 
 
 class Connection:
@@ -27,7 +32,7 @@ class Connection:
 
     def __init__(self, url: str, database: str, username: str, password: str) -> None:
         # One attempt: who may come back is the caller's business, and it must hear at once that the server is away.
-        http = DefaultHTTPClient(request_timeout=30, retry_attempts=1, backoff_factor=0)
+        http = DefaultHTTPClient(request_timeout=_SECONDS, retry_attempts=1, backoff_factor=0)
         self._client = ArangoClient(hosts=url, http_client=http)
         self._database: Any = self._client.db(database, username=username, password=password)
         self._there: set[str] = set()
@@ -48,7 +53,9 @@ class Connection:
         try:
             yield transaction
         except BaseException:
-            transaction.abort_transaction()
+            # A server that cannot be told forgets the transaction by itself; why it failed is what counts.
+            with suppress(exceptions.ArangoError, OSError):
+                transaction.abort_transaction()
             raise
         transaction.commit_transaction()
 
@@ -95,14 +102,18 @@ class Connection:
     async def _call(self, work: Callable[[], _Result]) -> _Result:
         try:
             return await asyncio.to_thread(work)
-        except (exceptions.ServerConnectionError, exceptions.ArangoClientError, ConnectionError) as error:
+        except (exceptions.ServerConnectionError, exceptions.ArangoClientError, OSError) as error:
+            # OSError: what the library `requests` raises, a timeout among it, passes through the driver as it is.
             self._there.clear()
             raise errors.Away("arangodb", str(error)[:300]) from error
         except exceptions.ArangoServerError as error:
             self._there.clear()
-            # 409 and 412: another transaction won; 503: starting, shutting down or without a leader.
-            if error.http_code in (409, 412, 429, 503):
+            if error.http_code in _COME_BACK or error.error_code in _LOST:
                 raise errors.Away("arangodb", str(error)[:300], retry_after=1) from error
+            if error.http_code in (401, 403):
+                # A person mends that while documents wait; none of them is at fault.
+                said = "it does not take the user and password of JERVIS_KB_ARANGO_USERNAME and _PASSWORD"
+                raise errors.Away("arangodb", said) from error
             raise
 
 

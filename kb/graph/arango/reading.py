@@ -101,8 +101,9 @@ class Reading(connection.Connection):
         target: str | None = None,
         limit: int = 200,
     ) -> list[model.Said]:
-        bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
-        said = [answers.said(row) for row in await self._ask(aql.PROOFS, viewer, **bound)]
+        ends = {"source": source, "target": target}
+        bound = {name: None if key is None else keys.safe_key(key) for name, key in ends.items()}
+        said = [answers.said(row) for row in await self._ask(aql.PROOFS, viewer, type=edge_type, limit=limit, **bound)]
         return sorted(said, key=answers.by_age)[:limit]
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:

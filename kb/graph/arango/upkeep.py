@@ -39,6 +39,22 @@ class Upkeep(connection.Connection):
             for row in await self._call(work)
         ]
 
+    async def documents(
+        self, owner: scope.Scope, kind: str, beginning: str, *, after: str = "", limit: int = 500
+    ) -> list[model.Document]:
+        client = owner.client_id
+
+        def work() -> list[Any]:
+            if not self._exists(client):
+                return []
+            bound = {"@nodes": keys.nodes(client), "kind": kind, "beginning": beginning}
+            bound |= {"project": owner.project_id, "group": owner.group_id}
+            return list(self._database.aql.execute(aql.DOCUMENTS, bind_vars=bound))
+
+        # Sorted here: the server sorts by the rules of a language, and a page after a URN would not be one.
+        found = sorted((answers.document(row) for row in await self._call(work)), key=lambda one: one.source_urn)
+        return [one for one in found if one.source_urn > after][:limit]
+
     async def audit(
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Committed], str | None]:

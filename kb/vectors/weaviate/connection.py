@@ -24,6 +24,7 @@ READ_SECONDS = 10.0
 WRITE_SECONDS = 60.0
 IDS = 500
 """Ids that one question names at most."""
+_TENANTS = 1000
 
 
 class Connection:
@@ -43,6 +44,7 @@ class Connection:
         )
         self._opening = asyncio.Lock()
         self._complete = False
+        self._tenants: dict[tuple[str, str], Any] = {}
 
     async def ready(self) -> None:
         async with self._session(READ_SECONDS):
@@ -75,13 +77,24 @@ class Connection:
         async with self._opening:
             if self._complete:
                 return
+            self._tenants.clear()
             await self._client.connect()
             for name, properties in ((self._chunks_name, schema.CHUNK), (self._sentences_name, schema.SENTENCE)):
                 await schema.ensure(self._client, name, properties, self._model)
             self._complete = True
 
     def _tenant(self, name: str, client_id: str) -> Any:
-        return self._client.collections.use(name).with_tenant(record.tenant(client_id))
+        """The driver's door to a tenant; made anew for each call it takes longer than the call itself.
+
+        Its own checks of every argument are left out: all that goes in is made by this package.
+        """
+        known = self._tenants.get((name, client_id))
+        if known is None:
+            if len(self._tenants) >= _TENANTS:
+                self._tenants.clear()
+            collection = self._client.collections.use(name, skip_argument_validation=True)
+            known = self._tenants[name, client_id] = collection.with_tenant(record.tenant(client_id))
+        return known
 
     async def _in(self, name: str, client_id: str, ask: Callable[[Any], Awaitable[Any]]) -> list[Any]:
         """What `ask` finds in the tenant of a client; nothing, where nothing was ever written for it."""

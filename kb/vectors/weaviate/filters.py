@@ -18,6 +18,11 @@ def of_document(document_id: str) -> FilterReturn:
     return Filter.by_property("documentId").equal(document_id)
 
 
+def of_documents(document_ids: Collection[str]) -> FilterReturn:
+    """The objects of any of these documents."""
+    return Filter.by_property("documentId").contains_any(list(document_ids))
+
+
 def exactly(owner: scope.Scope) -> FilterReturn:
     """What is owned by this scope and no other of the same client."""
     project, group = Filter.by_property("projectId"), Filter.by_property("groupId")

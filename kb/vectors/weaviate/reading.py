@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
@@ -11,24 +14,45 @@ from weaviate.collections.classes.filters import FilterReturn
 from crds import scope
 from kb import selection
 from kb.vectors import model, record
-from kb.vectors.weaviate import connection, filters
+from kb.vectors.weaviate import asking, connection, filters
 
 _DISTANCE = MetadataQuery(distance=True)
 _SCORE = MetadataQuery(score=True)
 _MAX_ROWS = 10_000
+_DOCUMENTS = 100
+# What is looked at in each of the two properties for one chunk that is answered: it may be far behind in one of them.
+_DEEPER = 3
 
 
 class Reading(connection.Connection):
     """The part of the port that answers questions."""
 
-    async def known(self, owner: scope.Scope, document_id: str) -> dict[str, str]:
-        async def ask(tenant: Any) -> Any:
-            where = filters.of_document(document_id)
-            return await tenant.query.fetch_objects(filters=where, limit=_MAX_ROWS, return_properties=["revision"])
+    def __init__(self, url: str, grpc_port: int, embed_model: str, *, index: str = "") -> None:
+        super().__init__(url, grpc_port, embed_model, index=index)
+        self._knowing = asking.Asking(self._known, most=_DOCUMENTS)
 
+    async def known(self, owner: scope.Scope, document_id: str) -> dict[str, str]:
         async with self._session(connection.READ_SECONDS):
-            found = await self._in(self._chunks_name, owner.client_id, ask)
-            return {str(row.uuid): str(row.properties["revision"]) for row in found}
+            return await self._knowing.about(owner.client_id, document_id)
+
+    async def _known(self, client_id: str, document_ids: Sequence[str]) -> dict[str, dict[str, str]]:
+        """The chunks of each document, with their revisions."""
+
+        async def ask(tenant: Any) -> Any:
+            return await tenant.query.fetch_objects(
+                filters=filters.of_documents(document_ids),
+                limit=_MAX_ROWS,
+                return_properties=["documentId", "revision"],
+            )
+
+        rows = await self._in(self._chunks_name, client_id, ask)
+        if len(rows) == _MAX_ROWS and len(document_ids) > 1:
+            # More than one answer may hold: each for itself.
+            return {one: (await self._known(client_id, [one]))[one] for one in document_ids}
+        found: dict[str, dict[str, str]] = {one: {} for one in document_ids}
+        for row in rows:
+            found[str(row.properties["documentId"])][str(row.uuid)] = str(row.properties["revision"])
+        return found
 
     async def known_sentences(self, owner: scope.Scope, sentence_ids: Collection[str]) -> set[str]:
         def ask(ids: Sequence[str]) -> Callable[[Any], Awaitable[Any]]:
@@ -56,19 +80,26 @@ class Reading(connection.Connection):
     async def lexical(
         self, viewer: scope.Scope, query: str, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
-        def ask(tenant: Any, where: FilterReturn | None) -> Any:
-            return tenant.query.bm25(
+        def ask(name: str) -> Callable[[Any, FilterReturn | None], Awaitable[Any]]:
+            return lambda tenant, where: tenant.query.bm25(
                 query,
-                query_properties=["heading", "text"],
-                limit=limit,
+                query_properties=[name],
+                limit=_DEEPER * limit,
                 filters=where,
                 return_metadata=_SCORE,
                 return_properties=[],
             )
 
+        scores: defaultdict[str, float] = defaultdict(float)
         async with self._session(connection.READ_SECONDS):
-            rows = await self._seen(self._chunks_name, viewer, ask, chosen)
-            return _best([model.Hit(str(row.uuid), row.metadata.score or 0.0) for row in rows], limit)
+            # Each for itself: asked for both at once, Weaviate measures a heading and a text by one mean length, or
+            # adds up the two scores as here, depending on how it searches (USE_BLOCKMAX_WAND).
+            found = await asyncio.gather(
+                *(self._seen(self._chunks_name, viewer, ask(name), chosen) for name in ("heading", "text"))
+            )
+        for row in itertools.chain(*found):
+            scores[str(row.uuid)] += row.metadata.score or 0.0
+        return _best([model.Hit(chunk_id, score) for chunk_id, score in scores.items()], limit)
 
     async def newest(self, viewer: scope.Scope, chosen: selection.Selection, *, limit: int) -> list[model.Chunk]:
         latest = Sort.by_property("observedMs", ascending=False).by_property("documentId").by_property("ordinal")

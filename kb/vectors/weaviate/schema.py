@@ -17,6 +17,12 @@ from kb.vectors import record
 LAYOUT = 1
 VERSION = 2
 _SAID = re.compile(r"schema (\d+)")
+# Sentences are asked for by their ids alone, and of so few Weaviate compares every one. The graph that it keeps for
+# searches is never walked then; to make it well costs a search per sentence, and these are the least that it takes.
+_BY_ID = Configure.VectorIndex.hnsw(
+    distance_metric=VectorDistances.COSINE, ef_construction=4, max_connections=4, flat_search_cutoff=1_000_000
+)
+_SEARCHED = Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
 
 
 def _exact(name: str) -> Property:
@@ -69,7 +75,7 @@ async def _create(
             properties=properties,
             multi_tenancy_config=Configure.multi_tenancy(auto_tenant_creation=True, auto_tenant_activation=True),
             vector_config=Configure.Vectors.self_provided(
-                vector_index_config=Configure.VectorIndex.hnsw(distance_metric=VectorDistances.COSINE)
+                vector_index_config=_BY_ID if properties is SENTENCE else _SEARCHED
             ),
         )
     except WeaviateBaseError:

@@ -104,15 +104,23 @@ class Archive:
     async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
         self.documents[uid]["outcome"] = dict(outcome)
 
+    async def one(self, uid: str) -> Mapping[str, Any] | None:
+        return self.documents.get(uid)
+
 
 class Knowledge:
-    """The door of the knowledge base: `away` while it does not answer, `lost` answers after it has taken one."""
+    """The door of the knowledge base: `away` while it does not answer, `lost` answers after it has taken one, and
+    `heavy` tasks about which it never answers in time."""
 
-    def __init__(self, away: int = 0, lost: int = 0) -> None:
-        self.away, self.lost = away, lost
+    def __init__(self, away: int = 0, lost: int = 0, heavy: Collection[str] = ()) -> None:
+        self.away, self.lost, self.heavy = away, lost, set(heavy)
         self.kept: dict[str, int] = {}
+        self.asked: list[str] = []
 
     async def __call__(self, told: writing.Outcome) -> writing.OutcomeReply:
+        self.asked.append(told.task_id)
+        if told.task_id in self.heavy:
+            raise client.Unavailable("timed out")
         if self.away:
             self.away -= 1
             raise client.Unavailable("busy")
@@ -130,6 +138,8 @@ class Slept(Exception):  # noqa: N818 - no error: the end of a test
 
 
 def reporter(archive: Archive, knowledge: Knowledge, slept: list[float], rounds: int = 1) -> Any:
+    """Its clock moves by what it sleeps."""
+
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) >= rounds:
@@ -141,7 +151,7 @@ def reporter(archive: Archive, knowledge: Knowledge, slept: list[float], rounds:
         namespaces=["ns"],
         pace=reconcile.Pace(every=30.0),
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
-        wall=lambda: NOW,
+        wall=lambda: NOW + timedelta(seconds=sum(slept)),
         sleep=sleep,
     )
     made.may_act.set()
@@ -166,18 +176,56 @@ async def test_each_is_told_once_oldest_first_and_noted() -> None:
 
 
 async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_nothing_is_left_out() -> None:
-    archive, knowledge, slept = Archive(*several(3)), Knowledge(away=5), list[float]()
+    archive, knowledge, slept = Archive(*several(3)), Knowledge(away=6), list[float]()
     with pytest.raises(Slept):
         await reporter(archive, knowledge, slept, rounds=6).work()
     assert slept == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
+    assert knowledge.asked[:6] == ["u002", *["u001"] * 5], "after the second nobody else is tried"
     assert knowledge.kept == {"u002": 1, "u001": 1, "u000": 1}
+
+
+async def test_one_that_always_times_out_holds_nobody_up() -> None:
+    archive, knowledge, slept = Archive(*several(4)), Knowledge(heavy={"u003", "u001"}), list[float]()
+    one = reporter(archive, knowledge, slept, rounds=40)
+    with pytest.raises(Slept):
+        await one.work()
+    assert knowledge.kept == {"u002": 1, "u000": 1}
+    assert knowledge.asked[:4] == ["u003", "u002", "u001", "u000"]
+    assert set(slept) == {30.0}, "the line goes on at its own pace"
+    tried = knowledge.asked.count("u003")
+    assert tried == knowledge.asked.count("u001") == 7, "first 30 s, doubling to 300 s, within 20 minutes"
+    knowledge.heavy.clear()
+    slept[:] = [3600.0]
+    assert [await one.once(), await one.once(), await one.once()] == [1, 1, 0]
+    assert all("outcome" in each for each in archive.documents.values())
+
+
+async def test_one_that_is_alone_backs_off_by_itself_and_the_next_one_is_told_at_once() -> None:
+    archive, knowledge, slept = Archive(*several(1)), Knowledge(heavy={"u000"}), list[float]()
+    one = reporter(archive, knowledge, slept)
+    for _ in range(5):
+        assert await one.once() == 0
+    assert knowledge.asked == ["u000"]
+    archive.documents["new"] = {**document(name="new"), "_id": "new", "archivedAt": NOW + timedelta(seconds=1)}
+    assert await one.once() == 1
+    assert knowledge.kept == {"new": 1}
+
+
+async def test_what_was_put_aside_and_is_gone_is_forgotten() -> None:
+    archive, knowledge, slept = Archive(*several(1)), Knowledge(heavy={"u000"}), list[float]()
+    one = reporter(archive, knowledge, slept)
+    await one.once()
+    archive.documents.clear()
+    slept.append(3600.0)
+    assert await one.once() == 0
+    assert one._aside == {}
 
 
 async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> None:
     archive, knowledge, slept = Archive(*several(2)), Knowledge(lost=1), list[float]()
     with pytest.raises(Slept):
         await reporter(archive, knowledge, slept).work()
-    assert [each["outcome"]["told"] for each in archive.documents.values() if "outcome" in each] == []
+    assert [uid for uid, each in archive.documents.items() if "outcome" in each] == ["u000"]
     await reporter(archive, knowledge, []).once()
     assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,3 +196,23 @@ async def test_an_evicted_answer_is_asked_for_again(kb: world.World, fake: proce
     await kb.merger.unmerge(scopes.ACME, "user:john")
     await settle(kb)
     assert await kb.state() == expected
+
+
+async def test_two_merges_at_once_make_no_chain(kb: world.World, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = memory.Registry.listed
+
+    async def later(self: memory.Registry, viewer: scope.Scope, **more: Any) -> list[registry.Alias]:
+        """As a server answers: whoever else waits comes first."""
+        found = await looked(self, viewer, **more)
+        await asyncio.sleep(0)
+        return found
+
+    monkeypatch.setattr(memory.Registry, "listed", later)
+    ended = await asyncio.gather(
+        kb.merger.merge(scopes.SHOP, "user:a", "user:b", "jana"),
+        kb.merger.merge(scopes.SHOP, "user:b", "user:c", "petr"),
+        return_exceptions=True,
+    )
+    refused = [one for one in ended if isinstance(one, errors.Invalid)]
+    assert len(refused) == 1
+    assert [one.alias for one in await kb.aliases.listed(scopes.SHOP)] in (["user:a"], ["user:b"])

@@ -149,6 +149,8 @@ async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
     [
         "127.0.0.1", "10.0.0.8", "172.16.4.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
         "::1", "fe80::1", "fc00::1", "::ffff:10.0.0.1", "2002:a00:1::", "64:ff9b::7f00:1", "ff02::1",
+        "192.0.0.192", "192.88.99.1", "198.18.0.1", "255.255.255.255", "::127.0.0.1", "::ffff:0:127.0.0.1",
+        "64:ff9b:1::7f00:1", "fec0::1", "5f00::1", "3fff::1", "2001:0:7f00:1::1", "ff0e::1", "fe80::1%eth0",
     ],
 )  # fmt: skip
 async def test_no_address_of_ours(text: str) -> None:
@@ -158,6 +160,36 @@ async def test_no_address_of_ours(text: str) -> None:
     with pytest.raises(errors.Invalid, match="not a public address") as caught:
         await address.Judge([], resolve).target("http://rebind.test/")
     assert "JERVIS_KB_CRAWL_NETWORKS" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433", "0x7f.1", "127.1", "0177.0.0.1", "0", "localhost", "localhost.", "[::ffff:7f00:1]", "[::1]",
+        "\u2460\u2461\u2466.\u24ea.\u24ea.\u2460", "127\u30020\u30020\u30021",
+    ],
+)  # fmt: skip
+async def test_no_other_way_to_write_one(host: str) -> None:
+    with pytest.raises(errors.Invalid, match="not a public address"):
+        await address.Judge([], address.resolve).target(f"http://{host}/")
+
+
+@pytest.mark.parametrize("text", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
+async def test_what_is_public_may_be_asked(text: str) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return [text]
+
+    assert (await address.Judge([], resolve).target("http://public.test/")).address == text
+
+
+@pytest.mark.parametrize("host", ["a\x00b", "$where", "-1", "a..b", "%00", "a" * 64, "\u202e", "{{7*7}}", "a b"])
+async def test_what_is_no_name_is_not_looked_up(host: str) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        raise AssertionError(host)
+
+    with pytest.raises(errors.Invalid, match="is no name of a host") as caught:
+        await address.Judge([], resolve).target(f"http://{host}/")
+    assert caught.value.field == "url"
 
 
 @pytest.mark.parametrize("url", ["ftp://a.test/", "http://user:pw@a.test/", "http://", "http://a.test:99999/", "//a"])

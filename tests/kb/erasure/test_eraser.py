@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from crds import scope
+from crds import leftovers, scope
 from crds.priority import Priority
 from kb import client, errors, metrics, mongo, writing
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
-from kb.erasure import book, closed, eraser, holdings
+from kb.erasure import book, eraser, holdings
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -97,6 +97,29 @@ async def fill(kb: world.World, door: client.Client, owner: scope.Scope) -> None
         await door.aliases.merge(writing.Merge(scope=owner, alias="person:jana", canonical="person:jana novak"))
 
 
+async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
+    """What the operator and its runs keep of three tasks: one archived, one that runs, one that was only qualified."""
+    spec = {name: value for name, value in mongo.names(owner).items() if value}
+    for uid, seen in (("archived", ("m", "r", "a")), ("running", ("m", "r")), ("qualified", ("m",))):
+        own = f"{uid} {owner}"
+        if "m" in seen:
+            await database[leftovers.MEMORY].insert_one({"_id": own, "scope": mongo.names(owner), "content": "secret"})
+        for collection, field in leftovers.OF_RUNS.items() if "r" in seen else ():
+            if collection != leftovers.MEMORY:
+                await database[collection].insert_one({"_id": own, field: own, "content": "secret"})
+        if "a" in seen:
+            archived = {"_id": own, "clientId": owner.client_id, "object": {"spec": spec}, "result": "secret"}
+            await database[leftovers.ARCHIVE].insert_one(archived)
+
+
+async def of_tasks(database: mongo.Database, owner: scope.Scope) -> int:
+    """How many documents there are of these."""
+    mine = {"$in": [f"{uid} {owner}" for uid in ("archived", "running", "qualified")]}
+    return sum(
+        [await database[name].count_documents({"_id": mine}) for name in (*leftovers.OF_RUNS, leftovers.ARCHIVE)]
+    )
+
+
 async def owned(kb: world.World, database: mongo.Database, owner: scope.Scope) -> dict[str, object]:
     """What there is of exactly this owner, wherever it is kept."""
     page, _ = await kb.graph.audit(owner.client_id, limit=1000)
@@ -116,6 +139,7 @@ async def owned(kb: world.World, database: mongo.Database, owner: scope.Scope) -
     }
     for collection in ("clientProjectRules", "graph_entity_registry"):
         found[collection] = await database[collection].count_documents(names)
+    found["tasks"] = await of_tasks(database, owner)
     return found
 
 
@@ -138,6 +162,8 @@ async def test_erased_equals_never_told(
     async with whole.over(kb, meters, clock, database=database, works=works) as (door, _):
         for owner in OWNERS:
             await fill(kb, door, owner)
+            if not owner.is_global:
+                await keep_tasks(database, owner)
         before = {owner: await owned(kb, database, owner) for owner in OWNERS}
         said = await door.erasing.ask(where, "jana")
         assert (said.state, said.requested_by, said.scope) == ("Running", "jana", where)
@@ -149,9 +175,10 @@ async def test_erased_equals_never_told(
         [done] = await door.erasing.listed(where)
         assert (done.state, done.id, done.reason) == ("Done", said.id, "")
         assert done.erased["documents"] > 0
+        assert done.erased["tasks"] == 3 * sum(where.covers(owner) for owner in OWNERS)
         for owner in OWNERS:
             after = await owned(kb, database, owner)
-            if closed.covers(where, owner):
+            if where.covers(owner):
                 shared = ("procedures", "session") if where != scopes.ACME else ()
                 assert not any(value for name, value in after.items() if name not in shared), (owner, after)
             else:

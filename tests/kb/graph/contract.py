@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -199,6 +200,31 @@ class Contract:
         assert await store.relationships(scopes.SHOP, source="team:core") == []
         assert len(await store.relationships(scopes.SHOP, edge_type="leads", limit=2)) == 2
 
+    async def test_documents_of_exactly_an_owner_are_listed_by_the_beginning_of_their_source(
+        self, store: Store
+    ) -> None:
+        said = [("person:jana", "wrote", "file:a.kt")]
+        for urn in ("u:b%_", "u:a", "u:", "u:\U0010ffffz", "v:a", "U:a"):
+            await store.replace(scopes.SHOP, patch(scopes.SHOP, urn, said))
+        await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:wiki", said, kind="wiki"))
+        for owner in (scopes.RETAIL, scopes.ACME, scopes.GLOBAL):
+            await store.replace(owner, patch(owner, "u:wider", said))
+
+        async def urns(owner: scope.Scope, beginning: str, **more: Any) -> list[str]:
+            return [one.source_urn for one in await store.documents(owner, "email", beginning, **more)]
+
+        assert await urns(scopes.SHOP, "u:") == ["u:", "u:a", "u:b%_", "u:\U0010ffffz"]
+        assert await urns(scopes.SHOP, "u:", after="u:a", limit=1) == ["u:b%_"]
+        assert await urns(scopes.SHOP, "u:b%") == ["u:b%_"]
+        assert await urns(scopes.SHOP, "u:b_") == []
+        moved = scopes.SHOP.model_copy(update={"group_id": "elsewhere"})
+        assert await urns(moved, "u:a") == ["u:a"], "a project's data stay its own when it moves"
+        assert await urns(scopes.RETAIL, "u:") == ["u:wider"]
+        assert await urns(scopes.ACME, "") == ["u:wider"]
+        assert [one.id for one in await store.documents(scopes.SHOP, "wiki", "")] == [
+            identity.document(scopes.SHOP, "u:wiki")
+        ]
+
     async def test_a_project_takes_its_data_into_its_new_group(self, store: Store) -> None:
         mine = patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core")])
         await store.replace(scopes.SHOP, mine)
@@ -270,6 +296,9 @@ class Contract:
         walk = await store.traverse(scopes.BLOG, ["person:jana"], model.Steps(hops=3))
         assert [visit.node_key for visit in walk.visits] == ["person:jana", "team:core", "n:everyone"]
         assert {edge.type for edge in walk.edges} == {"leads", "means"}
+        # Nor does it begin there: that there is such a node is not told either.
+        walk = await store.traverse(scopes.BLOG, ["service:login"], model.Steps(hops=3))
+        assert walk == model.Walk((), (), truncated=False)
 
     async def test_the_documents_to_mend_are_those_whose_owner_sees_the_scope(self, store: Store) -> None:
         owners = [scopes.ACME, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL, scopes.OTHER]
@@ -308,7 +337,10 @@ class Contract:
         seen = [number for number, owner in enumerate(owners) if visibility.sees(viewer, owner)]
         shown = {proven.edge.type for proven in await store.edges(viewer)}
         assert shown == {f"edge{number}" for number in seen}
-        assert (await store.counts(viewer)).documents == len(seen)
+        # A chunk and two mentions each, of the same two nodes.
+        many = len(seen)
+        expected = model.Counts(documents=many, chunks=many, nodes=2 if many else 0, edges=many, mentions=2 * many)
+        assert await store.counts(viewer) == expected
 
     @settings(
         max_examples=25,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from string import ascii_letters, digits
+from typing import Any
 
 import pytest
+from arango import exceptions
 from arango.client import ArangoClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb import errors
-from kb.graph import arango
-from kb.graph.arango import keys
+from kb.graph import arango, model
+from kb.graph.arango import connection, keys
+from tests.fakes.arango import server as fake
 from tests.kb import ports, scopes
 from tests.kb.graph import contract
 
@@ -34,6 +39,22 @@ async def store() -> AsyncIterator[arango.Store]:
     await opened.close()
     system.delete_database(name)
     client.close()
+
+
+@pytest.fixture
+def server() -> Iterator[fake.Server]:
+    with fake.Server() as running:
+        yield running
+
+
+class TestWire(contract.Contract):
+    """The contract through python-arango, on a stand-in that runs the queries as they stand."""
+
+    @pytest.fixture
+    async def store(self, server: fake.Server) -> AsyncIterator[arango.Store]:
+        opened = arango.Store(server.url, "wire", "root", "secret")
+        yield opened
+        await opened.close()
 
 
 @pytest.mark.skipif(not URL, reason="JERVIS_TEST_ARANGO_URL is not set: the ArangoDB store was NOT tested")
@@ -64,3 +85,103 @@ async def test_a_server_that_is_not_there_is_away_and_the_start_does_not_wait_fo
     with pytest.raises(errors.Away, match="arangodb"):
         await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
     await store.close()
+
+
+@pytest.fixture
+async def wired(server: fake.Server) -> AsyncIterator[arango.Store]:
+    opened = arango.Store(server.url, "wire", "root", "secret")
+    yield opened
+    await opened.close()
+
+
+def made(urn: str = "u:1") -> model.Patch:
+    return contract.patch(scopes.SHOP, urn, [("n:a", "to", "n:b")])
+
+
+async def test_a_client_gets_its_three_objects_and_indexes_once(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    there = server.databases["wire"]
+    assert set(there.collections) == {"cacme_nodes", "cacme_edges"}
+    assert there.edges == {"cacme_edges"}
+    assert there.graphs["cacme_graph"]["edgeDefinitions"] == [
+        {"collection": "cacme_edges", "from": ["cacme_nodes"], "to": ["cacme_nodes"]}
+    ]
+    assert ["_from", "structural", "projectId"] in [one["fields"] for one in there.indexes["cacme_edges"]]
+    before = len(server.calls)
+    await wired.replace(scopes.SHOP, made("u:2"))
+    assert [path for _, path, _ in server.calls[before:] if path.split("/")[0] not in ("cursor", "transaction")] == []
+
+
+async def test_a_hub_of_many_documents_hides_no_other_edge(wired: arango.Store) -> None:
+    for number in range(6):
+        await wired.replace(scopes.SHOP, contract.patch(scopes.SHOP, f"u:{number}", [("n:a", "to", "n:b")]))
+    await wired.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:z", [("n:a", "to", "n:c")]))
+    walk = await wired.traverse(scopes.SHOP, ["n:a"], model.Steps(hops=1, fan_out=3))
+    assert sorted(edge.target for edge in walk.edges) == ["n:b", "n:c"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((409, {"errorNum": 1200, "errorMessage": "write-write conflict"}), "write-write conflict"),
+        ((503, {"errorNum": 11, "errorMessage": "shutting down"}), "shutting down"),
+        ((410, {"errorNum": 1653, "errorMessage": "transaction aborted"}), "transaction aborted"),
+        ((404, {"errorNum": 1655, "errorMessage": "transaction not found"}), "transaction not found"),
+        ((401, {"errorNum": 11, "errorMessage": "not authorized"}), "JERVIS_KB_ARANGO_USERNAME"),
+        ((0, {}), "arangodb is away"),
+    ],
+)
+async def test_what_fails_in_the_middle_is_undone_and_may_be_repeated(
+    server: fake.Server, wired: arango.Store, answer: fake.Answer, said: str
+) -> None:
+    await wired.replace(scopes.SHOP, made())
+    before = await contract.state(wired, scopes.SHOP)
+    changed = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:c")])
+    for place in range(1, 8):
+        statements = itertools.count(1)
+
+        def trouble(method: str, path: str, body: Any) -> fake.Answer | None:
+            ours = path.split("/")[0] in ("cursor", "transaction") and method != "DELETE"
+            return answer if ours and next(statements) >= place else None  # noqa: B023 -- used in this round
+
+        server.trouble = trouble
+        with pytest.raises(errors.Away, match=said):
+            await wired.replace(scopes.SHOP, changed)
+        server.trouble = lambda method, path, body: None
+        assert await contract.state(wired, scopes.SHOP) == before
+    assert server.transactions == {}, "each was told to be forgotten"
+    await wired.replace(scopes.SHOP, changed)
+    assert [str(one.edge.target) for one in await wired.edges(scopes.SHOP)] == ["n:c"]
+
+
+async def test_a_mistake_of_ours_is_no_outage(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    server.trouble = lambda method, path, body: (400, {"errorNum": 1501, "errorMessage": "syntax error"})
+    with pytest.raises(exceptions.ArangoServerError, match="syntax error"):
+        await wired.counts(scopes.SHOP)
+
+
+async def test_a_server_that_does_not_answer_in_time_is_away(
+    server: fake.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_SECONDS", 0.05)
+    slow = arango.Store(server.url, "wire", "root", "secret")
+    with server.lock, pytest.raises(errors.Away, match="arangodb is away"):
+        await slow.ready()
+    await slow.close()
+
+
+async def test_two_writers_of_one_document_end_in_one_of_both(wired: arango.Store) -> None:
+    said = [contract.patch(scopes.SHOP, "u:1", [("n:a", "to", f"n:{number}")]) for number in range(6)]
+
+    async def write(patch: model.Patch) -> None:
+        while True:
+            try:
+                return await wired.replace(scopes.SHOP, patch)
+            except errors.Away:
+                continue
+
+    await asyncio.gather(*(write(patch) for patch in said))
+    assert await wired.counts(scopes.SHOP) == model.Counts(documents=1, chunks=1, nodes=2, edges=1, mentions=2)
+    await wired.remove(scopes.SHOP, contract.document(scopes.SHOP, "u:1").id)
+    assert await wired.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)

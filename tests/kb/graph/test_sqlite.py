@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kb import errors
-from kb.graph import model, sqlite
+from kb.graph import model, sqlite, statements
 from tests.kb import scopes
 from tests.kb.graph import contract
 
@@ -113,6 +113,39 @@ async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: P
     await again.prepare()
     assert (await again.counts(scopes.SHOP)).documents == 0
     await again.close()
+
+
+async def test_a_file_of_version_2_gets_the_index_of_sources(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(statements.SCHEMA.replace("(client, kind, source_urn)", "(client, kind)"))
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    store = sqlite.Store(path)
+    await store.prepare()
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
+    assert [one.source_urn for one in await store.documents(scopes.SHOP, "email", "u:")] == ["u:1"]
+    await store.close()
+    with sqlite3.connect(path) as connection:
+        bound = dict.fromkeys(("client", "kind", "beginning", "last", "after", "project", "grp", "limit"), "")
+        [plan] = connection.execute(f"EXPLAIN QUERY PLAN {statements.DOCUMENTS}", bound).fetchall()
+    connection.close()
+    assert "documents_client (client=? AND kind=? AND source_urn>? AND source_urn<?)" in plan[3]
+
+
+async def test_nothing_stays_in_the_file_of_what_nobody_says_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "graph.sqlite"
+    store = sqlite.Store(path)
+    await store.prepare()
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]))
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:2", [("n:a", "to", "n:c")]))
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:d")]))
+    assert {row[2] for row in _dump(path, "nodes")} == {"n:a", "n:c", "n:d"}
+    for urn in ("u:1", "u:2"):
+        assert await store.remove(scopes.SHOP, contract.document(scopes.SHOP, urn).id)
+    for table in ("documents", "chunks", "sentences", "nodes", "mentions", "evidence"):
+        assert _dump(path, table) == [], table
+    await store.close()
 
 
 def _dump(path: Path, table: str) -> list[tuple[object, ...]]:

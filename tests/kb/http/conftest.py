@@ -59,7 +59,7 @@ async def run(
         "JERVIS_KB_RECOVERY_PATIENCE": "0",
         "JERVIS_KB_ERASURE_INTERVAL": "0.2",
     }
-    yield lambda: program.running(tmp_path, port, settings)
+    yield lambda **more: program.running(tmp_path, port, settings | more)
     store = weaviate.Store(
         conftest.required("JERVIS_TEST_WEAVIATE_URL"),
         int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),

@@ -32,8 +32,8 @@ class Program:
         return await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
 
 
-Running = Callable[[], AbstractAsyncContextManager[Program]]
-"""Starts the service, always with the same port, files and data."""
+Running = Callable[..., AbstractAsyncContextManager[Program]]
+"""Starts the service, always with the same port, files and data; keywords are settings that differ for once."""
 
 
 def launch(log: Path, settings: dict[str, str]) -> children.Child:

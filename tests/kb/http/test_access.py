@@ -13,8 +13,8 @@ from aiohttp import test_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds import scope
-from kb import client, errors, metrics, writing
+from crds import leftovers, scope
+from kb import client, errors, metrics, mongo, writing
 from kb.access import grants, rates
 from kb.erasure import closed
 from kb.http import access
@@ -103,6 +103,54 @@ async def test_a_readers_token_writes_nothing(http: httpx.AsyncClient) -> None:
     with pytest.raises(client.Rejected, match="may not read"):
         await reader.memory.user(scopes.OTHER)
     await door(http, "operator-token").learning.store(said(scopes.OTHER))
+
+
+async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient) -> None:
+    wide = await door(http, "operator-token").learning.store(said(scopes.ACME))
+    everybodys = await door(http, "operator-token").learning.store(said(scopes.GLOBAL))
+    shop = door(http, "shop-token")
+    mine = await shop.learning.store(said(scopes.SHOP))
+    assert {one.id for one in (await shop.queue.listed(scopes.SHOP)).jobs} == {wide.id, everybodys.id, mine.id}
+    for job_id in (wide.id, everybodys.id):
+        for move in (shop.queue.prioritize(scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
+            with pytest.raises(client.Rejected, match="may not write"):
+                await move
+    assert (await shop.queue.prioritize(scopes.SHOP, mine.id)).place == 1
+    assert (await door(http, "operator-token").queue.prioritize(scopes.ACME, wide.id)).place == 1
+
+
+@pytest.mark.services
+async def test_nor_the_memories_of_a_wider_scope(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    tokens: Path,
+    database: mongo.Database,
+) -> None:
+    gate = access.Gate(grants.Book(tokens), rates.Rates(0, 1), lambda: 0.0)
+    async with (
+        world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
+        whole.over(made, meters, clock, database=database, gate=gate) as (_, raw),
+    ):
+        shop, operator = door(raw, "shop-token"), door(raw, "operator-token")
+        step = writing.Step(agent="a", action="b")
+        draft = writing.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
+        way = await operator.memory.save_procedure(draft)
+        address = {"clientId": "acme", "projectId": "shop", "id": way.id}
+        bearer = {"Authorization": "Bearer shop-token"}
+        refused = await raw.delete("/api/v1/memory/procedural", params=address, headers=bearer)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+        assert [one.id for one in await operator.memory.procedures("acme")] == [way.id]
+        for uid, owner in (("wide", scopes.ACME), ("own", scopes.SHOP), ("foreign", scopes.BLOG)):
+            await database[leftovers.MEMORY].insert_one({"_id": uid, "taskUid": uid, "scope": mongo.names(owner)})
+        found = writing.Findings(scope=scopes.SHOP, structured_data={"a": 1})
+        assert (await shop.memory.task(scopes.SHOP, "wide")).structured_data == {}
+        with pytest.raises(client.Rejected, match="may not write"):
+            await shop.memory.add_findings("wide", found)
+        with pytest.raises(client.Rejected, match="no memory of a task"):
+            await shop.memory.add_findings("foreign", found)
+        assert (await shop.memory.add_findings("own", found)).structured_data == {"a": 1}
 
 
 def test_only_a_token_that_says_so_erases_and_within_its_bounds() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from kb import client, metrics, wire, writing
+from kb import client, identity, metrics, wire, writing
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -75,6 +76,54 @@ async def test_it_goes_with_its_document_and_with_no_other(kb: world.World, atta
     assert alone != before
 
 
+async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
+    kb: world.World, door: client.Client, attach: Attach
+) -> None:
+    await kb.ingest(world.request(attachments=["note.txt"]))
+    await attach(NOTE)
+    alone = await kb.state()
+    await attach(b"Jana Novak signed the lease.\n", name="lease.txt")
+    assert (await kb.ask("lease")).items
+    await kb.ingest(world.request())
+    assert (await kb.ask("lease")).items, "nothing was said of the files"
+    for again in (kb.ingest, door.learning.index):
+        await again(world.request(attachments=["note.txt"]))
+        assert await kb.state() == alone
+        assert [one.provenance.source_urn for one in (await kb.ask("importer")).items[:1]] == [
+            writing.attachment_urn(MAIL, "note.txt")
+        ]
+    await kb.ingest(world.request(attachments=[]))
+    assert await kb.graph.documents(scopes.SHOP, "attachment", "") == []
+    assert not (await kb.ask("importer", kinds=["attachment"])).items
+
+
+@pytest.mark.parametrize("urn", ["jira::JERV-1", "x:" + "u" * 1000, "mail:a,name:b"])
+async def test_files_of_any_document_go_with_it(kb: world.World, attach: Attach, urn: str) -> None:
+    before = await kb.state()
+    await kb.ingest(world.request(urn="mail:a", kind="mail"))
+    await attach(NOTE, urn="mail:a")
+    others = await kb.state()
+    await kb.ingest(world.request(urn=urn, kind="issue"))
+    await attach(NOTE, urn=urn)
+    await attach(NOTE, urn=urn, name=f"odd,name:{'n' * 240}")
+    await kb.pipeline.forget(scopes.SHOP, urn)
+    assert await kb.state() == others
+    await kb.pipeline.forget(scopes.SHOP, "mail:a")
+    assert await kb.state() == before
+
+
+async def test_an_interrupted_replacement_is_finished_with_its_files(
+    kb: world.World, attach: Attach, clock: clocks.Clock
+) -> None:
+    await kb.ingest(world.request())
+    await attach(NOTE)
+    newer = world.request("Something else.", attachments=[])
+    document_id = identity.document(scopes.SHOP, MAIL)
+    await kb.ledger.open(document_id, newer.scope, MAIL, newer.model_dump_json(by_alias=True), clock())
+    assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+    assert await kb.graph.documents(scopes.SHOP, "attachment", "") == []
+
+
 async def test_an_image_is_one_whatever_it_is_called(attach: Attach, fake: process.Fake) -> None:
     assert (await attach(making.png(20, 10), name="contract.pdf")).media_type == "image/png"
     [asked] = fake.requests(tag="kb.describe/v1")
@@ -116,3 +165,7 @@ def test_names_fit_and_lead_back() -> None:
     assert len(named) <= 1024
     assert named.startswith(writing.attachment_sources(long).removesuffix("*"))
     assert writing.attached_to(named) is None
+    assert writing.came_with(named, long)
+    assert not writing.came_with(named, long + "u")
+    odd = writing.attachment_urn("mail:a", "b,name:c")
+    assert (writing.attached_to(odd), writing.came_with(odd, "mail:a,name:b")) == ("mail:a", False)

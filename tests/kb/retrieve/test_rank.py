@@ -63,6 +63,27 @@ def test_the_best_comes_first_and_equals_in_the_order_of_their_keys() -> None:
     assert rank.order(scores) == ["c", "a", "b"]
 
 
+def test_the_first_place_is_for_the_words_of_the_question() -> None:
+    scores = {
+        "a": rank.Score(fused=0.4, own=0.6),
+        "b": rank.Score(fused=0.3, own=0.5, named=1.5),
+        "c": rank.Score(fused=0.1, own=0.2, named=0.5, hop=2.0),
+    }
+    rank.lead(scores, rank.Weights(first_own=1.0, first_named=0.1))
+    assert rank.order(scores) == ["a", "c", "b"]
+    assert scores["a"].total == pytest.approx(scores["c"].total)
+    assert [scores[key].lead for key in "bc"] == [0.0, 0.0]
+
+
+def test_a_name_that_outweighs_the_words_leads() -> None:
+    scores = {"a": rank.Score(fused=0.4, own=0.6), "b": rank.Score(fused=0.3, own=0.5, named=1.5)}
+    weights = rank.Weights(first_own=1.0, first_named=0.2)
+    rank.lead(scores, weights)
+    assert rank.order(scores) == ["b", "a"]
+    assert all(score.lead == 0.0 for score in scores.values())
+    rank.lead({}, weights)
+
+
 @given(dense=_SCORES, lexical=_SCORES, alpha=st.floats(0, 1))
 def test_fused_scores_are_shares(dense: dict[str, float], lexical: dict[str, float], alpha: float) -> None:
     fused = rank.fuse(dense, lexical, alpha)
@@ -77,6 +98,7 @@ def test_confidence_is_a_share_that_keeps_the_order(parts: list[tuple[float, flo
         str(number): rank.Score(fused, own * weights.own, named * weights.named, hop * weights.hop)
         for number, (fused, own, named, hop) in enumerate(parts)
     }
+    rank.lead(scores, weights)
     shares = [rank.confidence(scores[key], weights) for key in rank.order(scores)]
     assert all(0 <= share <= 1 for share in shares)
     assert all(high >= low for high, low in itertools.pairwise(shares))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -41,6 +42,24 @@ async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) 
     assert await store.dense(scopes.SHOP, contract.point(1), limit=5) == []
     await store.put(scopes.SHOP, [(made, contract.point(1))], [])
     assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
+
+
+async def test_documents_that_are_looked_up_at_once_are_kept_apart(store: weaviate.Store) -> None:
+    made = [contract.chunk(owner, f"u:{n}", "text") for n in range(9) for owner in (scopes.SHOP, scopes.OTHER)]
+    for one, owner in zip(made, [scopes.SHOP, scopes.OTHER] * 9, strict=True):
+        await store.put(owner, [(one, contract.point(1))], [])
+    known = await asyncio.gather(*(store.known(scopes.SHOP, one.document_id) for one in made))
+    assert [list(found) for found in known] == [[one.id] if n % 2 == 0 else [] for n, one in enumerate(made)]
+
+
+async def test_a_word_in_the_heading_counts_beside_the_text(store: weaviate.Store) -> None:
+    neither, text, heading = (contract.chunk(scopes.SHOP, f"u:{n}", said) for n, said in enumerate(("x", "till", "y")))
+    both = replace(contract.chunk(scopes.SHOP, "u:3", "till"), heading="The till")
+    made = [neither, text, replace(heading, heading="The till"), both]
+    await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
+    hits = {hit.chunk_id: hit.score for hit in await store.lexical(scopes.SHOP, "till", limit=9)}
+    assert hits.keys() == {text.id, heading.id, both.id}
+    assert hits[both.id] == pytest.approx(hits[text.id] + hits[heading.id])
 
 
 async def test_more_objects_than_one_batch(store: weaviate.Store) -> None:

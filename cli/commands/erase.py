@@ -1,0 +1,113 @@
+"""`erase`: forget a client, a project or a group altogether: its tasks here, and then all that is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Annotated
+
+import pydantic
+import typer
+from typer import Option
+
+from cli import errors, options, printable
+from cli.knowledge import erase
+from cli.reading import Object
+from cli.session import Session
+from crds import scope
+
+_PAUSE = 1.0
+_KB_SECONDS = 60.0
+
+
+@options.streaming
+def run(
+    session: Session,
+    client: Annotated[str, Option(help="Whose data it is.")],
+    by: Annotated[str, Option(help="Who decided; kept in the record.")],
+    kb: Annotated[str, Option(help="URL of the knowledge base.", envvar="JERVIS_KB_URL")],
+    project: Annotated[str, Option(help="Only this project of the client.")] = "",
+    group: Annotated[str, Option(help="Only what this group of the client owns itself.")] = "",
+    everywhere: Annotated[bool, Option("--all-namespaces", "-A", help="Tasks of every namespace.")] = False,
+    token: Annotated[str, Option(envvar="JERVIS_KB_TOKEN", help="Bearer token, where one is needed.")] = "",
+    yes: Annotated[bool, Option("--yes", help="Do not ask for the name again.")] = False,
+    timeout: Annotated[float, Option(help="Seconds until the tasks are gone.", min=0.0)] = 300.0,
+) -> None:
+    """Delete the tasks of a client, a project or a group, and forget all that is kept of it. Nothing brings it back."""
+    where = _scope(client, project, group)
+    if not yes:
+        _asked(where, len(_tasks(session, where, everywhere=everywhere)))
+    deleted = _gone(session, where, everywhere=everywhere, seconds=timeout)
+    _tell(f"{deleted} tasks deleted.")
+    _tell(asyncio.run(_forget(kb, token, where, by)), last=True)
+
+
+def _scope(client: str, project: str, group: str) -> scope.Scope:
+    try:
+        where = scope.Scope(client_id=client, project_id=project, group_id=group)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise errors.Unusable(
+            f"This is no scope: {first['msg']}.", field="--client", remedy="Give identifiers as the objects have them."
+        ) from error
+    if where.is_global:
+        raise errors.Unusable(
+            "Tasks belong to a client.", field="--client", remedy="For global knowledge use: jervis-kb erase"
+        )
+    return where
+
+
+def _asked(where: scope.Scope, tasks: int) -> None:
+    expected = erase.named(where)
+    about = f"This deletes {tasks} tasks and forgets {erase.about(where)}. Type {expected!r} to go on"
+    typed = typer.prompt(about, err=True)
+    if typed != expected:
+        raise errors.Unusable(
+            f"{typed!r} is not {expected!r}; nothing was erased.", field="--client", remedy="Type the name."
+        )
+
+
+def _tasks(session: Session, where: scope.Scope, *, everywhere: bool) -> list[Object]:
+    listed = session.kube.tasks(everywhere=everywhere, fields=f"spec.clientId={where.client_id}")
+    return [raw for raw in listed if where.covers(_owner(raw))]
+
+
+def _owner(raw: Object) -> scope.Scope:
+    spec = raw["spec"]
+    return scope.Scope(
+        client_id=spec["clientId"], project_id=spec.get("projectId", ""), group_id=spec.get("groupId", "")
+    )
+
+
+def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: float) -> int:
+    """Delete until there is none: a recurring task may have made a copy meanwhile. How many there were."""
+    deadline = session.clock() + seconds
+    deleted: set[str] = set()
+    while found := _tasks(session, where, everywhere=everywhere):
+        for raw in found:
+            if not raw["metadata"].get("deletionTimestamp"):
+                session.kube.delete(raw)
+            deleted.add(raw["metadata"]["uid"])
+        if session.clock() >= deadline:
+            raise errors.Timeout(
+                f"{len(found)} tasks are still there after {seconds:g} s, {found[0]['metadata']['name']!r} among them; "
+                "nothing else was erased."
+            )
+        session.sleep(_PAUSE)
+    return len(deleted)
+
+
+async def _forget(url: str, token: str, where: scope.Scope, by: str) -> str:
+    # Imported late: who only asks for --help needs no HTTP client.
+    import httpx
+
+    from kb import client
+
+    async with httpx.AsyncClient(timeout=_KB_SECONDS) as http:
+        door = client.Client(url, http, token)
+        done = await erase.run(door, where, by, wait=True, told=lambda one: _tell(erase.sentence(one)))
+    return erase.sentence(done)
+
+
+def _tell(line: str, *, last: bool = False) -> None:
+    (sys.stdout if last else sys.stderr).write(printable.text(line) + "\n")

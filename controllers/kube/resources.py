@@ -1,0 +1,41 @@
+"""The kinds that the operator reads and writes, by their API paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from crds import GROUP, VERSION
+
+Object = dict[str, Any]
+"""A Kubernetes object as plain JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind by its API path."""
+
+    api: str
+    plural: str
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """(group, version, plural); the group of core kinds is ""."""
+        group, version = self.api.split("/")[-2:]
+        return ("" if group == "api" else group), version, self.plural
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str = "") -> str:
+        """URL path of the collection, an object or its subresource."""
+        parts = [self.api, *(("namespaces", namespace) if namespace else ()), self.plural]
+        return "/".join([*parts, *((name,) if name else ()), *((subresource,) if subresource else ())])
+
+
+TASKS = Resource(f"/apis/{GROUP}/{VERSION}", "pendingtasks")
+CONNECTIONS = Resource(f"/apis/{GROUP}/{VERSION}", "connections")
+BACKENDS = Resource(f"/apis/{GROUP}/{VERSION}", "gpubackends")
+JOBS = Resource("/apis/batch/v1", "jobs")
+SECRETS = Resource("/api/v1", "secrets")
+PODS = Resource("/api/v1", "pods")
+EVENTS = Resource("/api/v1", "events")
+TOKEN_REVIEWS = Resource("/apis/authentication.k8s.io/v1", "tokenreviews")
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")

@@ -1,0 +1,139 @@
+"""What is known of the tasks and who is looked at when: the index, the rooms, the queue, and what was just observed.
+
+Whatever changes one of them changes the others with it here. Nothing here decides, and nothing writes to the API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from controllers import kube, queue
+from controllers.pendingtask import contents, index, rooms
+from controllers.pendingtask.world import Observation
+from crds import pendingtask
+from crds.phases import TERMINAL
+
+MANY = 4
+"""Tasks looked at at the same time: a look takes no longer than its requests to the apiserver."""
+
+
+class Attention:
+    """Owns nothing but the bookkeeping between `work`, `tasks`, `workloads` and `book`. `monotonic` is the clock."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        work: queue.WorkQueue[str],
+        tasks: index.Tasks,
+        workloads: index.Workloads,
+        book: rooms.Rooms,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._api, self._monotonic = api, monotonic
+        self.work, self.tasks, self.workloads, self.rooms = work, tasks, workloads, book
+        self.observations: dict[str, Observation] = {}
+        """By uid: what an effect has brought and nobody has decided about yet."""
+        self.forgotten: Callable[[str], None] = lambda uid: None
+        """Called with a task that is gone; set by the composition root."""
+        self.contents = contents.Contents()
+        self._timer: asyncio.TimerHandle | None = None
+        self._calling = False
+
+    # -- who is looked at ------------------------------------------------------------------------------------------
+
+    def enqueue(self, uid: str) -> None:
+        """Look at the task now, in its order."""
+        entry = self.tasks.entry(uid)
+        if entry is not None:
+            self.work.put(uid, entry.order)
+
+    def later(self, uid: str, seconds: float) -> None:
+        """Look at the task in so many seconds, if nothing brings it up before."""
+        entry = self.tasks.entry(uid)
+        if entry is not None:
+            self.work.wake(uid, entry.order, self._monotonic() + seconds)
+
+    def observed(self, uid: str, found: Observation | None) -> None:
+        """An effect that ran beside the workers has ended."""
+        if found is not None:
+            self.observations[uid] = found
+        self.enqueue(uid)
+        self.call_rooms()  # a place at the qualifier may be free
+
+    def busy(self) -> bool:
+        """Somebody wants to be looked at, or so many are that the apiserver must be slow."""
+        return len(self.work) > 0 or self.work.active >= MANY
+
+    def call_rooms(self) -> None:
+        """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
+        if not self._calling:
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._call)
+
+    def _call(self) -> None:
+        self._calling = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        called, again = self.rooms.call()
+        for uid, rank in called:
+            self.work.put(uid, rank)
+        if again is not None:
+            self._timer = asyncio.get_running_loop().call_later(again, self._call)
+
+    def refill(self) -> None:
+        """The bound of the queue turned keys away: now that it is empty, everything is looked at once more."""
+        if self.work.overflowed and not len(self.work):
+            self.work.overflowed = False
+            for uid in self.tasks:
+                self.enqueue(uid)
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def take(self, raw: kube.Object) -> bool:
+        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError."""
+        if (raw.get("status") or {}).get("phase") in TERMINAL:
+            self.forget(raw["metadata"]["uid"], index.version(raw))
+            return False
+        fresh = self.tasks.observe(raw)
+        if fresh:
+            self.contents.keep(raw)
+        return fresh
+
+    def forget(self, uid: str, at: int) -> None:
+        """The task is finished or gone; versions up to `at` stay out."""
+        self.tasks.forget(uid, at)
+        self.workloads.forget_task(uid)
+        self.contents.drop(uid)
+        self.observations.pop(uid, None)
+        self.rooms.leave(uid)
+        self.rooms.settle(uid)
+        self.work.forget(uid)
+        self.forgotten(uid)
+        self.call_rooms()
+
+    async def read(self, task: pendingtask.PendingTask) -> None:
+        """Read the task from the API, never from the index: a write has lost."""
+        meta = task.metadata
+        raw = await self._read(meta.uid, meta.namespace, meta.name)
+        if raw is not None:
+            self.take(raw)
+
+    async def fetch(self, uid: str) -> pendingtask.PendingTask | None:
+        """The whole task from the API, content included; None when it is gone."""
+        entry = self.tasks.entry(uid)
+        raw = None if entry is None else await self._read(uid, entry.namespace, entry.name)
+        return None if raw is None else pendingtask.PendingTask.model_validate(raw)
+
+    async def _read(self, uid: str, namespace: str, name: str) -> kube.Object | None:
+        try:
+            raw = await self._api.get(kube.TASKS, namespace, name)
+        except kube.NotFound:
+            self.forget(uid, 0)
+            return None
+        if raw["metadata"]["uid"] != uid:
+            self.forget(uid, 0)
+            return None
+        return raw

@@ -1,0 +1,40 @@
+"""Brings the gauges about tasks up to date; called before a scrape."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from controllers import metrics
+from controllers.pendingtask import attention, index, order
+from controllers.pendingtask.decision import Room
+from crds.phases import Phase
+
+_LANES = ("foreground", "background")
+
+
+def show(known: attention.Attention, measured: metrics.Metrics, now: datetime) -> None:
+    """What waits, how long, and what is free, as of `now` (aware, UTC)."""
+    _queue(known, measured)
+    for phase in index.WAITING:
+        for lane, since in zip(_LANES, known.tasks.oldest(phase), strict=True):
+            age = 0.0 if since is None else max(0.0, now.timestamp() - since)
+            measured.oldest.labels(lane, phase.value).set(age)
+    for phase in Phase:
+        measured.tasks.labels(phase.value).set(known.tasks.count(phase))
+    book = known.rooms.slots()
+    measured.slots.labels("total").set(book.total)
+    measured.slots.labels("free").set(sum(number for _, number in book.free))
+    measured.qualifying.set(known.rooms.qualifying(""))
+    measured.breaker.set(0 if known.rooms.dispatch_open() else 1)
+    measured.preemption_immune.set(known.rooms.immune())
+
+
+def _queue(known: attention.Attention, measured: metrics.Metrics) -> None:
+    depth = [0, 0]
+    for rank in known.work.depth():
+        depth[order.Order(*rank).lane] += 1
+    for lane, number in zip(_LANES, depth, strict=True):
+        measured.queue_depth.labels(lane).set(number)
+    measured.queue_sleeping.set(known.work.sleeping)
+    for room in Room:
+        measured.waiting.labels(room.value).set(known.rooms.waiting(room))

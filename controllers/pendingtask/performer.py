@@ -1,0 +1,77 @@
+"""Performs the effects of a decision once it is persisted, and notes what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controllers import kube, lease, metrics
+from controllers.pendingtask import attention, decision, effects, qualification
+from controllers.pendingtask.world import Trouble, trouble
+from crds import errors, pendingtask
+
+
+class Performer:
+    """`performer` has the effects on the cluster, `qualifier` those on the knowledge base."""
+
+    def __init__(
+        self,
+        performer: effects.Effects,
+        qualifier: qualification.Qualifier,
+        known: attention.Attention,
+        *,
+        measured: metrics.Metrics,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._effects, self._qualifier, self._known = performer, qualifier, known
+        self._metrics, self._monotonic = measured, monotonic
+
+    async def perform(self, task: pendingtask.PendingTask, effect: decision.Effect, raw: kube.Object | None) -> bool:
+        """Perform one effect; True when its outcome is to be decided about.
+
+        `raw` is the whole task, content included, when the intent has just been written: it need not be read again.
+        """
+        uid = task.metadata.uid
+        match effect:
+            case decision.Ingest():
+                if uid in self._known.observations:
+                    return True  # it began before this was written, and has ended meanwhile
+                self._qualifier.start(uid, raw)
+                return False
+            case decision.Launch():
+                return await self._launch(task, effect, raw)
+            case decision.Copy():
+                self._known.observations[uid] = await self._effects.copy(task, effect)
+                return True
+            case decision.SuspendJob():
+                await self._effects.suspend(task, effect)
+                waited = self._known.rooms.waited(uid)
+                if waited is not None:
+                    self._metrics.preemption_issued.observe(waited)
+            case decision.ResumeJob():
+                await self._effects.resume(task, effect)
+            case decision.DeleteJob():
+                await self._effects.delete(task, effect)
+            case decision.ExpireJob():
+                await self._effects.expire(task, effect)
+        return False
+
+    async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
+        """Dispatching is what the circuit breaker counts."""
+        breaker = self._known.rooms.breaker
+        breaker.started(self._monotonic())
+        try:
+            found = await self._effects.launch(task, wanted, raw)
+        except lease.Fenced:
+            raise
+        except kube.NotFound:
+            self._known.forget(task.metadata.uid, 0)
+            return False
+        except errors.JervisError as error:
+            found = trouble(error)
+        if isinstance(found, Trouble):
+            if found.operational:
+                breaker.failed(self._monotonic())
+            self._known.observations[task.metadata.uid] = found
+        else:
+            breaker.succeeded()
+        return True

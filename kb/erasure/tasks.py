@@ -1,0 +1,54 @@
+"""What is kept in MongoDB of a scope's tasks: memories, results, checkpoints, the archive. Objects are the apiserver's.
+
+A run that still lives loses its fence first, and so may write nothing from then on; its task, if that is still an
+object, begins anew from its own content.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crds import leftovers, scope
+from kb import mongo
+from kb.erasure import closed
+
+_AT_ONCE = 200
+# Where a task's memory, and an archived task, say whose they are.
+_MEMORY, _ARCHIVE = "scope.", "object.spec."
+
+
+class Tasks:
+    """Raises `kb.errors.Away`. The list of the tasks goes last, so that what breaks off is gone on from."""
+
+    def __init__(self, database: mongo.Database) -> None:
+        self._database = database
+
+    async def erase(self, where: scope.Scope) -> int:
+        """Delete what is kept of the scope's tasks; how many tasks that were."""
+        if where.is_global:
+            return 0  # a task belongs to a client
+        gone: set[str] = set()
+        archived = chosen(where, _ARCHIVE)
+        # It is indexed at the archive's own level.
+        archived["clientId"] = archived.pop(f"{_ARCHIVE}clientId")
+        for collection, query in ((leftovers.MEMORY, chosen(where, _MEMORY)), (leftovers.ARCHIVE, archived)):
+            rows = self._database[collection]
+            while True:
+                with mongo.translated():
+                    uids = [row["_id"] async for row in rows.find(query, {"_id": 1}).limit(_AT_ONCE)]
+                    if not uids:
+                        break
+                    for name, field in leftovers.OF_RUNS.items():
+                        if name != collection:
+                            await self._database[name].delete_many({field: {"$in": uids}})
+                    await rows.delete_many({"_id": {"$in": uids}})
+                gone.update(uids)
+        return len(gone)
+
+
+def chosen(where: scope.Scope, place: str) -> dict[str, Any]:
+    """`closed.query` over fields of which an empty one may be missing; `place` stands before their names."""
+    query: dict[str, Any] = {
+        f"{place}{name}": value if value else {"$in": ["", None]} for name, value in closed.query(where).items()
+    }
+    return query

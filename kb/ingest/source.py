@@ -1,0 +1,52 @@
+"""The text of a request: given with it, or stored beforehand; checked before anything is done with it."""
+
+from __future__ import annotations
+
+import pydantic
+
+from kb import errors, identity, wire
+from kb.content import store as content
+
+
+async def text(request: wire.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
+    """At least one visible character and at most `max_chars`.
+
+    Raises `kb.errors.Invalid` or `TooLarge`, or what `stored` raises.
+    """
+    said, field = request.content, "content"
+    if said is None and request.content_ref is not None:
+        field = "contentRef"
+        body = await stored.load(request.scope, request.content_ref.key)
+        if identity.digest_bytes(body) != request.content_ref.sha256:
+            raise errors.Invalid(
+                "the stored content is not what contentRef describes",
+                field="contentRef.sha256",
+                remedy="Store the content again and use the contentRef of that answer.",
+            )
+        said = body.decode("utf-8", "replace")
+    if said is None or not said.strip():
+        raise errors.Invalid(
+            "the document is empty", field=field, remedy="Give a content with at least one visible character."
+        )
+    if len(said) > max_chars:
+        raise errors.TooLarge(
+            f"the document has {len(said)} characters, at most {max_chars} are ingested",
+            field=field,
+            remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
+        )
+    return said
+
+
+def recorded(text: str) -> wire.IngestRequest:
+    """A request as an intent or a job holds it."""
+    try:
+        return wire.IngestRequest.model_validate_json(text)
+    except pydantic.ValidationError as error:
+        # Written by another version of this program: nobody but the caller can say it anew.
+        raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None
+
+
+def _where(error: pydantic.ValidationError) -> str:
+    # Its places and reasons; the error's own text and its chain would show the content itself.
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f" at {'.'.join(map(str, first['loc'])) or 'its beginning'}: {first['msg']}"

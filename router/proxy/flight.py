@@ -1,0 +1,51 @@
+"""One request between its arrival and the end of its answer: the attempt that is under way, and what came of the
+attempts before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router import scheduler
+from router.proxy.call import Call
+from router.proxy.refusal import Refusal
+from router.proxy.relay import Relay
+
+
+class Flight:
+    """Made and moved by `forward.Forwarder`. Whoever has to wait for something (a slot, a connection, a client that
+    takes nothing) does so in a task; who waits for nothing but the backend's answer is called back (`listen`), because
+    that is how most requests go and a task costs more than all the rest."""
+
+    __slots__ = ("avoid", "backend", "call", "failed", "owned", "preempted", "relay", "sent", "ticket")
+
+    def __init__(self, call: Call, ticket: scheduler.Request) -> None:
+        self.call = call
+        self.ticket = ticket
+        self.backend: str | None = None
+        """Where the present attempt has its slot."""
+        self.relay: Relay | None = None
+        """The present attempt."""
+        self.owned: scheduler.Owned | None = None
+        """What the router decides about the model in the client's stead."""
+        self.sent = 0.0
+        """When the present attempt got its slot, in monotonic seconds."""
+        self.avoid: frozenset[str] = frozenset()
+        self.failed: Refusal | None = None
+        """What to say if nobody else answers."""
+        self.preempted = 0
+
+    @property
+    def asked(self) -> bool:
+        """Was the request sent to a backend, so that nothing but its answer is to be waited for?"""
+        return self.relay is not None and self.relay.connection is not None
+
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call back once, when the backend says something or its connection ends."""
+        assert self.relay is not None
+        assert self.relay.connection is not None
+        self.relay.connection.listener = heard
+
+    def unlisten(self) -> None:
+        """Somebody waits for it in a task from now on."""
+        if self.relay is not None and self.relay.connection is not None:
+            self.relay.connection.listener = None

@@ -1,0 +1,217 @@
+"""Requests of one connection, read by httptools' parser (llhttp) within bounds.
+
+A request is read whole before anybody hears of it: a client that sends slowly holds only its own connection. One pass
+over the header fields: those that mean something to the router are set apart (`hygiene.SPECIAL`), the others are kept
+as the lines that the backend gets. What llhttp refuses is refused (RFC 9112 section 11.2, request smuggling).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httptools
+
+from router.proxy.hygiene import SPECIAL
+from router.proxy.message import Reply, Request
+from router.proxy.repeated import Repeated
+
+if TYPE_CHECKING:
+    from router.proxy.incoming import Incoming
+
+MAX_HEAD = 64 * 1024
+MAX_FIELDS = 256
+
+
+class Reader:
+    """`link` hears of heads (`head`), of a body that grows (`grown`), of whole requests (`arrived`), and refuses."""
+
+    __slots__ = (
+        "_head_done",
+        "_head_size",
+        "_lines",
+        "_link",
+        "_offered",
+        "_parser",
+        "_parts",
+        "_repeated",
+        "_size",
+        "_special",
+        "_target",
+        "reading",
+        "request",
+        "thrown",
+    )
+
+    def __init__(self, link: Incoming) -> None:
+        self._link = link
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._repeated = Repeated()
+        self._offered = 0  # bytes still to come of the body of a request that offers another protocol
+        self.reading = False
+        """A request has begun and is not whole."""
+        self.thrown = False
+        """What comes is thrown away: its request was refused."""
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._target = b""
+        self._lines: list[bytes] = []
+        self._special: dict[bytes, bytes] = {}
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head_size = 0
+        self._head_done = False
+        self.request: Request | None = None
+        """Its head is known, its body is not whole."""
+
+    def close(self) -> None:
+        """The connection is gone. The parser refers to this object, which must not wait for the collector of cycles."""
+        self._parser = None
+        self._parts = []
+        self.request = None
+
+    def discard(self) -> None:
+        """The request was refused: read what is still under way, and throw it away."""
+        self.thrown = True
+        self._offered = 0
+        self._parts = []
+
+    def feed(self, data: bytes) -> None:
+        """Bytes of the client."""
+        fresh = not self.reading
+        if fresh:
+            if not self.thrown and (again := self._repeated.recall(data)) is not None:
+                self._again(*again)
+                return
+            self.reading = True
+        if not self._head_done:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD + len(data):
+                self._link.refuse(say(431, f"the request's head is larger than {MAX_HEAD} bytes"))
+                return
+        first = data
+        while data:
+            if self._offered:
+                data = self._body_of_offer(data)
+                continue
+            try:
+                self._parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            except httptools.HttpParserError as error:
+                if not self.thrown:
+                    self._link.unreadable(say(400, f"not an HTTP/1.1 request: {error}"))
+                return
+        if fresh:
+            self._repeated.seen(first)
+
+    def _again(self, head: Request, body: bytes) -> None:
+        """The head of a request before, with another body."""
+        link = self._link
+        request = Request(link, head.method, head.target, head.lines, head.special, head.path)
+        request.has_body = True
+        self.request = request
+        link.head(request, len(body))
+        if not self.thrown and body:
+            request.body = body
+            request.held = len(body)
+            link.grown(request, len(body), len(body))
+        if self.thrown:
+            link.thrown_whole()
+            return
+        self.request = None
+        link.arrived(request)
+
+    def _body_of_offer(self, data: bytes) -> bytes:
+        """An offer to change the protocol may be ignored (RFC 9110, 7.8), but the parser takes what follows it for the
+        other protocol, though it is the body of a request first; never must that be read as a request of its own."""
+        piece, rest = data[: self._offered], data[self._offered :]
+        self._offered -= len(piece)
+        self.on_body(piece)
+        if not self._offered:
+            self._arrived()
+        return rest
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        self._fresh()
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_done:  # what comes later are trailers, which nobody here reads
+            low = name.lower()
+            if low not in SPECIAL:
+                self._lines.append(b"%s: %s\r\n" % (name, value))
+            elif low in self._special:
+                self._special[low] += b"," + value
+            else:
+                self._special[low] = value
+
+    def on_headers_complete(self) -> None:
+        self._head_done = True
+        parser = self._parser
+        lines = self._lines
+        request = self.request = Request(self._link, parser.get_method(), self._target, b"".join(lines), self._special)
+        request.modern = parser.get_http_version() == "1.1"
+        request.keep_alive = parser.should_keep_alive()
+        if self.thrown:
+            return
+        length, upgrade = self._announced(request), parser.should_upgrade()
+        if len(lines) > MAX_FIELDS:
+            self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields"))
+        elif request.method == b"CONNECT":
+            self._link.refuse(say(405, "this is no forward proxy"))
+        elif length < 0 and upgrade:
+            self._link.refuse(say(400, "an offer of another protocol with a body in chunks"))
+        elif self._link.head(request, length):
+            if upgrade:
+                self._offered = length
+            else:
+                self._repeated.learn(request)
+
+    def _announced(self, request: Request) -> int:
+        """The length of the body: 0 for none, -1 for chunks. Answers an Expect on the way."""
+        special = request.special
+        if b"expect" in special and special[b"expect"].strip().lower() == b"100-continue":
+            self._link.expected(request)
+        if (announced := special.get(b"content-length")) is not None:
+            request.has_body = True
+            return int(announced)
+        request.has_body = b"transfer-encoding" in special
+        return -1 if request.has_body else 0
+
+    def on_body(self, data: bytes) -> None:
+        request = self.request
+        if self.thrown or request is None:
+            return
+        self._parts.append(data)
+        self._size += len(data)
+        request.held = self._size
+        self._link.grown(request, self._size, len(data))
+
+    def on_message_complete(self) -> None:
+        if not self._offered:
+            self._arrived()
+
+    def _arrived(self) -> None:
+        if self.thrown:
+            self._link.thrown_whole()
+            return
+        request = self.request
+        assert request is not None
+        self.request = None
+        self.reading = False
+        parts = self._parts
+        if parts:
+            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._parts = []
+        self._link.arrived(request)
+
+
+def say(status: int, message: str) -> Reply:
+    """What is refused before its path is known."""
+    return Reply(status, b'{"error":"%s"}' % message.replace("\\", "/").replace('"', "'").encode(), close=True)

@@ -1,0 +1,116 @@
+"""Decisions at the edge of a rule: a second kind of failure, a word of an earlier run, a claim that changes hands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controllers.pendingtask import decision, world
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import JobState, Outcome, Slots, Trouble, World
+from crds.exits import ExitReason
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, apply, job, pod, routed
+
+AWAY = Trouble("away", operational=True)
+
+
+def over(*pods: world.PodView, **more: object) -> World:
+    """The Job of attempt 1 has failed."""
+    return World(job=job(JobState.FAILED, **more), pods=pods)
+
+
+def test_what_an_earlier_run_said_is_no_answer_of_this_one() -> None:
+    first = pod(1, live=False, outcome=Outcome(ExitReason.ANSWERED, "the first"))
+    again = routed(Phase.ORCHESTRATING, attempt=2)
+    assert decide(again, over(first), NOW).phase is Phase.READY_FOR_GPU
+    second = pod(2, live=False, outcome=Outcome(ExitReason.ANSWERED, "the second"))
+    for pods in ((first, second), (second, first)):
+        done = apply(again, decide(again, over(*pods), NOW).status_patch).status
+        assert done.result is not None
+        assert done.result.summary == "the second"
+
+
+def test_a_run_that_drains_by_itself_pauses_before_it_goes_on() -> None:
+    running = routed(Phase.ORCHESTRATING)
+    drained = over(pod(live=False, exit_code=42, outcome=Outcome(ExitReason.DRAINED)))
+    status = apply(running, decide(running, drained, NOW).status_patch).status
+    assert status.retry is not None
+    assert status.retry.next_at == NOW + timedelta(seconds=5)
+
+
+def test_a_job_whose_time_to_live_has_begun_is_left_alone() -> None:
+    running, failed = routed(Phase.ORCHESTRATING), pod(live=False, exit_code=137)
+    assert decide(running, over(failed), NOW).effects == (decision.ExpireJob("mail-1-0f9a1c2e-1", 600),)
+    assert decide(running, over(failed, has_ttl=True), NOW).effects == ()
+
+
+def test_failures_of_one_kind_in_a_row_are_counted_and_no_others() -> None:
+    running = routed(Phase.ORCHESTRATING, retry={"count": 3, "reason": "WorkerLost: its pod is gone"})
+    said = over(pod(live=False, exit_code=75, outcome=Outcome(ExitReason.UNAVAILABLE, "the router is away")))
+    status = apply(running, decide(running, said, NOW).status_patch).status
+    assert status.retry is not None
+    assert (status.retry.count, status.retry.next_at) == (1, NOW + timedelta(seconds=5))
+
+
+def test_stale_after_exactly_ten_minutes() -> None:
+    booked = routed(Phase.DISPATCHED_GPU, phaseTimes={"DispatchedGpu": "2027-03-01T11:50:00Z"})
+    assert decide(booked, World(), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(booked, World(), NOW - timedelta(seconds=1)).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+
+
+def test_who_failed_himself_keeps_his_reason_while_the_circuit_is_open() -> None:
+    chat = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
+    failed = apply(chat, decide(chat, World(observed=AWAY), NOW).status_patch)
+    later, shut = NOW + timedelta(seconds=5), World(slots=GPU, dispatch_open=False)
+    assert decide(failed, shut, later) == decision.Decision(room=decision.Room.GPU)
+    bystander = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    made = decide(bystander, shut, later)
+    assert apply(bystander, made.status_patch).status.conditions[0].reason == "CircuitOpen"
+
+
+def test_a_job_that_runs_already_is_not_taken_up_beside_a_pod_of_an_earlier_run() -> None:
+    kept = routed(Phase.READY_FOR_GPU, attempt=2, dispatch={"jobName": "mail-1-0f9a1c2e-2", "backend": "gpu-0"})
+    runs = replace(job(), name="mail-1-0f9a1c2e-2")
+    assert decide(kept, World(slots=GPU, job=runs, pods=(pod(2),)), NOW).phase is Phase.DISPATCHED_GPU
+    assert decide(kept, World(slots=GPU, job=runs, pods=(pod(1),)), NOW) == decision.wait(5)
+
+
+def test_the_slot_of_a_run_is_claimed_for_the_next_run_of_the_same_user() -> None:
+    running = routed(
+        Phase.ORCHESTRATING, preemption={"by": "u", "name": "default/chat", "run": 1, "at": NOW.isoformat()}
+    )
+    around = World(slots=Slots(total=1), job=job(), pods=(pod(),))
+    same, following = (world.Claimant("u", run, "default/chat") for run in (1, 2))
+    assert decide(running, replace(around, claimant=same), NOW).status_patch == {}
+    made = decide(running, replace(around, claimant=following), NOW)
+    status = apply(running, made.status_patch).status
+    assert status.preemption is not None
+    assert (status.preemption.run, status.preemptions, made.note) == (2, 0, None), "one preemption, not two"
+
+
+def test_a_run_is_not_stranded_while_one_of_its_pods_lives() -> None:
+    """An evicted pod whose node is silent, and the one that replaced it."""
+    lost, alive = pod(given_up_at=NOW - timedelta(seconds=1)), pod()
+    for current in (routed(Phase.ORCHESTRATING), routed(Phase.DISPATCHED_GPU)):
+        made = decide(current, World(job=job(), pods=(lost, replace(alive, started=False))), NOW)
+        assert made.effects == ()
+        made = decide(current, World(job=job(), pods=(lost,)), NOW)
+        assert made.effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
+
+
+def test_a_run_without_a_backend_goes_elsewhere_only_when_its_pod_is_gone() -> None:
+    booked = routed(Phase.DISPATCHED_GPU)
+    assert decide(booked, World(pods=(pod(),), backend_gone_in=0.0), NOW) == decision.wait(5)
+    assert decide(booked, World(backend_gone_in=0.0), NOW).phase is Phase.READY_FOR_GPU
+
+
+def test_who_answers_a_person_waits_for_no_backoff_of_before() -> None:
+    """Its dispatch had failed for a while before it failed for good."""
+    waits = {"count": 5, "nextAt": (NOW + timedelta(minutes=4)).isoformat(), "reason": "DispatchFailed: away"}
+    asked = routed(
+        Phase.USER_TASK, spec={"approval": {"verdict": "Approved"}}, retry=waits, userTask={"kind": "Failure"}
+    )
+    again = apply(asked, decide(asked, World(), NOW).status_patch)
+    assert (again.status.phase, again.status.retry) == (Phase.READY_FOR_GPU, None)
+    assert decide(again, World(slots=GPU), NOW).phase is Phase.DISPATCHED_GPU

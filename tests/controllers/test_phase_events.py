@@ -1,0 +1,252 @@
+"""Every event in every phase: what follows was decided on purpose, and stands here.
+
+A cell says what one decision makes of it: the phase it goes to, or the fields that it writes; the effects; where it
+then waits. `rest`: only an event wakes it. `look`: it is looked at again in a while.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controllers.pendingtask import world
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.decision import Decision
+from controllers.pendingtask.world import JobState, Outcome, Slots, Trouble, World
+from crds import pendingtask
+from crds.exits import ExitReason
+from crds.pendingtask import Hints
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, job, pod, routed, task
+
+Situation = tuple[pendingtask.PendingTask, World, datetime]
+LATER = NOW + timedelta(hours=2)
+FULL = Slots(total=2)
+ASKED = {"kind": "Question", "questions": [{"id": "q", "text": "Which one?"}]}
+
+
+def before(phase: Phase) -> Situation:
+    """A Background mail that rests in `phase`: nothing is to be done about it."""
+    at_work = replace(World(slots=FULL), job=job(), pods=(pod(),))
+    match phase:
+        case Phase.NEW:
+            return task(), World(), NOW
+        case Phase.SCHEDULED:
+            moment = LATER.isoformat()
+            return task(phase, spec={"schedule": {"at": moment}}, status={"scheduledFor": moment}), World(), NOW
+        case Phase.READY_FOR_QUALIFICATION:
+            return task(phase), World(qualifying=10), NOW
+        case Phase.QUALIFYING:
+            return task(phase), World(working=True), NOW
+        case Phase.READY_FOR_GPU:
+            return routed(phase), World(slots=FULL), NOW
+        case Phase.DISPATCHED_GPU:
+            return routed(phase), replace(at_work, pods=(pod(started=False),)), NOW
+        case Phase.ORCHESTRATING:
+            return routed(phase), at_work, NOW
+        case Phase.USER_TASK:
+            return routed(phase, attempt=1, userTask=ASKED), World(), NOW
+    return routed(phase, attempt=1), World(), NOW
+
+
+def spec(**fields: Any) -> Callable[[Situation], Situation]:
+    """Its user edits the spec."""
+
+    def edit(given: Situation) -> Situation:
+        raw = given[0].wire()
+        raw["spec"] |= fields
+        return pendingtask.PendingTask.model_validate(raw), given[1], given[2]
+
+    return edit
+
+
+def around(**fields: Any) -> Callable[[Situation], Situation]:
+    """Something in the world changes."""
+    return lambda given: (given[0], replace(given[1], **fields), given[2])
+
+
+def wait(by: timedelta) -> Callable[[Situation], Situation]:
+    """The clock shows another time."""
+    return lambda given: (given[0], given[1], given[2] + by)
+
+
+def let_go(given: Situation) -> Situation:
+    """It was held until now."""
+    raw = given[0].wire()
+    held = {"type": "Suspended", "status": "True", "reason": "SuspendedByUser", "message": ""}
+    raw["status"]["conditions"] = [{**held, "lastTransitionTime": "2027-03-01T11:59:00Z"}]
+    return pendingtask.PendingTask.model_validate(raw), given[1], given[2]
+
+
+def deleted(given: Situation) -> Situation:
+    """A finalizer still holds it."""
+    raw = given[0].wire()
+    raw["metadata"]["deletionTimestamp"] = "2027-03-01T12:00:00Z"
+    return pendingtask.PendingTask.model_validate(raw), given[1], given[2]
+
+
+def approval(verdict: str) -> Callable[[Situation], Situation]:
+    return spec(approval={"verdict": verdict, "author": "ada"})
+
+
+def ended(outcome: ExitReason | None) -> Callable[[Situation], Situation]:
+    """The Job of the run is over."""
+    said = None if outcome is None else Outcome(outcome)
+    state = JobState.COMPLETE if outcome is ExitReason.ANSWERED else JobState.FAILED
+    return around(job=job(state), pods=(pod(live=False, exit_code=137, outcome=said),))
+
+
+EVENTS: dict[str, Callable[[Situation], Situation]] = {
+    "spec.suspend is set": spec(suspend=True),
+    "spec.suspend is taken back": let_go,
+    "it is deleted": deleted,
+    "spec.queuePosition changes": spec(queuePosition=1),
+    "spec.mode becomes Foreground": spec(mode="Foreground"),
+    "a message arrives": spec(messages=[{"id": "m", "text": "More."}]),
+    "an answer arrives": spec(answers=[{"id": "q", "text": "This one."}]),
+    "it is approved": approval("Approved"),
+    "it is rejected": approval("Rejected"),
+    "a place at the qualifier": around(qualifying=0),
+    "the content is read": around(observed=world.Ingested(Hints(has_actionable_content=True))),
+    "the content is refused": around(observed=Trouble("wrong", operational=False, field="kind", remedy="Mend it.")),
+    "what it needs is away": around(observed=Trouble("away", operational=True)),
+    "the operator restarts": around(working=False),
+    "a slot becomes free": around(slots=GPU),
+    "a slot, and users are active": around(slots=GPU, user_active=True),
+    "a slot, and the circuit is open": around(slots=GPU, dispatch_open=False),
+    "its pod starts": around(job=job(), pods=(pod(),)),
+    "its run answers": ended(ExitReason.ANSWERED),
+    "its run asks": ended(ExitReason.NEEDS_INPUT),
+    "its run drains": ended(ExitReason.DRAINED),
+    "its run fails": ended(ExitReason.ERROR),
+    "its worker dies": ended(None),
+    "its Job is deleted by hand": around(job=None, pods=()),
+    "its Job is suspended by hand": around(job=job(JobState.SUSPENDED, foreign=True), pods=()),
+    "a late Job of another run": around(strays=("mail-1-0f9a1c2e-0",)),
+    "its slot is claimed": around(claimant=world.Claimant("u", 1, "default/chat")),
+    "its backend is gone": around(backend_gone_in=0.0),
+    "its node is lost": around(pods=(pod(given_up_at=NOW - timedelta(seconds=1)),)),
+    "ten minutes pass": wait(timedelta(minutes=10)),
+    "two hours pass": wait(timedelta(hours=2)),
+    "the clock is set back": wait(-timedelta(days=1)),
+}
+
+
+def told(made: Decision) -> str:
+    """A decision in a few words."""
+    fields = "+".join(sorted(set(made.status_patch) - {"observedGeneration"}))
+    words = [made.phase.value if made.phase is not None else fields]
+    words += [type(one).__name__ for one in made.effects]
+    if made.phase is None:
+        words.append(made.room.value if made.room else "" if made.requeue_after is None else "look")
+    return " ".join(word for word in words if word) or "rest"
+
+
+def row(**cells: str) -> Mapping[Phase, str]:
+    """Cells by the phases' names."""
+    return {Phase[name]: told for name, told in cells.items()}
+
+
+REST = row(
+    NEW="ReadyForQualification",
+    SCHEDULED="look",
+    READY_FOR_QUALIFICATION="Qualifier",
+    QUALIFYING="rest",
+    READY_FOR_GPU="Gpu",
+    DISPATCHED_GPU="look",
+    ORCHESTRATING="look",
+    USER_TASK="rest",
+    DONE="rest",
+    COMPLETED="rest",
+    ERROR="rest",
+)
+"""When nothing happens."""
+MATTERS: dict[str, Mapping[Phase, str]] = {
+    "spec.suspend is set": row(
+        NEW="conditions",
+        SCHEDULED="conditions",
+        READY_FOR_QUALIFICATION="conditions",
+        READY_FOR_GPU="conditions",
+        DISPATCHED_GPU="SuspendJob look",
+        ORCHESTRATING="SuspendJob look",
+        USER_TASK="conditions",
+    ),
+    "spec.suspend is taken back": row(
+        NEW="conditions",
+        SCHEDULED="conditions",
+        READY_FOR_QUALIFICATION="conditions",
+        READY_FOR_GPU="conditions",
+        USER_TASK="conditions",
+    ),
+    "it is deleted": row(
+        NEW="rest",
+        SCHEDULED="rest",
+        READY_FOR_QUALIFICATION="rest",
+        READY_FOR_GPU="rest",
+        DISPATCHED_GPU="DeleteJob",
+        ORCHESTRATING="DeleteJob",
+    ),
+    "spec.queuePosition changes": row(),
+    "spec.mode becomes Foreground": row(READY_FOR_GPU="conditions Gpu"),
+    "a message arrives": row(USER_TASK="ReadyForGpu"),
+    "an answer arrives": row(USER_TASK="ReadyForGpu"),
+    "it is approved": row(),
+    "it is rejected": row(),
+    "a place at the qualifier": row(READY_FOR_QUALIFICATION="Qualifying Ingest"),
+    "the content is read": row(READY_FOR_QUALIFICATION="Qualifying", QUALIFYING="ReadyForGpu"),
+    "the content is refused": row(READY_FOR_QUALIFICATION="Qualifying", QUALIFYING="Error", DISPATCHED_GPU="UserTask"),
+    "what it needs is away": row(
+        READY_FOR_QUALIFICATION="Qualifying", QUALIFYING="ReadyForQualification", DISPATCHED_GPU="ReadyForGpu"
+    ),
+    "the operator restarts": row(QUALIFYING="Ingest"),
+    "a slot becomes free": row(READY_FOR_GPU="DispatchedGpu Launch"),
+    "a slot, and users are active": row(),
+    "a slot, and the circuit is open": row(),
+    "its pod starts": row(DISPATCHED_GPU="Orchestrating"),
+    "its run answers": row(DISPATCHED_GPU="Orchestrating", ORCHESTRATING="Completed"),
+    "its run asks": row(DISPATCHED_GPU="Orchestrating", ORCHESTRATING="UserTask ExpireJob"),
+    "its run drains": row(DISPATCHED_GPU="Orchestrating", ORCHESTRATING="ReadyForGpu ExpireJob"),
+    "its run fails": row(DISPATCHED_GPU="Orchestrating", ORCHESTRATING="UserTask ExpireJob"),
+    "its worker dies": row(DISPATCHED_GPU="Orchestrating", ORCHESTRATING="ReadyForGpu ExpireJob"),
+    "its Job is deleted by hand": row(DISPATCHED_GPU="Launch", ORCHESTRATING="ReadyForGpu"),
+    "its Job is suspended by hand": row(
+        READY_FOR_GPU="conditions look", DISPATCHED_GPU="ReadyForGpu", ORCHESTRATING="ReadyForGpu"
+    ),
+    "a late Job of another run": row(
+        READY_FOR_GPU="DeleteJob look",
+        DISPATCHED_GPU="DeleteJob look",
+        ORCHESTRATING="DeleteJob look",
+        USER_TASK="DeleteJob look",
+    ),
+    "its slot is claimed": row(
+        DISPATCHED_GPU="conditions+preemption+preemptions", ORCHESTRATING="conditions+preemption+preemptions"
+    ),
+    "its backend is gone": row(DISPATCHED_GPU="conditions DeleteJob look", ORCHESTRATING="conditions DeleteJob look"),
+    "its node is lost": row(DISPATCHED_GPU="conditions DeleteJob look", ORCHESTRATING="conditions DeleteJob look"),
+    "ten minutes pass": row(DISPATCHED_GPU="DeleteJob look"),
+    "two hours pass": row(SCHEDULED="ReadyForQualification", DISPATCHED_GPU="DeleteJob look"),
+    "the clock is set back": row(),
+}
+"""What an event makes of that; where a phase is not named, nothing happens on purpose."""
+
+
+def test_every_event_and_every_phase_are_in_the_table() -> None:
+    assert list(REST) == list(Phase)
+    assert list(MATTERS) == list(EVENTS)
+    idle = {(event, phase) for event, cells in MATTERS.items() for phase in cells if cells[phase] == REST[phase]}
+    assert idle == set(), "a cell is for what is another decision"
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_nothing_happens(phase: Phase) -> None:
+    assert told(decide(*before(phase))) == REST[phase]
+
+
+@pytest.mark.parametrize(("event", "phase"), list(itertools.product(EVENTS, Phase)))
+def test_what_is_decided(event: str, phase: Phase) -> None:
+    assert told(decide(*EVENTS[event](before(phase)))) == MATTERS[event].get(phase, REST[phase])

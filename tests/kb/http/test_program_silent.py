@@ -1,0 +1,187 @@
+"""What people say, and what opens doors, stands in no log, however much is logged and whatever goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from crds import scope
+from crds.priority import Priority
+from kb import client, wire, writing
+from tests.fakes.ollama import process
+from tests.kb import ports, scopes, waiting, world
+from tests.kb.files import making
+from tests.kb.http import program
+from tests.router import process as router_process
+
+pytestmark = pytest.mark.services
+
+KB_TOKEN, ROUTER_TOKEN, WRONG_TOKEN = "canary-kb-token", "canary-router-token", "canary-wrong-token"
+PASSWORD = "canary-password"
+SECRETS = (KB_TOKEN, ROUTER_TOKEN, WRONG_TOKEN, PASSWORD)
+WORDS = iter([f"quetzal{number}" for number in range(100)])
+DEBUG = {"JERVIS_KB_LOG_LEVEL": "debug"}
+
+
+def word(kept: set[str]) -> str:
+    """A word that nobody says by chance."""
+    kept.add(said := next(WORDS))
+    return said
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as made:
+        yield made
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> dict[str, str]:
+    """Settings of a service that wants tokens and has one for the router."""
+    grant = {"name": "all", "sha256": hashlib.sha256(KB_TOKEN.encode()).hexdigest(), "write": True, "erase": True}
+    book = tmp_path / "kb-tokens.yaml"
+    book.write_text(json.dumps({"tokens": [{**grant, "scopes": [{"clientId": "*"}]}]}))
+    own = tmp_path / "router-token"
+    own.write_text(ROUTER_TOKEN)
+    return {"JERVIS_KB_TOKENS_FILE": str(book), "JERVIS_KB_ROUTER_TOKEN_FILE": str(own)}
+
+
+async def surface(door: client.Client, http: httpx.AsyncClient, url: str, w: Callable[[], str]) -> None:
+    """Everything that takes words, each with words of its own; what is wrong too."""
+    text = f"user:{w()}|OWNS|file:{w()}.py\n\nPetr {w()} wrote {w()}."
+    await door.ingest(world.request(text, title=w(), metadata={"author": w()}))
+    await door.learning.index(world.request(f"Later {w()}.", urn="u:2", title=w()))
+    await door.learning.store(writing.Knowledge(scope=scopes.SHOP, subject="S", content=w()), urgency=Priority.P1)
+    await door.learning.file(scopes.SHOP, making.docx(f"A file of {w()}."), filename="a.docx", source_urn="u:3")
+    await door.learning.image(scopes.SHOP, making.png(4, 4), filename="b.png", source_urn="u:4")
+    kept = await door.store(scopes.SHOP, f"Stored {w()}.".encode())
+    attachment = writing.AttachmentDraft(
+        scope=scopes.SHOP, attached_to="u:2", name="c.txt", content_ref=kept, title=w()
+    )
+    await door.learning.attachment(attachment)
+    await door.learning.outcome(
+        writing.Outcome(
+            scope=scopes.SHOP,
+            task_id="t1",
+            task_category=writing.TaskCategory.EPIC,
+            task_action="code",
+            question=w(),
+            final_result=w(),
+        )
+    )
+    rule = {"scope": scopes.SHOP, "rule_key": "k", "rule_type": "CUSTOM", "rule_content": w(), "created_by": "me"}
+    await door.rules.put(writing.RuleDraft.model_validate(rule))
+    await door.memory.remember(writing.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
+    step = writing.Step(agent="a", action=w())
+    way = writing.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
+    await door.memory.save_procedure(way)
+    name = w()
+    await door.aliases.merge(writing.Merge(scope=scopes.SHOP, alias=f"user:{name}", canonical=f"user:{w()}"))
+    await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query=f"Who is {w()}?", explain=True))
+    await door.memory.user(scopes.SHOP)
+    query = {"clientId": "acme", "projectId": "shop", "key": f"user:{w()}", "text": w(), "source": w()}
+    for path in ("graph/nodes", "graph/relationship", "aliases/candidates", "documents", f"memory/task/{w()}"):
+        await http.get(f"{url}/api/v1/{path}", params=query)
+    for path in ("ingest/full", "ingest", "retrieve", "store", "rules", "outcomes", "graph/traverse", "crawl"):
+        for body in (f'{{"{w()}": "{w()}"}}', f"no JSON {w()}", f'{{"scope": {{"clientId": "a b {w()}"}}}}'):
+            await http.post(f"{url}/api/v1/{path}", content=body)
+    for raw in (making.zip_bomb(300), f"%PDF-1.7 {w()}".encode(), b"\x00" + w().encode()):
+        await http.post(f"{url}/api/v1/ingest/file", params={"clientId": "acme"}, content=raw)
+    crawl = {"scope": {"clientId": "acme"}, "url": f"http://user:{PASSWORD}@169.254.169.254/{w()}"}
+    await http.post(f"{url}/api/v1/crawl", json=crawl)
+    await http.get(
+        f"{url}/api/v1/queue", params={"clientId": "acme"}, headers={"Authorization": f"Bearer {WRONG_TOKEN}"}
+    )
+
+
+async def empty(door: client.Client, where: scope.Scope) -> None:
+    async def done() -> bool:
+        return (await door.queue.listed(where)).total == 0
+
+    await waiting.until(done)
+
+
+async def test_nothing_that_was_said_is_in_any_log(
+    run: program.Running, http: httpx.AsyncClient, fake: process.Fake, tokens: dict[str, str], tmp_path: Path
+) -> None:
+    said: set[str] = set()
+    door_of_router = tmp_path / "router-tokens.json"
+    door_of_router.write_text(json.dumps([{"name": "kb", "token": ROUTER_TOKEN}]))
+    logs = tmp_path / "router"
+    logs.mkdir()
+    http.headers["Authorization"] = f"Bearer {KB_TOKEN}"
+    backend = [router_process.spec("one", fake.url)]
+    async with router_process.running(
+        logs, backend, tokens_file=str(door_of_router), log_level="debug", token_required="true"
+    ) as router:
+        settings = DEBUG | tokens | {"JERVIS_KB_ROUTER_URL": router.url}
+        async with run(**settings) as kb:
+            door = client.Client(kb.url, http)
+            await surface(door, http, kb.url, lambda: word(said))
+            await empty(door, scopes.SHOP)
+            # A model that answers with what it was told instead of with JSON, three times.
+            fake.set_script({"kb.extract/v1": [f"no {word(said)}"] * 3})
+            await door.learning.index(world.request(f"Unusable {word(said)}.", urn="u:9"))
+            await empty(door, scopes.SHOP)
+            fake.set_script({})
+            await door.erasing.ask(scopes.SHOP, "jana")
+        heard = {"kb": kb.log.read_text(), "router": router.text()}
+    assert fake.count(path="/api/chat") > 5
+    look(heard, said)
+    assert '"event": "ingested"' in heard["kb"]
+    assert '"level": "debug"' in heard["router"] or '"event"' in heard["router"]
+
+
+async def test_nor_when_everything_else_is_away(
+    run: program.Running, http: httpx.AsyncClient, tokens: dict[str, str], tmp_path: Path
+) -> None:
+    said: set[str] = set()
+    port = ports.free()
+    http.headers["Authorization"] = f"Bearer {KB_TOKEN}"
+    away = {
+        "JERVIS_KB_MONGODB_URI": f"mongodb://jervis:{PASSWORD}@127.0.0.1:{port}/?serverSelectionTimeoutMS=200",
+        "JERVIS_KB_ROUTER_URL": f"http://jervis:{PASSWORD}@127.0.0.1:{port}",
+        "JERVIS_KB_WEAVIATE_URL": f"http://127.0.0.1:{port}",
+        "JERVIS_KB_ARANGO_URL": f"http://127.0.0.1:{port}",
+        "JERVIS_KB_ARANGO_PASSWORD": PASSWORD,
+    }
+    async with run(**(DEBUG | tokens | away)) as kb:
+        asked = [("ingest", world.request(f"Away {word(said)}.")), ("ingest/full", world.request(word(said)))]
+        for path, document in asked:
+            answer = await http.post(f"{kb.url}/api/v1/{path}", content=document.model_dump_json(by_alias=True))
+            assert answer.status_code == 503, answer.text
+        question = wire.RetrieveRequest(scope=scopes.SHOP, query=word(said))
+        answer = await http.post(f"{kb.url}/api/v1/retrieve", content=question.model_dump_json(by_alias=True))
+        assert answer.status_code == 503
+        assert PASSWORD not in answer.text
+        ready = await http.get(f"{kb.url}/readyz")
+        assert PASSWORD not in ready.text
+    look({"kb": kb.log.read_text()}, said)
+
+
+async def test_nor_when_the_file_of_tokens_is_wrong(
+    run: program.Running, tmp_path: Path, tokens: dict[str, str]
+) -> None:
+    book = Path(tokens["JERVIS_KB_TOKENS_FILE"])
+    async with run(**(DEBUG | tokens)) as kb, httpx.AsyncClient(trust_env=False, verify=False) as http:
+        for wrong in (f"tokens: [{KB_TOKEN}", f"tokens: [{{token: {KB_TOKEN}}}]", f"{KB_TOKEN}: {{"):
+            await asyncio.to_thread(book.write_text, wrong)
+            answer = await http.get(
+                f"{kb.url}/api/v1/queue?clientId=acme", headers={"Authorization": f"Bearer {KB_TOKEN}"}
+            )
+            assert answer.status_code == 200, "the former ones hold"
+    log = kb.log.read_text()
+    assert log.count("the file of tokens is not taken") == 3
+    look({"kb": log}, set())
+
+
+def look(heard: dict[str, str], said: set[str]) -> None:
+    found = [(name, text) for name, log in heard.items() for text in (*said, *SECRETS) if text in log]
+    lines = [line for name, text in found for line in heard[name].splitlines() if text in line]
+    assert found == [], "\n".join(lines[:10])

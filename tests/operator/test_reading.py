@@ -1,0 +1,63 @@
+"""The reading of a new task: a short one costs no write of its own, a long one is told, and a crash repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.operator.conftest import Space, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+PATCHES = 'jervis_operator_api_requests_total{code="200",verb="PATCH"}'
+
+
+def test_a_short_reading_is_told_with_what_follows(space: Space, start: Start, knowledge: Knowledge) -> None:
+    with start(ARCHIVE_SECONDS=3600) as operator:
+        before = operator.metric(PATCHES)
+        space.submit("info", "INFO")
+        until(lambda: space.phase("info") == "Done", "it is done")
+        assert operator.metric(PATCHES) - before == 1
+        assert list(space.status("info")["phaseTimes"]) == ["Done", "Qualifying", "ReadyForQualification"]
+        until(lambda: space.events("info") == ["Accepted", "Qualifying", "InfoOnly"], "every step has its Event")
+        assert len(knowledge.requests) == 1
+        assert knowledge.requests[0].content == "INFO"
+
+
+def test_a_long_reading_is_told_and_not_repeated(space: Space, start: Start, knowledge: Knowledge) -> None:
+    knowledge.gate.clear()
+    with start() as operator:
+        space.submit("info", "INFO")
+        until(lambda: space.phase("info") == "Qualifying", "it is being read")
+        assert operator.metric("jervis_operator_qualifying") == 1
+        knowledge.gate.set()
+        until(lambda: space.phase("info") == "Done", "it is done")
+        assert len(knowledge.requests) == 1
+
+
+def test_killed_while_it_reads(space: Space, start: Start, knowledge: Knowledge) -> None:
+    knowledge.gate.clear()
+    with start(IDENTITY="operator-0") as operator:
+        space.submit("work", "ASK")
+        until(lambda: knowledge.most_at_once == 1, "it is being read")
+        operator.kill()
+    knowledge.gate.set()
+    with start(IDENTITY="operator-0"):
+        until(lambda: space.phase("work") == "ReadyForGpu", "it was read again")
+        assert len({one.source_urn for one in knowledge.requests}) == 1
+
+
+def test_what_a_user_changes_while_it_is_read_holds(space: Space, start: Start, knowledge: Knowledge) -> None:
+    knowledge.gate.clear()
+    with start():
+        space.submit("info", "INFO")
+        until(lambda: knowledge.most_at_once == 1, "it is being read")
+        space.edit("info", {"queuePosition": 3})
+        space.delete("info")
+        space.submit("next", "INFO")
+        knowledge.gate.set()
+        until(lambda: space.phases() == {"next": "Done"}, "the place is free again")
