@@ -121,10 +121,14 @@ def launch(view: View) -> Decision | None:
 
 
 def soon(view: View) -> float:
-    """Seconds until the run is looked at again without an event; sooner when its pod or backend may be given up."""
+    """Seconds until the run is looked at again without an event; sooner when it, its pod or backend may be given up."""
     moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
     if view.world.backend_gone_in is not None:
         moments.append(view.world.backend_gone_in)
+    if view.phase is Phase.DISPATCHED_GPU and view.task.spec.mode is not pendingtask.Mode.FOREGROUND:
+        # Nothing happens when a run becomes stale, so nothing would wake us.
+        overdue = (view.entered() + view.world.limits.stale_after - view.now).total_seconds()
+        moments += [overdue] if overdue > 0 else []
     return min([view.world.limits.recheck.total_seconds(), *moments])
 
 

@@ -74,6 +74,12 @@ class Space:
             "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"metadata": metadata}
         )
 
+    def tell(self, name: str, status: dict[str, Any]) -> None:
+        """Merge into a task's status, as the operator does."""
+        self._objects.patch_namespaced_custom_object_status(
+            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"status": status}
+        )
+
     def get(self, name: str, plural: str = "pendingtasks") -> dict[str, Any]:
         """One object."""
         found: dict[str, Any] = self._objects.get_namespaced_custom_object(

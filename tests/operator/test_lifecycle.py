@@ -130,7 +130,10 @@ def test_suspend_drains_and_the_same_job_goes_on(space: Space, start: Start) -> 
 
 
 def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Space, start: Start) -> None:
-    """The names are known before the operator runs: one Job is put there as a lost reply would have left it."""
+    """The names are known before the operator runs: one Job is put there as a lost reply would have left it.
+
+    Its run is claimed: a Job of ours that no claim names has come too late, and goes.
+    """
     from controllers.pendingtask import job
     from crds import pendingtask
 
@@ -139,6 +142,7 @@ def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Spac
     task = pendingtask.PendingTask.model_validate(ours)
     name = job.name("ours", task.metadata.uid, 1)
     space.batch.create_namespaced_job(space.name, job.manifest(task, 1, name, template))
+    space.tell("ours", {"phase": "DispatchedGpu", "attempt": 1, "dispatch": {"jobName": name}})
     body = job.manifest(task, 1, job.name("foreign", foreign["metadata"]["uid"], 1), template)
     space.batch.create_namespaced_job(space.name, body)
     with Kubelet(space.api, space.name), start() as operator:
