@@ -59,6 +59,15 @@ def test_stale_after_exactly_ten_minutes() -> None:
     assert decide(booked, World(), NOW - timedelta(seconds=1)).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
 
 
+def test_a_run_that_is_about_to_be_stale_is_looked_at_then() -> None:
+    """Nothing happens at that moment that would bring it up; the user's run, which is never stale, keeps its round."""
+    booked = {"phaseTimes": {"DispatchedGpu": "2027-03-01T11:50:00Z"}}
+    waits = World(job=job(JobState.ACTIVE))
+    for mode, seconds in (("Background", 7), ("Foreground", 60)):
+        run = routed(Phase.DISPATCHED_GPU, spec={"mode": mode}, **booked)
+        assert decide(run, waits, NOW - timedelta(seconds=7)).requeue_after == seconds
+
+
 def test_who_failed_himself_keeps_his_reason_while_the_circuit_is_open() -> None:
     chat = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
     failed = apply(chat, decide(chat, World(observed=AWAY), NOW).status_patch)
