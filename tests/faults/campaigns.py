@@ -77,9 +77,9 @@ async def mixed(on: Stage, seed: int, tasks: int, rate: float, say: Say = quiet)
     async with on.replica(first(mix, busy_once())) as replica:
         await load(on, kinds.names(seed, tasks), AT_ONCE, say)
         mix.on = False
+        # An average would be twice as many; a campaign with hardly any would prove nothing.
+        wanted = round(rate * sum(replica.journal.sites.values()) / 2)
         outcome = await finish(on, "mix", seed, replica)
-    # An average would be as many; a campaign with hardly any would prove nothing.
-    wanted = round(rate * sum(replica.journal.sites.values()) / 2)
     if sum(replica.journal.faults.values()) < wanted or outcome.tasks < tasks:
         outcome.broken.append(f"fewer than {wanted} faults over {outcome.tasks} of {tasks} tasks")
     return outcome

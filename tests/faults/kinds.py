@@ -57,7 +57,7 @@ _SPECS: dict[Kind, dict[str, Any]] = {
     Kind.LOST: {"type": "UserInputProcessing", "content": "Its first worker dies."},
     Kind.MUTE: {"type": "UserInputProcessing", "content": "Its worker leaves only a stored result."},
     Kind.HELD: {"type": "UserInputProcessing", "content": "It is held and let go."},
-    Kind.LONG: {"type": "UserInputProcessing", "content": "It works until a user needs its slot."},
+    Kind.LONG: {**_MAIL, "content": "ASK"},  # it works until a user needs its slot; a user's own would never yield
     Kind.DROP: {"type": "UserInputProcessing", "content": "Its user deletes it, and a finalizer holds it."},
     Kind.CRON: {"type": "ScheduledTask", "content": "ASK"},
     Kind.FILE: {**_MAIL, "content": "ASK", "attachments": [_FILE]},
