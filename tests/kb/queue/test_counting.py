@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -37,7 +39,9 @@ async def watched(queue: sqlite.Queue) -> itertools.count[int]:
         connection.set_progress_handler(lambda: next(taken) < 0, 1)
 
     await queue._database.write(watch)
-    # Two threads read; each has a connection of its own, and which one is asked is not known.
+    # Two threads read; each has a connection of its own, and which one is asked is not known: both open theirs here.
+    both = threading.Barrier(2, timeout=60)
+    await asyncio.gather(*(queue._database.read(lambda connection: both.wait()) for _ in range(2)))
     for connection in queue._database._open:
         watch(connection)
     return taken
