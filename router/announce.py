@@ -20,6 +20,7 @@ from router import dispatch, models
 from router.announcement import Announce, Ready, Release, Released
 from router.proxy import refusal
 from router.proxy.message import Reply, Request
+from router.proxy.refusal import Cause
 from router.reservation import Lease, Verdict
 
 _RETRY = 5
@@ -44,12 +45,12 @@ def routes(
 
     def taken(lease: Lease | None, reason: str) -> refusal.Refusal:
         if lease is None:
-            return refusal.Refusal(409, reason, retry_after=_RETRY)
+            return refusal.Refusal(409, reason, retry_after=_RETRY, reason=Cause.RESERVED)
         left = max(1, round(lease.until - now()))
         text = (
             f"{reason}: backend {lease.backend!r} is reserved by {lease.owner!r} until {moment(lease):%FT%TZ} at most"
         )
-        return refusal.Refusal(409, text, retry_after=min(left, 60))
+        return refusal.Refusal(409, text, retry_after=min(left, 60), reason=Cause.RESERVED)
 
     async def announce(request: Request) -> Reply:
         body = _read(request, Announce)
@@ -63,11 +64,12 @@ def routes(
                 503,
                 f"the GPU is reserved for {body.owner!r} but not ready within {patience:g} s; announce again",
                 retry_after=_RETRY,
+                reason=Cause.NOT_READY,
             ) from late
         if answer.verdict is Verdict.TAKEN:
             raise taken(answer.lease, answer.reason)
         if answer.lease is None or error:
-            raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY)
+            raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY, reason=Cause.NOT_READY)
         lease = answer.lease
         return _reply(Ready(lease_id=lease.id, backend=lease.backend, model_set=lease.model_set, until=moment(lease)))
 

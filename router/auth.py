@@ -23,7 +23,7 @@ from pydantic import ConfigDict, Field
 from crds import errors, priority
 from router.proxy import hygiene
 from router.proxy.message import ANYBODY, Identity, Request
-from router.proxy.refusal import Refusal
+from router.proxy.refusal import Cause, Refusal
 
 _log = structlog.get_logger("router.auth")
 
@@ -222,7 +222,12 @@ class Gate:
         try:
             identity = await self._reviewed.find(digest(token), token)
         except Away as error:
-            raise Refusal(503, f"the token cannot be checked at the moment: {error.message}", retry_after=2) from error
+            raise Refusal(
+                503,
+                f"the token cannot be checked at the moment: {error.message}",
+                retry_after=2,
+                reason=Cause.TOKEN_UNCHECKED,
+            ) from error
         if identity is None:
             raise refused("the token is not valid")
         return identity

@@ -22,6 +22,7 @@ from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
 from router.proxy.pool import Unreachable
+from router.proxy.refusal import Cause
 from router.proxy.relay import Relay
 from router.proxy.rewrite import rewrite
 
@@ -251,7 +252,7 @@ class Forwarder:
             if not relay.begin(counters, queue_ms=0, last=parts.draining()):
                 await relay.run()
         except Broken as error:
-            raise refusal.Refusal(502, f"backend {backend!r}: {error.message}") from error
+            raise refusal.Refusal(502, f"backend {backend!r}: {error.message}", reason=Cause.BACKEND_FAILED) from error
         finally:
             relay.close()
 
@@ -314,12 +315,12 @@ class Forwarder:
         else:
             return
         if self._may_move(flight, backend, f"status_{status}"):
-            raise _Elsewhere(refusal.Refusal(503, said, retry_after=2))
+            raise _Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
 
     def _spoiled(self, flight: Flight, backend: str, error: Broken) -> Exception:
         """A backend that gave no answer: what to raise."""
         if isinstance(error, Leaving):
-            return refusal.Refusal(503, error.message, retry_after=2, close=True)
+            return refusal.Refusal(503, error.message, retry_after=2, close=True, reason=Cause.STOPPING)
         parts = self._parts
         phase = "connect" if isinstance(error, Unreachable) else "first_byte"
         parts.metrics.broken.labels(backend, phase).inc()
@@ -331,6 +332,7 @@ class Forwarder:
             504 if isinstance(error, Late) else 502,
             f"backend {backend!r}: {error.message}; try again",
             retry_after=2,
+            reason=Cause.BACKEND_LATE if isinstance(error, Late) else Cause.BACKEND_FAILED,
         )
         return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
 

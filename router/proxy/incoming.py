@@ -18,6 +18,7 @@ import structlog
 from router.proxy.flight import Flight
 from router.proxy.message import Reply, Request, written
 from router.proxy.reading import Reader, say
+from router.proxy.refusal import Cause
 from router.proxy.service import Service
 
 HIGH_WATER = 64 * 1024
@@ -113,7 +114,7 @@ class Incoming(asyncio.Protocol):
     def time_out(self) -> None:
         """It was overdue."""
         if self._reader.reading and not self._refusing and self._transport is not None:
-            self.refuse(say(408, "the request did not arrive in time"))
+            self.refuse(say(408, "the request did not arrive in time", Cause.CLIENT_SLOW))
         self.close()
 
     # asyncio.Protocol

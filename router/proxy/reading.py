@@ -13,6 +13,7 @@ import httptools
 
 from router.proxy.hygiene import SPECIAL
 from router.proxy.message import Reply, Request
+from router.proxy.refusal import REASON, Cause
 from router.proxy.repeated import Repeated
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Reader:
         if not self._head_done:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD + len(data):
-                self._link.refuse(say(431, f"the request's head is larger than {MAX_HEAD} bytes"))
+                self._link.refuse(say(431, f"the request's head is larger than {MAX_HEAD} bytes", Cause.TOO_LARGE))
                 return
         first = data
         while data:
@@ -162,7 +163,7 @@ class Reader:
             return
         length, upgrade = self._announced(request), parser.should_upgrade()
         if len(lines) > MAX_FIELDS:
-            self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields"))
+            self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields", Cause.TOO_LARGE))
         elif request.method == b"CONNECT":
             self._link.refuse(say(405, "this is no forward proxy"))
         elif length < 0 and upgrade:
@@ -212,6 +213,8 @@ class Reader:
         self._link.arrived(request)
 
 
-def say(status: int, message: str) -> Reply:
+def say(status: int, message: str, reason: str = "") -> Reply:
     """What is refused before its path is known."""
-    return Reply(status, b'{"error":"%s"}' % message.replace("\\", "/").replace('"', "'").encode(), close=True)
+    headers = ((REASON, str(reason)),) if reason else ()
+    text = message.replace("\\", "/").replace('"', "'").encode()
+    return Reply(status, b'{"error":"%s"}' % text, headers=headers, close=True)

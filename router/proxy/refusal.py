@@ -5,14 +5,36 @@ Ollama: `{"error": "text"}`. Its /v1 half speaks OpenAI: `{"error": {"message", 
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import orjson
 
 from crds import errors
 from router.proxy.message import Reply
 
+REASON = "X-Ollama-Router-Reason"
+"""Says in one word why the router itself refused: two causes of one status are told apart without reading prose."""
+
+
+class Cause(StrEnum):
+    """Reasons that are not the scheduler's (those are `router.effects.Reason`)."""
+
+    CLIENT_SLOW = "ClientTooSlow"
+    TOO_LARGE = "TooLarge"
+    STANDBY = "Standby"
+    STOPPING = "Stopping"
+    NOT_READY = "NotReady"
+    RESERVED = "Reserved"
+    TOKEN_UNCHECKED = "TokenUnchecked"  # noqa: S105  # the name of a cause
+    BACKEND_FAILED = "BackendFailed"
+    BACKEND_LATE = "BackendLate"
+
 
 class Refusal(errors.JervisError):
-    """An answer other than the backend's. `retry_after` in whole seconds; `close` ends the client's connection."""
+    """An answer other than the backend's. `retry_after` in whole seconds; `close` ends the client's connection.
+
+    `reason` is the word in the answer's `REASON` header; it has none without.
+    """
 
     def __init__(
         self,
@@ -21,10 +43,11 @@ class Refusal(errors.JervisError):
         *,
         retry_after: int | None = None,
         close: bool = False,
+        reason: str = "",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> None:
         super().__init__(message)
-        self.headers = headers
+        self.headers = ((REASON, str(reason)), *headers) if reason else headers
         self.status = status
         self.retry_after = retry_after
         self.close = close

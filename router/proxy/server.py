@@ -12,6 +12,7 @@ import orjson
 
 from router import auth, catalogue, metrics, models, priority, report
 from router.backends import book
+from router.effects import Reason
 from router.priority import Level
 from router.proxy import body, hygiene, paths, refusal
 from router.proxy.call import Call
@@ -20,6 +21,7 @@ from router.proxy.forward import Forwarder
 from router.proxy.incoming import Incoming
 from router.proxy.message import ANYBODY, Identity, Reply, Request
 from router.proxy.paths import Kind
+from router.proxy.refusal import Cause
 
 Own = Callable[[Request], Awaitable[Reply | None]]
 
@@ -239,14 +241,14 @@ class Server:
     def _stand_by(self) -> None:
         """Raises Refusal on a router that does not decide; one that goes passes on what still comes to it."""
         if not self._state.leader.active and not self._state.draining:
-            raise refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True)
+            raise refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True, reason=Cause.STANDBY)
 
     async def _run(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> None:
         await self._forwarder.run(self._forwarder.launch(self._understand(request, path, kind, seen)))
 
     def _list(self, path: str) -> Reply:
         if missing := self._state.ready():
-            raise refusal.Refusal(503, f"no backend is available: {missing}", retry_after=2)
+            raise refusal.Refusal(503, f"no backend is available: {missing}", retry_after=2, reason=Reason.UNAVAILABLE)
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
@@ -299,9 +301,18 @@ class Server:
 
 def _too_large(limit: int) -> refusal.Refusal:
     return refusal.Refusal(
-        413, f"the body is larger than {limit} bytes; send less, or raise JERVIS_ROUTER_MAX_BODY_BYTES", close=True
+        413,
+        f"the body is larger than {limit} bytes; send less, or raise JERVIS_ROUTER_MAX_BODY_BYTES",
+        close=True,
+        reason=Cause.TOO_LARGE,
     )
 
 
 def _too_much() -> refusal.Refusal:
-    return refusal.Refusal(503, "server busy: too much is waiting, please try again", retry_after=5, close=True)
+    return refusal.Refusal(
+        503,
+        "server busy, please try again. too many bytes of requests are waiting",
+        retry_after=5,
+        close=True,
+        reason=Reason.QUEUE_FULL,
+    )

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from router.effects import Reason
 from router.proxy.refusal import Refusal
 
-# Says in one word why the router refused.
-REASON = "X-Ollama-Router-Reason"
-
 # Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).
 _TURNED: Mapping[Reason, tuple[int, int | None, str]] = {
     Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found: no GpuBackend serves it; see /api/tags"),
@@ -39,4 +36,4 @@ def refusal(reason: Reason, model: str) -> Refusal:
         if model
         else text.replace(" of model '{model}'", "").replace(" that serves model '{model}'", "")
     )
-    return Refusal(status, said, retry_after=retry_after, headers=((REASON, str(reason)),))
+    return Refusal(status, said, retry_after=retry_after, reason=reason)

@@ -253,6 +253,7 @@ async def test_a_client_that_sends_slowly_is_cut_off_and_holds_no_slot(tmp_path:
         writer.write(b"POST /api/chat HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         answer = await wire.read_answer(reader)
         assert (answer.status, answer.header("Connection")) == (408, "close")
+        assert answer.header("X-Ollama-Router-Reason") == "ClientTooSlow"
         assert await reader.read() == b""
         assert not backend.requests
         assert (await router.status())["queue"]["waiting"] == 0

@@ -54,6 +54,38 @@ async def test_backends_come_change_and_go_without_a_restart(
 
 
 @pytest.mark.apiserver
+async def test_a_backend_that_is_removed_ends_what_it_began_and_no_request_is_lost(
+    tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
+) -> None:
+    gate = asyncio.Event()
+
+    async def stream(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head() + wire.chunk(b'{"done":false}\n'))
+        await gate.wait()
+        writer.write(wire.chunk(b'{"done":true}\n') + wire.chunk(b""))
+        return True
+
+    async with wire.backend(stream) as stays, wire.backend(stream) as goes:
+        for name, url in (("stays", stays.url), ("goes", goes.url)):
+            custom_objects.create_namespaced_custom_object(*_PLURAL, _object(name, url, numParallel=2))
+        try:
+            async with process.running(tmp_path, None, namespace="default", kubeconfig=str(kubeconfig)) as router:
+                await router.until(lambda s: [b["healthy"] for b in s["backends"]] == [True, True])
+                chat = wire.post("/api/chat", {"model": "m"})
+                asked = [asyncio.create_task(wire.ask(router.port, chat)) for _ in range(10)]
+                await router.until(lambda s: [b["inFlight"] for b in s["backends"]] == [2, 2])
+                await router.until(lambda s: s["queue"]["waiting"] == 6)
+                custom_objects.delete_namespaced_custom_object(*_PLURAL, "goes")
+                await router.until(lambda s: [b["name"] for b in s["backends"]] == ["stays"])
+                gate.set()
+                answers = await asyncio.gather(*asked)
+                assert [(a.clean, a.status, a.body.count(b"\n")) for a in answers] == [(True, 200, 2)] * 10
+                assert (len(goes.requests), len(stays.requests)) == (2, 8)
+        finally:
+            custom_objects.delete_namespaced_custom_object(*_PLURAL, "stays")
+
+
+@pytest.mark.apiserver
 async def test_a_reservation_survives_the_router_and_the_status_says_so(
     tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
 ) -> None:

@@ -125,6 +125,11 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
         assert moved.headers["X-Ollama-Router-Backend"] == "c"
         urgent = await http.post("/api/chat", json=_chat(_BIG))
         assert urgent.headers["X-Ollama-Router-Backend"] == "g"
+        assert urgent.headers["X-Ollama-Router-Model-Set"] == "orchestrator"
+        assert (moved.headers["X-Ollama-Router-Model-Set"], int(moved.headers["X-Ollama-Router-Queue-Ms"]) >= 0) == (
+            "set",
+            True,
+        )
         released = await http.post("/router/release", json={"owner": "job-1", "leaseId": ready["leaseId"]})
         assert (released.status_code, released.json()) == (200, {"status": "released", "released": True})
 

@@ -1,0 +1,116 @@
+"""A full queue, a client's share of it, a wait that took too long: told apart over HTTP, in the shape of each API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.router import process, wire
+
+_OLLAMA, _OPENAI = "/api/chat", "/v1/chat/completions"
+
+
+class Held:
+    """A backend whose answers wait for a gate."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+
+    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Wait, then answer."""
+        await self.gate.wait()
+        writer.write(wire.plain(b"{}"))
+        return True
+
+
+def _chat(path: str = _OLLAMA, token: str = "", **more: Any) -> bytes:
+    who = [("Authorization", f"Bearer {token}")] if token else []
+    return wire.post(path, {"model": "m", **more}, [("X-Ollama-Priority", "2"), *who])
+
+
+async def _waiting(router: process.Router, raw: bytes, number: int) -> asyncio.Task[wire.Message]:
+    task = asyncio.create_task(wire.ask(router.port, raw))
+    await router.until(lambda s: s["queue"]["waiting"] + s["backends"][0]["inFlight"] == number)
+    return task
+
+
+def _heard(answer: wire.Message) -> tuple[int, str | None, str | None]:
+    return answer.status, answer.header("X-Ollama-Router-Reason"), answer.header("Retry-After")
+
+
+@pytest.mark.parametrize("path", [_OLLAMA, _OPENAI])
+async def test_a_full_queue_is_ollamas_busy_and_the_next_that_fits_is_taken(tmp_path: Path, path: str) -> None:
+    held = Held()
+    async with (
+        wire.backend(held.play) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_waiting="2") as router,
+    ):
+        taken = [await _waiting(router, _chat(path), number) for number in (1, 2, 3)]
+        turned = await wire.ask(router.port, _chat(path))
+        assert _heard(turned) == (503, "QueueFull", "5")
+        said = turned.json()["error"]
+        text = said if path == _OLLAMA else said["message"]
+        assert text.startswith("server busy, please try again.")
+        held.gate.set()
+        assert [(await task).status for task in taken] == [200] * 3
+        assert (await wire.ask(router.port, _chat(path))).status == 200
+        assert len(backend.requests) == 4
+
+
+async def test_the_queue_is_full_by_bytes_as_well(tmp_path: Path) -> None:
+    held = Held()
+    async with (
+        wire.backend(held.play) as backend,
+        process.running(
+            tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_buffered_bytes="20000"
+        ) as router,
+    ):
+        taken = [await _waiting(router, _chat(prompt="x" * 9_000), number) for number in (1, 2)]
+        assert _heard(await wire.ask(router.port, _chat(prompt="x" * 15_000))) == (503, "QueueFull", "5")
+        taken.append(await _waiting(router, _chat(), 3))
+        held.gate.set()
+        assert [(await task).status for task in taken] == [200] * 3
+
+
+async def test_one_client_may_fill_its_share_and_others_still_wait(tmp_path: Path) -> None:
+    held = Held()
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps([{"name": name, "token": name * 20} for name in "ab"]))
+    async with (
+        wire.backend(held.play) as backend,
+        process.running(
+            tmp_path,
+            [process.spec("raw", backend.url, numParallel=1)],
+            tokens_file=str(tokens),
+            token_required="false",
+            max_waiting_per_client="1",
+        ) as router,
+    ):
+        first, second = "a" * 20, "b" * 20
+        taken = [await _waiting(router, _chat(token=first), number) for number in (1, 2)]
+        assert _heard(await wire.ask(router.port, _chat(token=first))) == (429, "ClientQueueFull", "5")
+        taken.append(await _waiting(router, _chat(token=second), 3))
+        held.gate.set()
+        assert [(await task).status for task in taken] == [200] * 3
+
+
+@pytest.mark.parametrize("path", [_OLLAMA, _OPENAI])
+async def test_a_wait_past_its_deadline_is_told_as_such_and_reaches_no_backend(tmp_path: Path, path: str) -> None:
+    held = Held()
+    async with (
+        wire.backend(held.play) as backend,
+        process.running(
+            tmp_path, [process.spec("raw", backend.url, numParallel=1)], deadline_p2_seconds="0.3"
+        ) as router,
+    ):
+        running = await _waiting(router, _chat(path), 1)
+        late = await wire.ask(router.port, _chat(path))
+        assert _heard(late) == (408, "Deadline", "30")
+        assert "'m'" in str(late.json()["error"])
+        held.gate.set()
+        assert (await running).status == 200
+        assert len(backend.requests) == 1
