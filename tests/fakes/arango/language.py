@@ -6,62 +6,13 @@ closures over one such row. Source: the AQL manual, "High-level operations", "Op
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-Row = dict[str, Any]
-Expression = Callable[[Row], Any]
-Operation = Callable[[Iterable[Row]], list[Row]]
+from tests.fakes.arango.expressions import Expressions, answers
+from tests.fakes.arango.values import Collection, Expression, Operation, Refused, Row, rank, same, truth
 
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<bound>@@?\w+)|(?P<text>"[^"]*")|(?P<number>\d+)|(?P<word>[A-Za-z_]\w*)
-    |(?P<sign>\[\*\]|==|!=|<=|>=|[<>=?:,.()\[\]{}]))""",
-    re.VERBOSE,
-)
-_RESERVED = re.compile(
-    "AGGREGATE|ALL|AND|ANY|ASC|COLLECT|DESC|DISTINCT|FALSE|FILTER|FOR|GRAPH|IN|INBOUND|INSERT|INTO|K_PATHS|LET|LIKE|"
-    "LIMIT|NONE|NOT|NULL|OR|OUTBOUND|REMOVE|REPLACE|RETURN|SORT|TRUE|UPDATE|UPSERT|WINDOW|WITH",
-    re.IGNORECASE,
-)
-_STARTS = ("FOR", "LET", "RETURN")
-
-
-class Refused(Exception):  # noqa: N818 -- an answer, not a bug
-    """What the server answers with this error number."""
-
-    def __init__(self, number: int, message: str) -> None:
-        super().__init__(message)
-        self.number = number
-
-
-@dataclass
-class Collection:
-    """Documents by key; `name` makes their ids."""
-
-    name: str
-    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As a query sees them."""
-        return [{**row, "_id": f"{self.name}/{key}"} for key, row in list(self.documents.items())]
-
-
-def rank(value: Any) -> tuple[Any, ...]:
-    """The order of values: null, bools, numbers, texts, lists, objects; texts by letter and then small before large."""
-    if value is None:
-        return (0,)
-    if isinstance(value, bool):
-        return (1, value)
-    if isinstance(value, int | float):
-        return (2, value)
-    if isinstance(value, str):
-        return (3, value.casefold(), value.swapcase())
-    if isinstance(value, list):
-        return (4, [rank(one) for one in value])
-    return (5, [(rank(name), rank(value[name])) for name in sorted(value)])
+__all__ = ["Collection", "Refused", "run"]
 
 
 def run(query: str, bound: Mapping[str, Any], collections: Callable[[str, bool], Collection]) -> list[Any]:
@@ -73,62 +24,10 @@ def run(query: str, bound: Mapping[str, Any], collections: Callable[[str, bool],
     unused = set(bound) - reader.used
     if unused:
         raise Refused(1552, f"bind parameter {sorted(unused)[0]!r} was not declared in the query")
-    return _answers(operations, {})
+    return answers(operations, {})
 
 
-def _answers(operations: list[Operation], row: Row) -> list[Any]:
-    rows: list[Row] = [row]
-    for operation in operations:
-        rows = operation(rows)
-    return [one["$answer"] for one in rows if "$answer" in one]
-
-
-def _same(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-class _Reader:
-    def __init__(self, query: str, bound: Mapping[str, Any], collections: Callable[[str, bool], Collection]) -> None:
-        self._bound, self._collections = bound, collections
-        self.used: set[str] = set()
-        self._tokens: list[tuple[str, str]] = []
-        place, query = 0, query.rstrip()
-        while place < len(query):
-            found = _TOKEN.match(query, place)
-            if found is None or found.lastgroup is None:
-                raise Refused(1501, f"syntax error near {query[place : place + 20]!r}")
-            self._tokens.append((found.lastgroup, found[found.lastgroup]))
-            place = found.end()
-        self._at = 0
-
-    # -- tokens --------------------------------------------------------------------------------------------------------
-
-    def peek(self, ahead: int = 0) -> str:
-        return self._tokens[self._at + ahead][1] if self._at + ahead < len(self._tokens) else ""
-
-    def _kind(self) -> str:
-        return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
-
-    def _take(self, wanted: str = "") -> str:
-        found = self.peek()
-        if not found or (wanted and found != wanted):
-            raise Refused(1501, f"syntax error: {wanted or 'more'} expected near {found!r}")
-        self._at += 1
-        return found
-
-    def _if(self, wanted: str) -> bool:
-        if self.peek() == wanted:
-            self._at += 1
-            return True
-        return False
-
-    def _variable(self) -> str:
-        if self._kind() != "word" or _RESERVED.fullmatch(self.peek()):
-            raise Refused(1501, f"syntax error: a variable expected near {self.peek()!r}")
-        return self._take()
-
-    # -- operations ----------------------------------------------------------------------------------------------------
-
+class _Reader(Expressions):
     def query(self) -> list[Operation]:
         """Operations up to the end of the query or of the parenthesis that it stands in."""
         made: list[Operation] = []
@@ -172,7 +71,7 @@ class _Reader:
 
     def _filter(self) -> Operation:
         wanted = self._expression()
-        return lambda rows: [row for row in rows if _true(wanted(row))]
+        return lambda rows: [row for row in rows if truth(wanted(row))]
 
     def _let(self) -> Operation:
         name = self._variable()
@@ -218,7 +117,7 @@ class _Reader:
             groups: dict[str, Row] = {}
             for row in rows:
                 values = {name: value(row) for name, value in keys}
-                group = groups.setdefault(_same(values), {**values, **({into: []} if into else {})})
+                group = groups.setdefault(same(values), {**values, **({into: []} if into else {})})
                 if into:
                     group[into].append(kept(row) if kept else row)
             # What was a variable before is none any more.
@@ -233,7 +132,7 @@ class _Reader:
         def work(rows: Iterable[Row]) -> list[Row]:
             answers = [value(row) for row in rows]
             if distinct:
-                answers = list({_same(one): one for one in answers}.values())
+                answers = list({same(one): one for one in answers}.values())
             return [{"$answer": one} for one in answers]
 
         return work
@@ -292,187 +191,3 @@ class _Reader:
         self._take("IN")
         target = self._target()
         return self._changed(lambda row: {"OLD": target.documents.pop(row[name]["_key"])})
-
-    # -- expressions ---------------------------------------------------------------------------------------------------
-
-    def _expression(self) -> Expression:
-        wanted = self._either()
-        if not self._if("?"):
-            return wanted
-        yes = self._expression()
-        self._take(":")
-        no = self._expression()
-        return lambda row: yes(row) if _true(wanted(row)) else no(row)
-
-    def _either(self) -> Expression:
-        parts = [self._both()]
-        while self._if("OR"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else lambda row: any(_true(part(row)) for part in parts)
-
-    def _both(self) -> Expression:
-        parts = [self._compared()]
-        while self._if("AND"):
-            parts.append(self._compared())
-        return parts[0] if len(parts) == 1 else lambda row: all(_true(part(row)) for part in parts)
-
-    def _compared(self) -> Expression:
-        left = self._reached()
-        sign = self.peek()
-        if sign == "ANY" and self.peek(1) == "IN":
-            self._at += 2
-            right = self._reached()
-            return lambda row: any(one in right(row) for one in left(row))
-        if sign not in ("==", "!=", "<", "<=", ">", ">=", "IN"):
-            return left
-        self._take()
-        right = self._reached()
-        tests: dict[str, Callable[[Any, Any], bool]] = {
-            "==": lambda a, b: rank(a) == rank(b),
-            "!=": lambda a, b: rank(a) != rank(b),
-            "<": lambda a, b: rank(a) < rank(b),
-            "<=": lambda a, b: rank(a) <= rank(b),
-            ">": lambda a, b: rank(a) > rank(b),
-            ">=": lambda a, b: rank(a) >= rank(b),
-            "IN": lambda a, b: isinstance(b, list) and any(rank(a) == rank(one) for one in b),
-        }
-        return lambda row: tests[sign](left(row), right(row))
-
-    def _reached(self) -> Expression:
-        value = self._simple()
-        while True:
-            if self._if("."):
-                value = _attribute(value, self._take())
-            elif self._if("[*]"):
-                inner: Expression = lambda row: row["$one"]  # noqa: E731 -- made longer below
-                while self._if("."):
-                    inner = _attribute(inner, self._take())
-                value = _each(value, inner)
-            elif self._if("["):
-                value = _item(value, self._expression())
-                self._take("]")
-            else:
-                return value
-
-    def _simple(self) -> Expression:
-        kind, token = self._kind(), self._take()
-        if kind == "number":
-            return lambda row: int(token)
-        if kind == "text":
-            return lambda row: token[1:-1]
-        if kind == "bound":
-            value = self._value(token)
-            if token.startswith("@@"):
-                collection = self._collections(value, False)
-                return lambda row: collection
-            return lambda row: value
-        if token == "(":
-            made = self._inner() if self.peek() in _STARTS else self._expression()
-            self._take(")")
-            return made
-        if token == "[":
-            items = self._list("]")
-            return lambda row: [item(row) for item in items]
-        if token == "{":
-            return self._object()
-        if token in ("null", "true", "false"):
-            return lambda row: {"null": None, "true": True, "false": False}[token]
-        if kind != "word" or _RESERVED.fullmatch(token):
-            raise Refused(1501, f"syntax error near {token!r}")
-        if self._if("("):
-            return self._call(token)
-
-        def look(row: Row) -> Any:
-            if token not in row:
-                raise Refused(1512, f"unknown variable {token!r}")
-            return row[token]
-
-        return look
-
-    def _inner(self) -> Expression:
-        operations = self.query()
-        return lambda row: _answers(operations, row)
-
-    def _list(self, end: str) -> list[Expression]:
-        items: list[Expression] = []
-        while not self._if(end):
-            items.append(self._expression())
-            if not self._if(","):
-                self._take(end)
-                break
-        return items
-
-    def _object(self) -> Expression:
-        fields: dict[str, Expression] = {}
-        while not self._if("}"):
-            name = self._take()
-            # A name alone is the variable of that name.
-            fields[name] = self._expression() if self._if(":") else _attribute(lambda row: row, name)
-            if not self._if(","):
-                self._take("}")
-                break
-        return lambda row: {name: value(row) for name, value in fields.items()}
-
-    def _call(self, name: str) -> Expression:
-        if self.peek() in _STARTS:
-            arguments = [self._inner()]
-            self._take(")")
-        else:
-            arguments = self._list(")")
-        if name not in _FUNCTIONS:
-            raise Refused(1540, f"unknown function {name!r}")
-        function = _FUNCTIONS[name]
-        return lambda row: function(*(one(row) for one in arguments))
-
-    def _value(self, token: str) -> Any:
-        name = token[1:]
-        if name not in self._bound:
-            raise Refused(1551, f"no value specified for declared bind parameter {name!r}")
-        self.used.add(name)
-        return self._bound[name]
-
-
-def _true(value: Any) -> bool:
-    # An empty list is true in AQL.
-    return isinstance(value, list | dict) or bool(value)
-
-
-def _attribute(value: Expression, name: str) -> Expression:
-    def look(row: Row) -> Any:
-        found = value(row)
-        return found.get(name) if isinstance(found, dict) else None
-
-    return look
-
-
-def _each(value: Expression, inner: Expression) -> Expression:
-    return lambda row: [inner({"$one": one}) for one in value(row) or []]
-
-
-def _item(value: Expression, place: Expression) -> Expression:
-    def look(row: Row) -> Any:
-        found, at = value(row), place(row)
-        return found[at] if isinstance(found, list) and -len(found) <= at < len(found) else None
-
-    return look
-
-
-def _unique(values: list[Any]) -> list[Any]:
-    return list({_same(one): one for one in values}.values())
-
-
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "CONCAT": lambda *parts: "".join(str(part) for part in parts if part is not None),
-    "CONTAINS": lambda text, part: str(part) in str(text or ""),
-    "FLATTEN": lambda lists: [one for some in lists for one in (some if isinstance(some, list) else [some])],
-    "KEEP": lambda row, *names: {name: row[name] for name in names if name in row},
-    "LENGTH": lambda value: 0 if value is None else len(value),
-    "LOWER": lambda text: str(text).lower(),
-    "MERGE": lambda *rows: {name: value for row in rows for name, value in row.items()},
-    "NOT_NULL": lambda *values: next((one for one in values if one is not None), None),
-    "STARTS_WITH": lambda text, beginning: isinstance(text, str) and text.startswith(beginning),
-    "SUM": lambda values: sum(one for one in values if one is not None),
-    "UNION": lambda *lists: [one for some in lists for one in some],
-    "UNION_DISTINCT": lambda *lists: _unique([one for some in lists for one in some]),
-    "UNIQUE": _unique,
-}
