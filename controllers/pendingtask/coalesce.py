@@ -20,7 +20,7 @@ from controllers.pendingtask import phases
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Decision, Ingest, Room
 from controllers.pendingtask.launch import ENDED
-from controllers.pendingtask.world import World
+from controllers.pendingtask.world import World, last_word
 from crds import order, pendingtask
 from crds.phases import Phase
 
@@ -134,5 +134,5 @@ def _foreseeable(source: Phase, task: pendingtask.PendingTask, world: World) -> 
         return status.attempt == 0  # pods of earlier runs would have to be listed
     if phase is Phase.ORCHESTRATING and (world.job is None or world.job.state in ENDED):
         # How it ended is known only when a pod of this run has told; a stored result would have to be read.
-        return any(pod.attempt == status.attempt and pod.outcome for pod in world.pods)
+        return last_word(world.pods, status.attempt, world.job) is not None
     return True

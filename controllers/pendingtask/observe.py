@@ -24,7 +24,7 @@ from controllers.pendingtask.decision import (
 from controllers.pendingtask.drain import POLL_SECONDS
 from controllers.pendingtask.launch import ENDED, retried, soon
 from controllers.pendingtask.qualify import clip
-from controllers.pendingtask.world import JobState, Outcome
+from controllers.pendingtask.world import JobState, Outcome, last_word
 from crds import exits, pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
@@ -61,8 +61,7 @@ def running(view: View) -> Decision | None:
 
 def _outcome(view: View) -> Outcome | None:
     job = view.world.job
-    told = [pod.outcome for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.outcome]
-    found = told[-1] if told else view.world.recorded
+    found = last_word(view.world.pods, view.task.status.attempt, job) or view.world.recorded
     late = job is not None and job.reason == "DeadlineExceeded"
     # The Job controller ends a late run with SIGTERM, which the run takes for a wish to drain.
     if late and (found is None or found.exit_reason is ExitReason.DRAINED):

@@ -12,7 +12,7 @@ from controllers import kube
 from controllers.memory import mongo
 from controllers.pendingtask import index, views
 from controllers.pendingtask import job as job_names
-from controllers.pendingtask.world import JobState, JobView, Outcome
+from controllers.pendingtask.world import JobState, JobView, Outcome, last_word
 from crds import pendingtask
 from crds.phases import HOLDS_SLOT, Phase
 
@@ -49,11 +49,11 @@ class Surroundings:
             if job.suspended:
                 await self._list_pods(task)
             return Found(job)
-        told = any(pod.attempt == status.attempt and pod.outcome for pod in self._workloads.pods(meta.uid))
+        told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
         live = any(pod.live for pod in self._workloads.pods(meta.uid))
         if not told or live:
             await self._list_pods(task)
-            told = any(pod.attempt == status.attempt and pod.outcome for pod in self._workloads.pods(meta.uid))
+            told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
         if told or status.phase is not Phase.ORCHESTRATING:
             return Found(job)
         stored = await self._memory.result(meta.uid, status.attempt)

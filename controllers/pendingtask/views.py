@@ -95,6 +95,7 @@ def pod_view(raw: Raw) -> PodView:
         outcome=outcome(str(ended.get("message") or "")) if ended else None,
         backend=str((meta.get("annotations") or {}).get(job.BACKEND_ANNOTATION, "")),
         given_up_at=datetime.fromisoformat(leaving) + OVERDUE if leaving else None,
+        created=datetime.fromisoformat(meta["creationTimestamp"]),
     )
 
 

@@ -6,15 +6,17 @@ Times are aware datetimes (UTC).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
 from crds.pendingtask import Hints, Question
+
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class PodView:
     `live` is true until all containers have ended. `started` is true once the container has run. `waiting` is the
     kubelet's reason and message while it has not (ImagePullBackOff ...). `exit_code` is None while it runs. `backend`
     is whose slot was booked for it. `given_up_at`: it should be gone by then; a pod that still is there belongs to a
-    node that does not answer.
+    node that does not answer. `created` is aware, in whole seconds.
     """
 
     name: str
@@ -97,10 +99,28 @@ class PodView:
     outcome: Outcome | None = None
     backend: str = ""
     given_up_at: datetime | None = None
+    created: datetime = _EVER
 
     def lives(self, now: datetime) -> bool:
         """Runs or is about to, and is not given up."""
         return self.live and (self.given_up_at is None or now < self.given_up_at)
+
+
+def last_word(pods: Iterable[PodView], attempt: int, job: JobView | None) -> Outcome | None:
+    """What the run's last pod said of its end; None when it said nothing, or cannot have been seen.
+
+    A Job that was suspended and let go has a pod for each time. One that drained said so of itself and not of the run:
+    of two in the same second it was the first, and where the Job is complete another one came after it.
+    """
+    mine = [pod for pod in pods if pod.attempt == attempt]
+    last = max(mine, key=lambda pod: (pod.created, not _drained(pod)), default=None)
+    if last is None or (_drained(last) and job is not None and job.state is JobState.COMPLETE):
+        return None
+    return last.outcome
+
+
+def _drained(pod: PodView) -> bool:
+    return pod.outcome is not None and pod.outcome.exit_reason is ExitReason.DRAINED
 
 
 @dataclass(frozen=True, slots=True)

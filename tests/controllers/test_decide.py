@@ -331,7 +331,8 @@ def test_background_gives_its_slot_back_after_ten_minutes_and_counts_the_attempt
 
 def ended(reason: ExitReason, **more: object) -> World:
     outcome = Outcome(reason, "summary", key="uid", **more)  # type: ignore[arg-type]  # questions, in two tests
-    return World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+    state = JobState.FAILED if reason is ExitReason.DRAINED else JobState.COMPLETE
+    return World(job=job(state), pods=(pod(live=False, exit_code=0, outcome=outcome),))
 
 
 def test_answered_is_completed_with_its_result() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controllers.pendingtask import decision, world
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, Slots, Trouble, World
+from controllers.pendingtask.world import JobState, Outcome, PodView, Slots, Trouble, World
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
@@ -31,10 +32,54 @@ def test_what_an_earlier_run_said_is_no_answer_of_this_one() -> None:
         assert done.result.summary == "the second"
 
 
+def drained(at: datetime = NOW, name: str = "pod-1") -> PodView:
+    return PodView(
+        name, 1, live=False, started=True, exit_code=42, outcome=Outcome(ExitReason.DRAINED, "gave way"), created=at
+    )
+
+
+def test_the_last_pod_of_a_run_that_was_suspended_has_the_word() -> None:
+    """Run 1 drained, its Job went on in a second pod; the order in which the API lists the two says nothing."""
+    running, later = routed(Phase.ORCHESTRATING), NOW + timedelta(seconds=3)
+    answered = replace(pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "an answer")), created=later)
+    for pods in itertools.permutations((drained(), answered)):
+        for state in (JobState.COMPLETE, JobState.FAILED):
+            done = apply(running, decide(running, World(job=job(state), pods=pods), NOW).status_patch).status
+            assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "an answer")
+    same = replace(answered, created=NOW)
+    for pods in itertools.permutations((drained(), same)):
+        assert decide(running, over(*pods), NOW).phase is Phase.COMPLETED
+
+
+def test_a_stored_answer_counts_where_only_an_earlier_pod_of_the_run_said_something() -> None:
+    running, later = routed(Phase.ORCHESTRATING), NOW + timedelta(seconds=3)
+    silent = replace(pod(live=False, exit_code=0), created=later)
+    stored = Outcome(ExitReason.ANSWERED, "stored")
+    for pods in ((drained(), silent), (silent, drained()), (drained(),)):
+        found = World(job=job(JobState.COMPLETE), pods=pods, recorded=stored)
+        done = apply(running, decide(running, found, NOW).status_patch).status
+        assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "stored")
+
+
+def test_a_pod_that_died_after_one_that_drained_is_a_lost_worker() -> None:
+    running, later = routed(Phase.ORCHESTRATING), NOW + timedelta(seconds=3)
+    died = replace(pod(live=False, exit_code=137), created=later)
+    status = apply(running, decide(running, over(died, drained()), NOW).status_patch).status
+    assert status.retry is not None
+    assert (status.retry.count, status.retry.reason.split(":")[0]) == (1, "WorkerLost")
+
+
+def test_a_pod_that_drained_after_one_that_was_evicted_is_no_lost_worker() -> None:
+    running, earlier = routed(Phase.ORCHESTRATING), NOW - timedelta(seconds=3)
+    evicted = replace(pod(live=False), created=earlier)
+    status = apply(running, decide(running, over(drained(), evicted), NOW).status_patch).status
+    assert status.retry is not None
+    assert (status.retry.count, status.retry.reason.split(":")[0]) == (0, "Drained")
+
+
 def test_a_run_that_drains_by_itself_pauses_before_it_goes_on() -> None:
     running = routed(Phase.ORCHESTRATING)
-    drained = over(pod(live=False, exit_code=42, outcome=Outcome(ExitReason.DRAINED)))
-    status = apply(running, decide(running, drained, NOW).status_patch).status
+    status = apply(running, decide(running, over(drained()), NOW).status_patch).status
     assert status.retry is not None
     assert status.retry.next_at == NOW + timedelta(seconds=5)
 

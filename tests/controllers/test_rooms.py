@@ -11,6 +11,8 @@ from controllers.pendingtask.decision import Room
 from crds.phases import Phase
 from tests.controllers import build
 
+CREATED = {"creationTimestamp": "2027-03-01T12:00:00Z"}
+
 
 class Desk:
     """Rooms with two GPU slots, three places at the qualifier, and clocks in hand."""
@@ -259,7 +261,8 @@ def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_gi
     desk.offer = 1
     desk.have("next", Phase.READY_FOR_GPU, USER)
     labels = {"jervis.dev/task-uid": "gone", "jervis.dev/attempt": "1"}
-    meta = {"name": "p", "namespace": "n", "uid": "p", "labels": labels, "annotations": {"jervis.dev/backend": "gpu-0"}}
+    booked = {"annotations": {"jervis.dev/backend": "gpu-0"}}
+    meta = {"name": "p", "namespace": "n", "uid": "p", "labels": labels} | booked | CREATED
     desk.workloads.observe_pod({"metadata": {**meta, "resourceVersion": "5"}, "status": {"phase": "Running"}})
     assert desk.rooms.slots("next").free == ()
     ending = {**meta, "resourceVersion": "6", "deletionTimestamp": "2027-03-01T12:00:30Z"}
@@ -348,7 +351,7 @@ def test_pods_that_are_not_listed_do_not_live_and_the_ended_keep_their_word() ->
 
     def raw(name: str, phase: str) -> dict[str, Any]:
         labels = {"jervis.dev/task-uid": "t", "jervis.dev/attempt": "1"}
-        meta = {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5", "labels": labels}
+        meta = {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5", "labels": labels} | CREATED
         return {"metadata": meta, "status": {"phase": phase}}
 
     loads.observe_pod(raw("ended", "Failed"))

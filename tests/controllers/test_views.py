@@ -46,7 +46,14 @@ def raw_pod(state: dict[str, Any] | None, phase: str = "Running", **status: Any)
     containers = [] if state is None else [{"name": "orchestrator", "state": state}]
     labels = {"jervis.dev/task-uid": "t", "jervis.dev/attempt": "2"}
     return {
-        "metadata": {"name": "p", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": labels},
+        "metadata": {
+            "name": "p",
+            "namespace": "n",
+            "uid": "u",
+            "resourceVersion": "1",
+            "creationTimestamp": "2027-03-01T12:00:00Z",
+            "labels": labels,
+        },
         "status": {"phase": phase, "containerStatuses": containers, **status},
     }
 

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from crds.phases import Phase
 from hack.cluster import standalone
-from tests.faults import kinds, policies
+from tests.faults import kinds, policies, stories
 from tests.faults.faults import Every, Fault, Hold, LastWords, Mix, busy_once, first
 from tests.faults.kills import Countdown
 from tests.faults.kinds import Kind
@@ -188,7 +188,7 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
         since = time.monotonic()
         outcome = await finish(on, "late-job", seed, replica, since=since, tidy=False)
         ((_, status),) = api.arrived
-        outcome.details = {"guarded": guarded, "status": status}
+        outcome.details |= {"guarded": guarded, "status": status}
         if not guarded:
             await on.until(lambda: not on.record.now["jobs"], "a Job that came too late is removed")
         return outcome
@@ -266,6 +266,8 @@ async def finish(
     seconds = max(0.0, time.monotonic() - max(replica.journal.last_fault, since))
     left = await _left(on, replica) if tidy and not stuck else []
     broken = [*stuck, *left, *await on.judge()]
-    last = on.record.story_of_the_last()
+    last = stories.of_the_last(on.record)
     outcome = Outcome(campaign, seed, len(on.people.submitted), seconds, broken, starts=replica.starts, last=last)
+    if told := stories.of_the_broken(on.record, broken):
+        outcome.details["stories"] = told
     return outcome.count(one.journal for one in on.replicas)

@@ -71,23 +71,6 @@ class Record:
         """Call `heard` with every version from now on."""
         self._listeners.append(heard)
 
-    def story_of_the_last(self) -> str:
-        """Name, and seconds before its own end at which each status was seen, of the task that changed phase last."""
-        stories: dict[str, list[tuple[float, str]]] = {}
-        names: dict[str, str] = {}
-        for version in self.versions["pendingtasks"]:
-            status = version.raw.get("status", {})
-            retry = status.get("retry") or {}
-            told = f"{status.get('phase', 'New')}{' after ' + retry['reason'] if retry.get('reason') else ''}"
-            story = stories.setdefault(version.uid, [])
-            names[version.uid] = version.name
-            if not story or story[-1][1] != told:
-                story.append((version.at, told))
-        if not stories:
-            return "no task"
-        uid, story = max(stories.items(), key=lambda item: item[1][-1][0])
-        return f"{names[uid]}: " + ", ".join(f"-{story[-1][0] - at:.0f} s {told}" for at, told in story)
-
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Record]:
         """Follow all kinds; a gap or a bug in a listener ends the block with an error."""
