@@ -117,16 +117,16 @@ def crowded(pods: Sequence[Version]) -> list[str]:
 
 def overbooked(pods: Sequence[Version], slots: int) -> list[str]:
     """Moments at which more pods lived on the booked slots than there are slots. One without a booking needs none."""
-    live: set[str] = set()
+    live: dict[str, str] = {}
     found = []
     for version in sorted(pods, key=lambda one: one.revision):
         ended = (version.raw.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if version.deleted or ended or not version.raw["metadata"].get("annotations", {}).get(job.BACKEND_ANNOTATION):
-            live.discard(version.uid)
+            live.pop(version.uid, None)
         elif version.uid not in live:
-            live.add(version.uid)
+            live[version.uid] = version.raw["metadata"].get("labels", {}).get(job.TASK_LABEL, version.name)
             if len(live) > slots:
-                found.append(f"{len(live)} live pods on {slots} slots at {version.revision}")
+                found.append(f"{len(live)} live pods on {slots} slots at {version.revision}: {' '.join(live.values())}")
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controllers.pendingtask import job
 from tests.faults.record import Record, Version
 
-MOST = 5
+MOST = 8
 """Stories told of one campaign."""
 
 
@@ -25,8 +26,9 @@ def of_the_last(record: Record) -> str:
 
 def of_the_broken(record: Record, sentences: Iterable[str]) -> dict[str, str]:
     """Of the first tasks that are named by what does not hold: the task, its Jobs and their pods."""
-    names = list(dict.fromkeys(one.split(" ", 1)[0] for one in sentences))
-    told = {name: whole(record, name) for name in names}
+    words = dict.fromkeys(word for one in sentences for word in re.split(r"[\s:,{}'\"]+", one))
+    known = {one.name for one in record.versions["pendingtasks"]}
+    told = {name: whole(record, name) for name in words if name in known}
     return dict([(name, story) for name, story in told.items() if story][:MOST])
 
 
@@ -39,7 +41,7 @@ def whole(record: Record, name: str) -> str:
         mine = [one for one in record.versions[kind] if _labels(one).get(job.UID_LABEL) in uids]
         for each in dict.fromkeys(one.uid for one in mine):
             parts += _steps(told, [one for one in mine if one.uid == each])
-    return _told(sorted(parts))
+    return _told(sorted(parts, key=lambda step: step[0]))
 
 
 def _told(steps: Sequence[tuple[float, str]]) -> str:
@@ -77,4 +79,4 @@ def _job(version: Version) -> str:
 
 
 def _pod(version: Version) -> str:
-    return f"pod {version.name[-5:]} {(version.raw.get('status') or {}).get('phase', 'Pending')}"
+    return f"pod {version.name[-5:]} {(version.raw.get('status') or {}).get('phase') or 'Pending'}"

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.pendingtask import job
 from crds.phases import Phase
-from tests.faults import invariants, transitions
+from tests.faults import invariants, record, stories, transitions
 from tests.faults.invariants import Ran
 from tests.faults.record import Version
 
@@ -102,7 +102,21 @@ def booked(revision: int, uid: str, backend: str = "gpu-0", phase: str = "Runnin
 def test_more_pods_than_slots_are_seen() -> None:
     pods = [booked(1, "p1"), booked(2, "p2"), booked(3, "p1", phase="Failed"), booked(4, "p3"), booked(5, "p4", "")]
     assert invariants.overbooked(pods, 2) == []
-    assert invariants.overbooked(pods, 1) == ["2 live pods on 1 slots at 2", "2 live pods on 1 slots at 4"]
+    found = ["2 live pods on 1 slots at 2: p1 p2", "2 live pods on 1 slots at 4: p2 p3"]
+    assert invariants.overbooked(pods, 1) == found
+
+
+def test_the_story_of_a_task_that_broke_a_rule_is_told() -> None:
+    known = record.Record("unused", "unused")
+    known.versions["pendingtasks"] = life()
+    known.versions["jobs"] = [workload("jobs", 4, "j")]
+    known.versions["jobs"][0].raw["spec"] = {}
+    known.versions["pods"] = [workload("pods", 5, "pod00", phase="Running"), workload("pods", 6, "pod00", deleted=True)]
+    told = stories.of_the_broken(known, ["chat-0001 was answered twice", "2 live pods: chat-0001 p9"])
+    assert list(told) == ["chat-0001"]
+    for part in (*PATH, "Job 1 active", "pod pod00 Running", "pod00 Pending deleted"):
+        assert part in told["chat-0001"]
+    assert stories.of_the_last(known).startswith("chat-0001: -0.0 s ReadyForQualification, ")
 
 
 def template(*copies: tuple[str, str]) -> list[Version]:
