@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crds import scope
 
@@ -83,17 +84,15 @@ class Said:
     sentence: str
 
 
-@dataclass(frozen=True, order=True)
-class Bridge:
-    """A sentence through which a node can be left for other chunks."""
+class Bridge(NamedTuple):
+    """A sentence through which a node can be left for other chunks. A question meets thousands: a tuple is cheap."""
 
     node_key: str
     chunk_id: str
     sentence_id: str
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(NamedTuple):
     """A chunk that mentions a node. `crowd`: how many chunks do, as far as the store counted (at most `per_node`)."""
 
     node_key: str

@@ -63,11 +63,11 @@ class Store:
 
     async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
         rows = await self._rows(statements.MENTIONED, viewer, chunks=_numbers(chunk_ids))
-        return [_said(row) for row in rows]
+        return _all_said(rows)
 
     async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
         rows = await self._rows(statements.BRIDGES, viewer, chunks=_numbers(chunk_ids))
-        return sorted(model.Bridge(*row) for row in rows)
+        return sorted(map(model.Bridge._make, rows))
 
     async def leads(
         self,
@@ -172,7 +172,7 @@ class Store:
         limit: int = 200,
     ) -> list[model.Said]:
         bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
-        return [_said(row) for row in await self._rows(statements.PROOFS, viewer, **bound)]
+        return _all_said(await self._rows(statements.PROOFS, viewer, **bound))
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
         rows = await self._rows(statements.EDGES, viewer, limit=limit)
@@ -364,9 +364,20 @@ def _document(row: sqlite3.Row) -> model.Document:
     return model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"], row["observed"])
 
 
-def _said(row: sqlite3.Row) -> model.Said:
+def _all_said(rows: Iterable[sqlite3.Row]) -> list[model.Said]:
+    documents: dict[str, model.Document] = {}  # many sentences, few documents
+    found = []
+    for row in rows:
+        document = documents.get(row["document_id"])
+        if document is None:
+            document = documents[row["document_id"]] = _document(row)
+        found.append(_said(row, document))
+    return found
+
+
+def _said(row: sqlite3.Row, document: model.Document) -> model.Said:
     edge = _edge(row) if row["source"] else None
-    return model.Said(row["chunk_id"], _document(row), row["node_key"], edge, row["sentence_id"], row["sentence"])
+    return model.Said(row["chunk_id"], document, row["node_key"], edge, row["sentence_id"], row["sentence"])
 
 
 def _node(row: sqlite3.Row, described: Sequence[sqlite3.Row]) -> model.Node:

@@ -48,8 +48,13 @@ class Way:
 
     def worth(self, weights: Weights) -> float:
         """What the way adds to the chunk's score."""
-        trusted = 1.0 - weights.trust * (1.0 - self.standing)
-        return weights.hop * max(self.cosine, 0.0) * trusted * self.aim * float(weights.decay ** (self.hops - 1))
+        return start(self.cosine, self.standing, self.hops, weights) * self.aim
+
+
+def start(cosine: float, standing: float, hops: int, weights: Weights) -> float:
+    """The part of a way's worth that is known before it is known where it leads; see `Way`."""
+    trusted = 1.0 - weights.trust * (1.0 - standing)
+    return float(weights.hop * max(cosine, 0.0) * trusted * weights.decay ** (hops - 1))
 
 
 def about(salience: float) -> float:
@@ -97,7 +102,7 @@ class Score:
     @property
     def total(self) -> float:
         """The sum of the parts."""
-        return self.direct + self.hop + self.lead
+        return self.fused + self.own + self.named + self.hop + self.lead
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], alpha: float) -> dict[str, float]:
@@ -136,7 +141,7 @@ def lead(scores: Mapping[str, Score], weights: Weights) -> None:
 def order(scores: Mapping[str, Score]) -> list[str]:
     """The keys, best first: what was raised (see `lead`), then by score; equals by key, so that one question has one
     answer."""
-    return sorted(scores, key=lambda key: (scores[key].lead == 0.0, -scores[key].total, key))
+    return [key for _, _, key in sorted([(one.lead == 0.0, -one.total, key) for key, one in scores.items()])]
 
 
 def _scale(scores: Mapping[str, float]) -> dict[str, float]:

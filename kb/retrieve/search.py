@@ -63,7 +63,10 @@ class _Trail:
 
     def score(self, chunk_id: str) -> rank.Score:
         """The score of a chunk, which may be met for the first time."""
-        return self.scores.setdefault(chunk_id, rank.Score())
+        found = self.scores.get(chunk_id)
+        if found is None:
+            found = self.scores[chunk_id] = rank.Score()
+        return found
 
 
 class Search:
@@ -174,23 +177,31 @@ class Search:
         """Score the chunks to which nodes of the seeds lead; each by its best way."""
         best = max(score.total for score in trail.scores.values()) or 1.0
         totals = {seed: trail.scores[seed].total for seed in seeds}
-        bridges: dict[str, list[graph_model.Bridge]] = {}
+        # By node: the bridge, the score of the chunk that is left, and what of the way's worth that says.
+        bridges: dict[str, list[tuple[graph_model.Bridge, float, float]]] = {}
         for seed in seeds:
+            left = totals[seed]
             for bridge in trail.bridges[seed]:
+                cosine = trail.cosines.get(bridge.sentence_id, 0.0)
                 # A sentence whose vector is not there (yet) proves a hop, but cannot rank it. What the question names
                 # is known already and leads nowhere new.
-                if bridge.node_key not in trail.named and trail.cosines.get(bridge.sentence_id, 0.0) > 0:
-                    bridges.setdefault(bridge.node_key, []).append(bridge)
+                if bridge.node_key not in trail.named and cosine > 0:
+                    begun = rank.start(cosine, left / best, hop, self._weights)
+                    bridges.setdefault(bridge.node_key, []).append((bridge, left, begun))
+        # Thousands of pairs for one question: what the inner loop needs is at hand.
+        gain_of, bend = rank.gain, self._weights.bend
         for lead in await self._graph.leads(viewer, bridges, chosen, per_node=self._breadth.per_node):
-            aim = self._aim(lead)
-            for bridge in bridges[lead.node_key]:
+            aim, score = self._aim(lead), trail.scores.get(lead.chunk_id)
+            direct = score.direct if score is not None else 0.0
+            for bridge, left, begun in bridges[lead.node_key]:
                 if bridge.chunk_id == lead.chunk_id:
                     continue
-                left, score = totals[bridge.chunk_id], trail.score(lead.chunk_id)
-                way = rank.Way(trail.cosines[bridge.sentence_id], left / best, hop, aim)
-                gain = rank.gain(score.direct, way.worth(self._weights), left, self._weights.bend)
+                if score is None:
+                    score = trail.score(lead.chunk_id)
+                gain = gain_of(direct, begun * aim, left, bend)
                 if gain > score.hop:
                     score.hop = gain
+                    way = rank.Way(trail.cosines[bridge.sentence_id], left / best, hop, aim)
                     trail.via[lead.chunk_id] = pack.Via(way, bridge, lead)
 
     def _aim(self, lead: graph_model.Lead) -> float:
