@@ -11,7 +11,7 @@ from controllers import kube
 from controllers.memory import document, mongo
 from controllers.pendingtask import copies, decision, index, job, views
 from controllers.pendingtask.world import Observation, Trouble
-from crds import pendingtask
+from crds import errors, pendingtask
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +62,22 @@ class Effects:
             except kube.NotFound:
                 # Deleted between the two requests; about the task itself this says nothing.
                 return Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
+        except kube.Unavailable as error:
+            return await self._unheard(task, wanted, error)
         self._workloads.observe_job(made)
         return None
+
+    async def _unheard(
+        self, task: pendingtask.PendingTask, wanted: decision.Launch, error: kube.Unavailable
+    ) -> Observation | None:
+        """The answer to the creation was lost or an error, and the Job may be there all the same: its pod takes the
+        booked slot, which nobody else must get then. Raises `error` when there is no such Job, or no telling."""
+        try:
+            found = await self._take_up(task, wanted)
+        except errors.JervisError:
+            raise error from None
+        self._created()
+        return found
 
     async def _take_up(self, task: pendingtask.PendingTask, wanted: decision.Launch) -> Observation | None:
         """The Job of that name, if it is ours; resumed when it was us who suspended it. Raises `kube.NotFound`."""

@@ -8,9 +8,9 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from tests.faults import campaigns
-from tests.faults.faults import Fault
+from tests.faults.faults import Every, Fault
 from tests.faults.kinds import Kind
-from tests.faults.stage import Stage
+from tests.faults.stage import SLOTS, Stage
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Begin = Callable[[], AbstractAsyncContextManager[Stage]]
@@ -31,6 +31,23 @@ async def test_everything_meets_it_once(begin: Begin, fault: Fault) -> None:
     async with begin() as on:
         (outcome,) = await campaigns.one_by_one(on, SEED, [fault], load_of=FEW)
     assert outcome.sentences() == []
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.RESET_AFTER], ids=["500", "reset"])
+async def test_a_job_whose_creation_was_not_heard_of_keeps_its_slot(begin: Begin, fault: Fault) -> None:
+    """More runs than slots, and each creation is done and not answered: none is taken for a failed one."""
+    every = Every(fault)
+    creations = ("POST", "jobs")
+    async with (
+        begin() as on,
+        on.replica(lambda call: every(call) if (call.site.verb, call.site.resource) == creations else None) as replica,
+    ):
+        await campaigns.load(on, [f"{Kind.CHAT}-{number:04}" for number in range(2 * SLOTS)])
+        outcome = await campaigns.finish(on, "unheard", SEED, replica)
+        retries = [one.raw.get("status", {}).get("retry") or {} for one in on.record.versions["pendingtasks"]]
+    assert outcome.sentences() == []
+    assert outcome.faults == {fault.value: 2 * SLOTS}
+    assert not [one for one in retries if one.get("reason", "").startswith("DispatchFailed")]
 
 
 async def test_the_user_is_quicker_than_the_write_that_ends_the_run(begin: Begin) -> None:
