@@ -49,6 +49,8 @@ class Pool(httpx.AsyncBaseTransport):
         url = request.url
         if url.scheme not in ("http", "https") or not url.host:
             raise httpx.UnsupportedProtocol(f"{str(url)!r} is no address with http:// or https:// and a host")
+        if url.userinfo:  # httpx has made the Authorization header of it
+            url = url.copy_with(userinfo=b"")
         allowed = request.extensions.get("timeout", {})
         with _named():
             answer = await self._opened().request(

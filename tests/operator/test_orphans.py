@@ -17,6 +17,7 @@ pytestmark = pytest.mark.apiserver
 def pod(name: str, space: Space) -> kube.Object:
     labels = {job.UID_LABEL: "gone", job.ATTEMPT_LABEL: "1"}
     meta = {"name": name, "namespace": space.name, "uid": name, "resourceVersion": "1", "labels": labels}
+    meta["creationTimestamp"] = "2027-03-01T12:00:00Z"
     return {"metadata": meta, "status": {"phase": "Running"}}
 
 

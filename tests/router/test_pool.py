@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
 from collections.abc import AsyncIterator
 
@@ -56,6 +57,14 @@ async def test_what_is_sent_and_what_comes_back(http: httpx.AsyncClient) -> None
         assert first.header("Host") == f"127.0.0.1:{server.port}"
         assert [first.header(name) for name in ("Content-Type", "Cookie")] == [None, None]
         assert (second.header("Cookie"), second.header("Content-Length")) == ("c=d", str(len(body)))
+
+
+async def test_a_password_in_the_address_is_sent_as_such_and_nowhere_else(http: httpx.AsyncClient) -> None:
+    async with wire.backend(_saying(wire.plain(b"{}"))) as server:
+        await http.get(f"http://jervis:pass%20word@127.0.0.1:{server.port}/x")
+        [seen] = server.requests
+        assert (seen.path, seen.header("Host")) == ("/x", f"127.0.0.1:{server.port}")
+        assert seen.header("Authorization") == "Basic " + base64.b64encode(b"jervis:pass word").decode()
 
 
 async def test_no_redirect_is_followed_and_a_get_has_no_body(http: httpx.AsyncClient) -> None:
