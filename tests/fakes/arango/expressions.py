@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -29,11 +30,12 @@ def answers(operations: list[Operation], row: Row) -> list[Any]:
     return [one["$answer"] for one in rows if "$answer" in one]
 
 
-class Expressions(Tokens):
-    """Reads expressions; a subquery inside one is read by `query`."""
+class Expressions(Tokens, ABC):
+    """Reads expressions."""
 
+    @abstractmethod
     def query(self) -> list[Operation]:
-        raise NotImplementedError
+        """Operations up to the end of the query, or of the parenthesis that a subquery stands in."""
 
     def _expression(self) -> Expression:
         wanted = self._either()
