@@ -1,7 +1,8 @@
 """httpx over aiohttp's connections: for processes that make thousands of calls and share one core with all else.
 
-httpx's own pool looks at every connection before every call; with ten calls at once it takes over ten times the CPU of
-aiohttp's (`docs/decisions/0026`). Everything above the connections stays httpx's: its client, hooks, errors, timeouts.
+httpx's own pool looks at every connection before every call; with ten calls at once a call takes less than half the
+CPU time here (`python -m bench.router.calls`, `docs/decisions/0026`). Everything above the connections stays httpx's:
+its client, hooks, errors, timeouts.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ class Pool(httpx.AsyncBaseTransport):
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._connections, ssl=self._verify or True, keepalive_timeout=_KEPT_SECONDS
+                    limit=self._connections,
+                    # The same authorities as httpx trusts, not those of the machine.
+                    ssl=self._verify or httpx.create_ssl_context(trust_env=False),
+                    keepalive_timeout=_KEPT_SECONDS,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_QUIET,
