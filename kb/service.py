@@ -50,7 +50,7 @@ async def serve(config: settings.Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, traced.close)
         http = await stack.enter_async_context(
-            httpx.AsyncClient(transport=router_client.pool(), event_hooks={"request": [spans.pass_on]})
+            httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [spans.pass_on]})
         )
         router = router_client.Client(
             str(config.router_url), http, token=router_client.token_file(config.router_token_file)

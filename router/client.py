@@ -60,20 +60,21 @@ def token_file(path: str) -> Callable[[], str | None]:
     return read if path else lambda: None
 
 
-def pool(*, connections: int = 0, verify: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
-    """Connections for an `httpx.AsyncClient(transport=...)` that makes many calls: see `router.pool`.
+def transport(*, connections: int = 0, verify: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
+    """Connections for an `httpx.AsyncClient(transport=...)` that makes many calls: see `router.transport`.
 
     `connections` bounds how many there are at once; 0: no bound.
     """
-    from router.pool import Pool  # the command line and the Job call seldom, and do not wait for aiohttp's import
+    # Not above: the command line and the Job call seldom, and do not wait for aiohttp's import.
+    from router.transport import Transport
 
-    return Pool(connections=connections, verify=verify)
+    return Transport(connections=connections, verify=verify)
 
 
 class Client:
     """Typed calls to one router.
 
-    `http` is the caller's client (it owns pool size and closing; give it `transport=pool()` when it makes many calls).
+    `http` is the caller's client (it owns pool size and closing; `transport=transport()` for many calls).
     `silence` bounds the wait for the next byte in seconds; there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.

@@ -109,7 +109,7 @@ async def opened(place: Place) -> AsyncIterator[World]:
         folder = place.keep or Path(beside.enter_context(tempfile.TemporaryDirectory(prefix="kb-bench-")))
         folder.mkdir(parents=True, exist_ok=True)
         urls = place.embedding(beside)
-        http = await stack.enter_async_context(httpx.AsyncClient(transport=router_client.pool()))
+        http = await stack.enter_async_context(httpx.AsyncClient(transport=router_client.transport()))
         router = Backends(urls, http)
         book = ledger.Ledger(folder / "ingest.sqlite", lambda: NOW, max_answers=10_000_000)
         graph = graph_sqlite.Store(folder / "graph.sqlite")

@@ -70,11 +70,11 @@ class Outside:
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
         trusted = httpx.create_ssl_context()  # one for all: reading the authorities takes longer than all else here
         self._kb_http = httpx.AsyncClient(
-            transport=router.pool(connections=config.qualify_at_once + 4, verify=trusted),
+            transport=router.transport(connections=config.qualify_at_once + 4, verify=trusted),
             event_hooks={"request": [tracing.pass_on, self._fenced]},
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
         )
-        self._router_http = httpx.AsyncClient(transport=router.pool(verify=trusted))
+        self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
         self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False)
         self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token)
         self.router = router.Client(

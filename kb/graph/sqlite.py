@@ -7,7 +7,6 @@ distinct keys of these, so that taking a document's rows away leaves exactly wha
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
@@ -17,9 +16,7 @@ from typing import Any
 
 from crds import scope
 from kb import selection, sqlite
-from kb.graph import model, statements, traversal
-
-_SEPARATOR = "\x1f"
+from kb.graph import codec, model, statements, traversal
 
 
 class Store:
@@ -37,11 +34,11 @@ class Store:
         await self._database.read(lambda connection: connection.execute("SELECT 1").fetchone())
 
     async def replace(self, owner: scope.Scope, patch: model.Patch) -> None:
-        rows = _Rows(owner, patch)
+        rows = codec.Rows(owner, patch)
         await self._database.write(functools.partial(_replace, rows=rows))
 
     async def remove(self, owner: scope.Scope, document_id: str) -> bool:
-        document = number(owner.client_id, document_id)
+        document = codec.number(owner.client_id, document_id)
 
         def work(connection: sqlite3.Connection) -> bool:
             named, found = _erase(connection, document)
@@ -58,15 +55,17 @@ class Store:
     async def committed(
         self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection = selection.ALL
     ) -> set[str]:
-        rows = await self._rows(statements.COMMITTED, viewer, chunks=_numbers(chunk_ids), **_selected(chosen))
+        rows = await self._rows(
+            statements.COMMITTED, viewer, chunks=codec.numbers(chunk_ids), **codec.selection_of(chosen)
+        )
         return {row["chunk_id"] for row in rows}
 
     async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
-        rows = await self._rows(statements.MENTIONED, viewer, chunks=_numbers(chunk_ids))
-        return _all_said(rows)
+        rows = await self._rows(statements.MENTIONED, viewer, chunks=codec.numbers(chunk_ids))
+        return codec.all_said(rows)
 
     async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
-        rows = await self._rows(statements.BRIDGES, viewer, chunks=_numbers(chunk_ids))
+        rows = await self._rows(statements.BRIDGES, viewer, chunks=codec.numbers(chunk_ids))
         return sorted(map(model.Bridge._make, rows))
 
     async def leads(
@@ -77,7 +76,7 @@ class Store:
         *,
         per_node: int = 50,
     ) -> list[model.Lead]:
-        bound = {**_viewer(viewer), **_selected(chosen), "nodes": _list(node_keys)}
+        bound = {**codec.viewer_of(viewer), **codec.selection_of(chosen), "nodes": codec.listed(node_keys)}
 
         def work(connection: sqlite3.Connection) -> list[model.Lead]:
             salient: dict[str, dict[str, float]] = {}
@@ -99,7 +98,7 @@ class Store:
 
     async def named(self, viewer: scope.Scope, names: Collection[str]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for name, key in await self._rows(statements.NAMED, viewer, names=_list(names)):
+        for name, key in await self._rows(statements.NAMED, viewer, names=codec.listed(names)):
             found.setdefault(name, []).append(key)
         return found
 
@@ -112,16 +111,16 @@ class Store:
         node_type: str | None = None,
         limit: int = 50,
     ) -> list[model.Node]:
-        wanted = {"nodes": None if keys is None else _list(keys), "type": node_type, "limit": limit}
-        bound = {**_viewer(viewer), **wanted, "text": text.casefold() if text else None}
+        wanted = {"nodes": None if keys is None else codec.listed(keys), "type": node_type, "limit": limit}
+        bound = {**codec.viewer_of(viewer), **wanted, "text": text.casefold() if text else None}
 
         def work(connection: sqlite3.Connection) -> list[model.Node]:
             found = connection.execute(statements.SEARCH_NODES, bound).fetchall()
-            named = {**bound, "nodes": _list(row["node_key"] for row in found)}
+            named = {**bound, "nodes": codec.listed(row["node_key"] for row in found)}
             described: dict[str, list[sqlite3.Row]] = {}
             for row in connection.execute(statements.DESCRIBE, named):
                 described.setdefault(row["node_key"], []).append(row)
-            return [_node(row, described.get(row["node_key"], [])) for row in found]
+            return [codec.node_of(row, described.get(row["node_key"], [])) for row in found]
 
         return await self._database.read(work)
 
@@ -135,29 +134,29 @@ class Store:
     ) -> model.Walk:
         types = None if steps.edge_types is None else json.dumps(list(steps.edge_types))
         latest = None if as_of is None else selection.millis(as_of)
-        bound = {**_viewer(viewer), "types": types, "latest": latest}
+        bound = {**codec.viewer_of(viewer), "types": types, "latest": latest}
 
         def around(connection: sqlite3.Connection, keys: Sequence[str]) -> Iterable[tuple[str, list[model.Edge]]]:
             """The edges at each of the nodes, one more than may be followed."""
             ids: dict[str, list[int]] = {}
-            for node, key in connection.execute(statements.NODE_IDS, {**bound, "nodes": _list(keys)}):
+            for node, key in connection.execute(statements.NODE_IDS, {**bound, "nodes": codec.listed(keys)}):
                 ids.setdefault(key, []).append(node)
             for key in sorted(ids):
                 values = {**bound, "limit": steps.fan_out + 1}
                 found = {
-                    _edge(row)
+                    codec.edge_of(row)
                     for node in ids[key]
                     for row in connection.execute(statements.AROUND, {**values, "node": node})
                 }
                 yield key, sorted(found)
 
         def work(connection: sqlite3.Connection) -> model.Walk:
-            present = connection.execute(statements.PRESENT, {**bound, "nodes": _list(start)}).fetchall()
+            present = connection.execute(statements.PRESENT, {**bound, "nodes": codec.listed(start)}).fetchall()
             walk = traversal.Traversal(steps, [row["node_key"] for row in present])
             while frontier := walk.frontier():
                 walk.step(around(connection, frontier))
-            among = {**bound, "nodes": _list(walk.seen()), "limit": traversal.EDGES + 1}
-            edges = [_edge(row) for row in connection.execute(statements.AMONG, among)]
+            among = {**bound, "nodes": codec.listed(walk.seen()), "limit": traversal.EDGES + 1}
+            edges = [codec.edge_of(row) for row in connection.execute(statements.AMONG, among)]
             return walk.finish(edges)
 
         return await self._database.read(work)
@@ -172,11 +171,11 @@ class Store:
         limit: int = 200,
     ) -> list[model.Said]:
         bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
-        return _all_said(await self._rows(statements.PROOFS, viewer, **bound))
+        return codec.all_said(await self._rows(statements.PROOFS, viewer, **bound))
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
         rows = await self._rows(statements.EDGES, viewer, limit=limit)
-        return [model.Proven(_edge(row), tuple(sorted(json.loads(row["chunks"])))) for row in rows]
+        return [model.Proven(codec.edge_of(row), tuple(sorted(json.loads(row["chunks"])))) for row in rows]
 
     async def naming(
         self, owner: scope.Scope, node_key: str, *, after: str = "", limit: int = 500
@@ -184,7 +183,7 @@ class Store:
         rows = await self._rows(statements.NAMING, owner, node=node_key, after=after, limit=limit)
         return [
             (
-                _document(row),
+                codec.document_of(row),
                 scope.Scope(client_id=owner.client_id, project_id=row["project"], group_id=row["grp"]),
             )
             for row in rows
@@ -195,7 +194,7 @@ class Store:
     ) -> list[model.Document]:
         last = beginning + _LAST_CHARACTER * _URN_CHARS
         bound = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
-        return [_document(row) for row in await self._rows(statements.DOCUMENTS, owner, **bound)]
+        return [codec.document_of(row) for row in await self._rows(statements.DOCUMENTS, owner, **bound)]
 
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         rows = await self._rows(statements.COUNTS, viewer)
@@ -213,7 +212,7 @@ class Store:
         return await self._database.read(work)
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
-        bound = {"client": client_id, "after": _FIRST, "limit": -1, "chunks": _numbers(chunk_ids)}
+        bound = {"client": client_id, "after": _FIRST, "limit": -1, "chunks": codec.numbers(chunk_ids)}
         page, _ = await self._database.read(lambda connection: _audited(connection, bound))
         return {one.chunk_id: one for one in page}
 
@@ -227,7 +226,7 @@ class Store:
         await self._database.close()
 
     async def _rows(self, statement: str, viewer: scope.Scope, **values: Any) -> list[sqlite3.Row]:
-        bound = {**_viewer(viewer), **values}
+        bound = {**codec.viewer_of(viewer), **values}
         return await self._database.read(lambda connection: connection.execute(statement, bound).fetchall())
 
 
@@ -236,49 +235,7 @@ _FIRST = -(1 << 63)
 _LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
 
 
-def number(*parts: str) -> int:
-    """The row id of what is called so: 63 bits of a hash (two of ten million names share one once in 10^5 stores)."""
-    digest = hashlib.blake2b(_SEPARATOR.join(parts).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1
-
-
-class _Rows:
-    """What a patch becomes in the tables; made outside the writing thread."""
-
-    def __init__(self, owner: scope.Scope, patch: model.Patch) -> None:
-        client, document = owner.client_id, patch.document
-        me = self.document_number = number(client, document.id)
-        place = (owner.project_id, owner.group_id)
-        facts = (document.source_urn, document.kind, document.title, document.observed_ms)
-        nodes = {one.node_key: number(client, one.node_key) for one in patch.mentions}
-        chunks = {chunk_id: number(chunk_id) for chunk_id in patch.chunk_ids}
-        everything: tuple[model.Mention | model.Evidence, ...] = (*patch.mentions, *patch.evidence)
-        said = {one.sentence_id: one for one in everything}
-        texts = {sentence_id: number(sentence_id) for sentence_id in said}
-        types = {one.node_key: one.node_type for one in patch.mentions}
-        self.document = (me, client, document.id, *place, *facts)
-        self.chunks = [(chunks[chunk_id], me, chunk_id) for chunk_id in patch.chunk_ids]
-        self.sentences = [(texts[key], chunks[one.chunk_id], key, one.sentence) for key, one in said.items()]
-        self.nodes = [(nodes[key], client, key, kind, model.name_of(key)) for key, kind in types.items()]
-        self.mentions = [
-            (
-                nodes[one.node_key],
-                1.0 - one.salience,
-                chunks[one.chunk_id],
-                texts[one.sentence_id],
-                me,
-                one.name,
-                one.description,
-            )
-            for one in patch.mentions
-        ]
-        self.evidence = [
-            (nodes[one.source], one.type, nodes[one.target], texts[one.sentence_id], chunks[one.chunk_id], me)
-            for one in patch.evidence
-        ]
-
-
-def _replace(connection: sqlite3.Connection, rows: _Rows) -> None:
+def _replace(connection: sqlite3.Connection, rows: codec.Rows) -> None:
     named, _ = _erase(connection, rows.document_number)
     connection.execute(statements.PUT_DOCUMENT, rows.document)
     connection.executemany(statements.PUT_CHUNK, rows.chunks)
@@ -313,7 +270,7 @@ def _audited(connection: sqlite3.Connection, bound: dict[str, Any]) -> tuple[lis
         model.Committed(
             row["chunk_id"],
             scope.Scope(client_id=bound["client"], project_id=row["project"], group_id=row["grp"]),
-            _document(row),
+            codec.document_of(row),
             tuple(sorted(keys.get(row["id"], ()))),
             tuple(sorted(sentences.get(row["id"], ()))),
         )
@@ -323,7 +280,7 @@ def _audited(connection: sqlite3.Connection, bound: dict[str, Any]) -> tuple[lis
 
 
 def _from_version_1(connection: sqlite3.Connection) -> None:
-    connection.create_function("number", -1, number, deterministic=True)
+    connection.create_function("number", -1, codec.number, deterministic=True)
     connection.create_function("salience", 2, model.salience, deterministic=True)
     connection.create_function("name_of", 1, model.name_of, deterministic=True)
     for script in (statements.MOVE_ASIDE, statements.SCHEMA, statements.CARRY_OVER):
@@ -336,66 +293,8 @@ def _from_version_2(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _viewer(viewer: scope.Scope) -> dict[str, Any]:
-    return {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id}
-
-
-def _selected(chosen: selection.Selection) -> dict[str, Any]:
-    earliest, latest = chosen.span()
-    sources = chosen.sources
-    return {
-        "kinds": None if chosen.kinds is None else json.dumps(chosen.kinds),
-        "sources": None if sources is None else json.dumps([one for one in sources if not one.endswith("*")]),
-        "beginnings": json.dumps([one[:-1] for one in sources or () if one.endswith("*")]),
-        "dated": chosen.dated,
-        "earliest": earliest,
-        "latest": latest,
-    }
-
-
 def _gathered(pairs: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
     gathered: dict[int, set[str]] = {}
     for place, text in pairs:
         gathered.setdefault(place, set()).add(text)
     return gathered
-
-
-def _document(row: sqlite3.Row) -> model.Document:
-    return model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"], row["observed"])
-
-
-def _all_said(rows: Iterable[sqlite3.Row]) -> list[model.Said]:
-    documents: dict[str, model.Document] = {}  # many sentences, few documents
-    found = []
-    for row in rows:
-        document = documents.get(row["document_id"])
-        if document is None:
-            document = documents[row["document_id"]] = _document(row)
-        found.append(_said(row, document))
-    return found
-
-
-def _said(row: sqlite3.Row, document: model.Document) -> model.Said:
-    edge = _edge(row) if row["source"] else None
-    return model.Said(row["chunk_id"], document, row["node_key"], edge, row["sentence_id"], row["sentence"])
-
-
-def _node(row: sqlite3.Row, described: Sequence[sqlite3.Row]) -> model.Node:
-    names = dict.fromkeys(said["name"] for said in described if said["name"])
-    descriptions = dict.fromkeys(said["description"] for said in described if said["description"])
-    chunks = dict.fromkeys(said["chunk_id"] for said in described)
-    return model.Node(
-        row["node_key"], row["node_type"], tuple(names), tuple(descriptions), tuple(chunks), row["mentions"]
-    )
-
-
-def _edge(row: sqlite3.Row) -> model.Edge:
-    return model.Edge(row["source"], row["type"], row["target"])
-
-
-def _list(values: Iterable[str]) -> str:
-    return json.dumps(sorted(values))
-
-
-def _numbers(chunk_ids: Iterable[str]) -> str:
-    return json.dumps([number(chunk_id) for chunk_id in chunk_ids])

@@ -1,7 +1,7 @@
 """The SQL of the embedded graph store: its schema and its queries, composed once from constants.
 
 Every value is bound at run time; the only text that is put together is what stands in this module. Rows have integer
-ids that are made from their keys (`kb.graph.sqlite.number`), so that they are the same in every order of writing and
+ids that are made from their keys (`kb.graph.codec.number`), so that they are the same in every order of writing and
 nothing is looked up before it is inserted.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from controllers.pendingtask import world
+from controllers.pendingtask import decision, world
 from crds import pendingtask
 from crds.phases import Phase
 
@@ -69,6 +69,10 @@ def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pen
     if version:
         raw["metadata"]["resourceVersion"] = str(version)
     return pendingtask.PendingTask.model_validate(raw)
+
+
+def after(current: pendingtask.PendingTask, made: decision.Decision) -> pendingtask.Status:
+    return apply(current, made.status_patch).status
 
 
 def _merge(target: Any, patch: Any) -> Any:

@@ -34,8 +34,8 @@ _NAMES: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
 )
 
 
-class Pool(httpx.AsyncBaseTransport):
-    """`httpx.AsyncClient(transport=Pool())`. `connections` bounds how many there are at once; 0: no bound.
+class Transport(httpx.AsyncBaseTransport):
+    """`httpx.AsyncClient(transport=Transport())`. `connections` bounds how many there are at once; 0: no bound.
 
     Timeouts are httpx's, but for `write`, which `read` covers: without an answer's byte for so long the call is over.
     There are no proxies, cookies or redirects here. Raises what httpx's own transport raises.

@@ -15,9 +15,9 @@ from tests.kb import ports
 from tests.router import process, wire
 
 
-@pytest.fixture(name="http", params=["httpx", "pool"])
+@pytest.fixture(name="http", params=["httpx", "aiohttp"])
 async def _http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClient]:
-    transport = client.pool() if request.param == "pool" else None
+    transport = client.transport() if request.param == "aiohttp" else None
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(transport=transport, verify=False, trust_env=False, limits=limits) as made:
         yield made

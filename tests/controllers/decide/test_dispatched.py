@@ -1,0 +1,80 @@
+"""DispatchedGpu: crash points, failed dispatches, pods that cannot start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from controllers.pendingtask import decision
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import JobState, Trouble, World
+from crds.pendingtask import UserTaskKind
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
+
+OPEN = World(slots=GPU)
+AWAY = Trouble("away", operational=True)
+WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
+
+
+def test_every_crash_point_replays_to_the_same_job() -> None:
+    current = routed(Phase.DISPATCHED_GPU)
+    assert decide(current, World(), NOW).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    assert decide(current, World(job=job()), NOW).effects == ()
+    assert decide(current, World(working=True), NOW).effects == ()
+
+
+@pytest.mark.parametrize("around", [World(job=job(), pods=(pod(),)), World(job=job(JobState.COMPLETE))])
+def test_orchestrating_once_the_pod_runs_or_the_job_is_over(around: World) -> None:
+    assert decide(routed(Phase.DISPATCHED_GPU), around, NOW).phase is Phase.ORCHESTRATING
+
+
+def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
+    current, waits, told = routed(Phase.DISPATCHED_GPU), [], list[str]()
+    for count in range(6):
+        made = decide(current, World(observed=AWAY, dispatch_open=count < 4), NOW)
+        told += [made.note.reason] if made.note else []
+        current = apply(current, made.status_patch)
+        assert current.status.phase is Phase.READY_FOR_GPU
+        assert current.status.retry is not None
+        assert current.status.retry.next_at is not None
+        waits.append((current.status.retry.next_at - NOW).total_seconds())
+        later = current.status.retry.next_at
+        assert decide(current, OPEN, NOW).requeue_after == waits[-1]
+        assert current.status.conditions[0].reason == ("DispatchFailed" if count < 4 else "CircuitOpen")
+        made = decide(current, OPEN, later)
+        told += [made.note.reason] if made.note else []
+        current = apply(current, made.status_patch)
+        assert current.status.attempt == 1
+    assert waits == [5, 15, 30, 60, 300, 300]
+    assert told == ["DispatchFailed"], "one Event for a row of failures, none for a retry"
+    made = decide(current, World(job=job(), pods=(pod(),)), NOW)
+    assert after(current, made).retry is None, "a successful dispatch forgets the failed ones (seed 000)"
+
+
+def test_a_job_that_can_never_be_created_asks_a_person() -> None:
+    current = routed(Phase.DISPATCHED_GPU)
+    status = after(current, decide(current, World(observed=WRONG), NOW))
+    assert status.phase is Phase.USER_TASK
+    assert status.user_task is not None
+    assert status.user_task.kind is UserTaskKind.FAILURE
+
+
+def test_a_pod_that_cannot_start_says_why() -> None:
+    stuck = pod(started=False, waiting_reason="ImagePullBackOff", waiting_message="no such image")
+    current = routed(Phase.DISPATCHED_GPU)
+    made = decide(current, World(job=job(), pods=(stuck,)), NOW)
+    condition = after(current, made).conditions[0]
+    assert (condition.reason, condition.message) == ("ImagePullBackOff", "ImagePullBackOff: no such image")
+
+
+def test_background_gives_its_slot_back_after_ten_minutes_and_counts_the_attempt_once() -> None:
+    current, later = routed(Phase.DISPATCHED_GPU), NOW + timedelta(minutes=10)
+    assert decide(current, World(job=job()), later).effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
+    assert decide(current, World(job=job(JobState.DELETING)), later).requeue_after == 5
+    assert decide(current, World(pods=(pod(),)), later).requeue_after == 5
+    status = after(current, decide(current, World(), later))
+    assert (status.phase, status.attempt, status.dispatch) == (Phase.READY_FOR_GPU, 1, None)
+    user = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
+    assert decide(user, World(job=job()), later).effects == ()

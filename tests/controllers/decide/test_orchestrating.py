@@ -1,0 +1,136 @@
+"""Orchestrating: how a run ended and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controllers.pendingtask import decision
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import JobState, Outcome, World
+from crds.exits import ExitReason
+from crds.pendingtask import Question, UserTaskKind
+from crds.phases import Phase
+from tests.controllers.build import NOW, after, apply, job, pod, routed
+
+
+def ended(reason: ExitReason, **more: object) -> World:
+    outcome = Outcome(reason, "summary", key="uid", **more)  # type: ignore[arg-type]  # questions, in two tests
+    state = JobState.FAILED if reason is ExitReason.DRAINED else JobState.COMPLETE
+    return World(job=job(state), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+
+
+def test_answered_is_completed_with_its_result() -> None:
+    current = routed(Phase.ORCHESTRATING)
+    made = decide(current, ended(ExitReason.ANSWERED), NOW)
+    status = after(current, made)
+    assert status.phase is Phase.COMPLETED
+    assert status.result is not None
+    assert status.result.ref is not None
+    assert (status.result.summary, status.result.ref.key) == ("summary", "uid")
+    assert made.effects == (), "its Job goes with the sweep over finished tasks"
+
+
+@pytest.mark.parametrize("reason", [ExitReason.ANSWERED, ExitReason.NEEDS_INPUT])
+def test_messages_that_came_in_meanwhile_requeue_the_task(reason: ExitReason) -> None:
+    current = routed(Phase.ORCHESTRATING, spec={"messages": [{"id": "m", "text": "wait"}]}, messagesSeen=0)
+    status = after(current, decide(current, ended(reason), NOW))
+    assert (status.phase, status.dispatch, status.attempt) == (Phase.READY_FOR_GPU, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        (ExitReason.NEEDS_INPUT, UserTaskKind.QUESTION),
+        (ExitReason.NEEDS_APPROVAL, UserTaskKind.APPROVAL),
+        *(
+            (reason, UserTaskKind.FAILURE)
+            for reason in ExitReason
+            if reason.value.startswith(("Bud", "St", "W", "Inv"))
+        ),
+        (ExitReason.DEADLINE_EXCEEDED, UserTaskKind.FAILURE),
+        (ExitReason.ERROR, UserTaskKind.FAILURE),
+    ],
+)
+def test_what_a_person_has_to_look_at(reason: ExitReason, kind: UserTaskKind) -> None:
+    current = routed(Phase.ORCHESTRATING)
+    questions = (Question(id="r1-q1", text="Which?"),)
+    status = after(current, decide(current, ended(reason, questions=questions), NOW))
+    assert status.phase is Phase.USER_TASK
+    assert status.user_task is not None
+    assert status.user_task.kind is kind
+    assert status.user_task.questions == questions
+    assert status.user_task.details_ref == "mongodb:task_results/uid"
+
+
+def test_every_exit_reason_leads_somewhere() -> None:
+    reached = {decide(routed(Phase.ORCHESTRATING), ended(reason), NOW).phase for reason in ExitReason}
+    assert reached == {Phase.COMPLETED, Phase.READY_FOR_GPU, Phase.USER_TASK}
+
+
+def test_a_drained_run_resumes_and_an_unavailable_one_backs_off() -> None:
+    current = routed(Phase.ORCHESTRATING)
+    status = after(current, decide(current, ended(ExitReason.DRAINED), NOW))
+    assert status.retry is not None
+    assert (status.phase, status.retry.count, status.dispatch) == (Phase.READY_FOR_GPU, 0, None)
+    waits = []
+    for _ in range(6):
+        current = apply(current, decide(current, ended(ExitReason.UNAVAILABLE), NOW).status_patch)
+        assert current.status.retry is not None
+        assert current.status.retry.next_at is not None
+        waits.append((current.status.retry.next_at - NOW).total_seconds())
+        current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
+    assert waits == [5, 15, 30, 60, 300, 300]
+
+
+LOST = [
+    World(job=job(JobState.FAILED), pods=(pod(live=False, exit_code=137, ended_reason="Error"),)),
+    World(job=job(JobState.FAILED)),
+    World(),
+]
+
+
+@pytest.mark.parametrize("around", LOST)
+def test_a_lost_worker_is_replaced_but_not_for_ever(around: World) -> None:
+    current = routed(Phase.ORCHESTRATING)
+    for count in range(1, 6):
+        current = apply(current, decide(current, around, NOW).status_patch)
+        assert current.status.phase is Phase.READY_FOR_GPU
+        assert current.status.retry is not None
+        assert current.status.retry.count == count
+        current = apply(current, {"phase": "Orchestrating", "dispatch": {"jobName": "x"}})
+    current = apply(current, decide(current, around, NOW).status_patch)
+    assert current.status.phase is Phase.USER_TASK
+    assert current.status.user_task is not None
+    assert current.status.user_task.kind is UserTaskKind.FAILURE
+
+
+def test_a_result_that_was_stored_counts_even_when_the_pod_could_not_say_so() -> None:
+    around = replace(LOST[0], recorded=Outcome(ExitReason.ANSWERED, "done"))
+    assert decide(routed(Phase.ORCHESTRATING), around, NOW).phase is Phase.COMPLETED
+
+
+def test_a_job_deleted_by_hand_waits_for_its_pod_to_go() -> None:
+    assert decide(routed(Phase.ORCHESTRATING), World(pods=(pod(),)), NOW).requeue_after == 5
+
+
+@pytest.mark.parametrize("said", [None, Outcome(ExitReason.DRAINED)])
+def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to_drain(said: Outcome | None) -> None:
+    pods = (pod(live=False, exit_code=42, outcome=said),)
+    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
+    current = routed(Phase.ORCHESTRATING)
+    status = after(current, decide(current, around, NOW))
+    assert status.result is not None
+    assert status.result.exit_reason is ExitReason.DEADLINE_EXCEEDED
+
+
+def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
+    pods = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "done")),)
+    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
+    assert decide(routed(Phase.ORCHESTRATING), around, NOW).phase is Phase.COMPLETED
+
+
+def test_a_running_task_is_looked_at_now_and_then() -> None:
+    made = decide(routed(Phase.ORCHESTRATING), World(job=job(), pods=(pod(),)), NOW)
+    assert made == decision.Decision(requeue_after=60)

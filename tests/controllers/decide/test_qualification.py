@@ -1,0 +1,125 @@
+"""Qualification: ten at once, contents read first, backoff for ever, routing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controllers.pendingtask import attachments, decision, world
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import Trouble, World
+from crds.pendingtask import Hints
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, UID, after, apply, task
+
+OPEN = World(slots=GPU)
+AWAY = Trouble("away", operational=True)
+WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
+
+
+def test_ten_at_once() -> None:
+    ready = task(Phase.READY_FOR_QUALIFICATION)
+    assert decide(ready, World(qualifying=9), NOW).effects == (decision.Ingest(),)
+    assert decide(ready, World(qualifying=10), NOW) == decision.Decision(room=decision.Room.QUALIFIER)
+
+
+def test_a_chat_message_is_routed_without_ingestion() -> None:
+    chat = task(Phase.READY_FOR_QUALIFICATION, spec={"type": "UserInputProcessing"})
+    made = decide(chat, World(), NOW)
+    assert (made.phase, made.effects) == (Phase.QUALIFYING, ())
+    chat = apply(chat, made.status_patch)
+    made = decide(chat, World(), NOW)
+    assert made.phase is Phase.READY_FOR_GPU
+    assert made.status_patch["route"]["reason"] == "user input"
+
+
+FILES = [
+    {
+        "name": name,
+        "mediaType": "text/plain",
+        "contentRef": {"store": "gridfs", "key": "k", "sha256": "0" * 64, "bytes": 5},
+    }
+    for name in ("a.txt", "a.txt")
+]
+
+
+def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
+    chat = task(Phase.READY_FOR_QUALIFICATION, spec={"type": "UserInputProcessing", "attachments": FILES})
+    made = decide(chat, World(qualifying=10), NOW)
+    assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
+    chat = apply(chat, made.status_patch)
+    assert decide(chat, World(working=True), NOW) == decision.Decision()
+    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached(("c1", "c2")))
+    status = after(chat, decide(chat, World(observed=found), NOW))
+    assert status.phase is Phase.READY_FOR_GPU
+    [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
+    assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
+
+
+@pytest.mark.parametrize(("away", "reason"), [(False, "Rejected"), (True, "Unavailable")])
+def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
+    mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
+    refused = (("a.txt", "the document has macros. Save it without macros."),)
+    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached((), refused, away))
+    status = after(mail, decide(mail, World(observed=found), NOW))
+    assert status.phase is Phase.READY_FOR_GPU
+    [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
+    assert (told.status.value, told.reason) == ("False", reason)
+    assert told.message == (
+        "1 of 2 files are in the knowledge base. a.txt: the document has macros. Save it without macros."
+    )
+
+
+def test_files_of_one_name_do_not_replace_each_other() -> None:
+    drafts = attachments.drafts(task(spec={"attachments": FILES}))
+    assert [one.name for one in drafts] == ["a.txt", "a.txt (2)"]
+    assert {one.attached_to for one in drafts} == {f"task::{UID}"}
+
+
+def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:
+    current, waits, notes = task(Phase.QUALIFYING), [], 0
+    for _ in range(9):
+        made = decide(current, World(observed=AWAY), NOW)
+        assert made.phase is Phase.READY_FOR_QUALIFICATION
+        waits.append(made.requeue_after)
+        notes += made.note is not None
+        current = apply(current, made.status_patch)
+        assert current.status.retry is not None
+        assert current.status.retry.next_at is not None
+        assert decide(current, World(), NOW).requeue_after == waits[-1]
+        current = apply(current, {"phase": "Qualifying"})
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+    assert notes == 1, "one Event per row of failures"
+
+
+def test_a_wait_that_was_written_under_another_clock_is_over() -> None:
+    retry = {"count": 1, "nextAt": (NOW + timedelta(hours=1)).isoformat(), "reason": "away"}
+    assert decide(task(Phase.READY_FOR_QUALIFICATION, status={"retry": retry}), OPEN, NOW).phase is Phase.QUALIFYING
+
+
+def test_retry_after_is_obeyed_when_it_is_longer() -> None:
+    made = decide(task(Phase.QUALIFYING), World(observed=replace(AWAY, retry_after=42.0)), NOW)
+    assert made.requeue_after == 42
+
+
+def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
+    current = task(Phase.QUALIFYING)
+    made = decide(current, World(observed=WRONG), NOW)
+    status = after(current, made)
+    assert status.phase is Phase.ERROR
+    assert status.completed_at == NOW
+    assert "kind" in status.conditions[0].message
+    assert "Choose another." in status.conditions[0].message
+
+
+def test_information_only_is_done() -> None:
+    current = task(Phase.QUALIFYING)
+    status = after(current, decide(current, World(observed=world.Ingested(Hints(), summary="News.")), NOW))
+    assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
+
+
+def test_after_a_restart_ingestion_is_repeated_once_nobody_works_on_it() -> None:
+    assert decide(task(Phase.QUALIFYING), World(working=True), NOW) == decision.Decision()
+    assert decide(task(Phase.QUALIFYING), World(), NOW).effects == (decision.Ingest(),)

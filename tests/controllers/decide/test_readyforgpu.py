@@ -1,0 +1,96 @@
+"""ReadyForGpu: who goes, who waits and says so, what a claim books."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from controllers.pendingtask import decision, world
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import World
+from crds.phases import Phase
+from tests.controllers.build import GPU, NOW, after, apply, pod, routed
+
+OPEN = World(slots=GPU)
+
+
+def test_foreground_is_dispatched_at_once() -> None:
+    waiting = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    for around in (OPEN, World(slots=GPU, user_active=True, last_user=NOW)):
+        assert decide(waiting, around, NOW).phase is Phase.DISPATCHED_GPU
+
+
+def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    status = after(current, decide(current, World(), NOW))
+    assert status.dispatch is not None
+    assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
+
+
+def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
+    current, taken = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}), World(slots=world.Slots(total=1))
+    made = decide(current, taken, NOW)
+    assert (made.phase, made.room) == (None, decision.Room.GPU)
+    assert made.note is not None
+    assert (made.note.reason, made.note.warning) == ("NoFreeSlot", False)
+    assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(room=decision.Room.GPU)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        World(slots=GPU, user_active=True),
+        World(slots=GPU, last_user=NOW - timedelta(seconds=29)),
+        World(slots=GPU, in_doubt_since=NOW - timedelta(seconds=29)),
+        World(slots=world.Slots(total=2)),
+        World(slots=GPU, dispatch_open=False),
+    ],
+)
+def test_background_waits_for_quiet_a_slot_and_the_breaker(around: World) -> None:
+    assert decide(routed(Phase.READY_FOR_GPU), around, NOW) == decision.Decision(room=decision.Room.GPU)
+
+
+def test_background_goes_after_thirty_seconds_of_quiet_or_of_doubt() -> None:
+    long_ago = NOW - timedelta(seconds=30)
+    around = World(slots=GPU, last_user=long_ago, in_doubt_since=long_ago)
+    assert decide(routed(Phase.READY_FOR_GPU), around, NOW).phase is Phase.DISPATCHED_GPU
+
+
+def test_without_any_backend_the_task_says_so_once() -> None:
+    current = routed(Phase.READY_FOR_GPU)
+    made = decide(current, World(), NOW)
+    assert made.room is decision.Room.GPU
+    current = apply(current, made.status_patch)
+    assert current.status.conditions[0].reason == "NoGpuBackend"
+    assert decide(current, World(), NOW) == decision.Decision(room=decision.Room.GPU)
+
+
+def test_a_claim_books_slot_attempt_and_name() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"messages": [{"id": "m1", "text": "hi"}]})
+    made = decide(current, OPEN, NOW)
+    status = after(current, made)
+    assert made.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    assert status.dispatch is not None
+    assert (status.attempt, status.dispatch.job_name, status.dispatch.backend) == (1, "mail-1-0f9a1c2e-1", "gpu-0")
+    assert (status.dispatch.thread_id, status.messages_seen) == (current.metadata.uid, 1)
+
+
+def test_an_attempt_that_was_not_seen_to_end_is_taken_up_again_under_the_same_name() -> None:
+    """And its messagesSeen stays: the Job that may exist has read no more than that."""
+    current = routed(
+        Phase.READY_FOR_GPU,
+        spec={"messages": [{"id": "m1", "text": "hi"}, {"id": "m2", "text": "ho"}]},
+        attempt=3,
+        messagesSeen=1,
+        dispatch={"jobName": "mail-1-0f9a1c2e-3"},
+    )
+    made = decide(current, OPEN, NOW)
+    assert made.effects == (decision.Launch(3, "mail-1-0f9a1c2e-3"),)
+    assert after(current, made).messages_seen == 1
+
+
+def test_no_new_run_while_a_pod_of_an_old_one_lives() -> None:
+    current = routed(Phase.READY_FOR_GPU, attempt=1)
+    assert decide(current, World(slots=GPU, pods=(pod(1),)), NOW).requeue_after == 5
+    assert decide(current, World(slots=GPU, pods=(pod(1, live=False),)), NOW).phase is Phase.DISPATCHED_GPU
