@@ -120,6 +120,8 @@ class Database:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             if create:
+                # What an erasure deletes is overwritten, and not only marked as free; some builds of SQLite only mark.
+                connection.execute("PRAGMA secure_delete=ON")
                 self._create(connection)
         except BaseException:
             connection.close()

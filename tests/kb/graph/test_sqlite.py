@@ -39,6 +39,22 @@ async def test_survives_a_restart(tmp_path: Path) -> None:
     await second.close()
 
 
+async def test_what_was_deleted_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+    path, secret = tmp_path / "graph.sqlite", "a-name-that-nobody-else-has"
+    store = sqlite.Store(path)
+    await store.prepare()
+    made = contract.patch(scopes.SHOP, "u:1", [(f"person:{secret}-{n}", "to", "n:b") for n in range(200)])
+    await store.replace(scopes.SHOP, made)
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:2", [("n:a", "to", "n:b")]))
+    await store.close()
+    assert secret.encode() in path.read_bytes()
+    again = sqlite.Store(path)
+    await again.prepare()
+    assert await again.remove(scopes.SHOP, made.document.id)
+    await again.close()
+    assert secret.encode() not in path.read_bytes()
+
+
 _VERSION_1 = """
 CREATE TABLE documents (
     client TEXT NOT NULL, document_id TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
