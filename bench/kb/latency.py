@@ -1,7 +1,8 @@
 """How long an answer takes, the query's embedding included: each method, one question after the other and many at once.
 
 The references are what no method can do without, measured in the same run: the embedding of a question, and Weaviate's
-own hybrid query over the same chunks.
+own hybrid query over the same chunks. The user context is what each conversation begins with: sixty entries of six
+categories among all the rest, and no embedding.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench.kb import corpus, retrieval, usage, world
+from bench.kb import corpus, known, retrieval, usage, world
 from crds.priority import Priority
-from kb import wire
+from kb import wire, writing
+from kb.memory import user
 from kb.retrieve import rank, search
 from kb.vectors import model
 
@@ -46,10 +48,11 @@ async def run(
     """Fill what is not there yet, then ask."""
     async with world.opened(place) as made:
         new, seconds = await retrieval.fill(made, passages, writers=writers)
+        await retrieval.fill(made, corpus.Corpus(known.requests(), {}), writers=writers)
         texts = [question.text for question in questions]
         vectors = dict(zip(texts, await made.embedder.embed(texts, Priority.P0), strict=True))
         results: dict[str, Any] = {}
-        for name, ask in {**_references(made, vectors), **_methods(made)}.items():
+        for name, ask in {**_references(made, vectors), **_methods(made), **_prefetch(made)}.items():
             for text in texts[:_WARM]:
                 await ask(text)
             results[name] = {f"{many} at once": await _time(ask, texts, many) for many in at_once}
@@ -83,6 +86,17 @@ def _methods(made: world.World) -> dict[str, Ask]:
         return lambda text: finder.retrieve(_asked(text), Priority.P0)
 
     return {name: asking(breadth) for name, breadth in BREADTHS.items()}
+
+
+def _prefetch(made: world.World) -> dict[str, Ask]:
+    users = user.Users(made.graph, made.vectors, made.meters)
+
+    async def context(_: str) -> object:
+        found = await users.context(corpus.OWNER)
+        assert len(found.categories) == len(writing.Category), "and every category is in the answer"
+        return found
+
+    return {"userContext": context}
 
 
 async def _time(ask: Ask, texts: Sequence[str], many: int) -> dict[str, float]:
