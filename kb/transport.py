@@ -19,6 +19,7 @@ _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 
 # What a gateway or the service answers while something is merely away or busy (seed 001 "Retriable errors").
 _OPERATIONAL = frozenset({408, 425, 429, 502, 503, 504})
+_READ = httpx.ByteStream(b"")
 
 
 class Unavailable(errors.Operational):
@@ -95,6 +96,9 @@ class Transport:
                 field="baseUrl",
                 remedy="Give an http:// or https:// URL with a host.",
             ) from error
+        # httpx's stream refers back to its response: a cycle that would keep each call's document until the next
+        # collection. All of it has been read.
+        response.stream = _READ
         if response.is_success:
             return response
         raise _refusal(response)

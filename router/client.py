@@ -33,6 +33,7 @@ from router.status import Status
 SILENCE = 900.0
 CONNECT = 5.0
 _JSON = {"Content-Type": "application/json"}
+_CLOSED = httpx.ByteStream(b"")
 
 
 class Unavailable(errors.Operational):
@@ -177,6 +178,9 @@ class Client:
                 if response.status_code != 200:
                     _refuse(response, await response.aread(), model)
                 yield response
+            # httpx's stream refers back to its response: a cycle that would keep the texts of each call until the next
+            # collection. It is closed.
+            response.stream = _CLOSED
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise Rejected(
                 f"{url!r} is not an address of a router: {error}", field="routerUrl", remedy="Give an http(s) URL."

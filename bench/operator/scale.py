@@ -9,6 +9,8 @@ from pathlib import Path
 from bench.operator import flow, processes
 from bench.operator.report import Report
 from bench.operator.site import Site, changes, site, until
+from controllers import kube
+from controllers.archive import finished
 from tests.operator import process
 
 BUSY = {"IDLE_SECONDS": 3600}
@@ -93,6 +95,7 @@ async def idle(directory: Path, *, count: int = 1_000, seconds: float = 60.0) ->
             await flow.warm(here, **flow.QUESTION)
             await flow.seed(here, count)
             await flow.known(operator, count)
+            await until(_archived, "the first tasks are archived", 120.0, here)
             await settled(operator)
             before, spent = await here.requests(), processes.seconds(operator.process.pid)
             await asyncio.sleep(seconds)
@@ -123,6 +126,13 @@ async def settled(operator: process.Operator) -> float:
         if abs(now - last) < 0.2:
             return now
         last = now
+
+
+async def _archived(here: Site) -> bool:
+    """All that has ended carries the mark: what is written from now on is not for them."""
+    marked = f"{finished.ARCHIVED_LABEL}={finished.ARCHIVED}"
+    found = [one async for one in here.api.each(kube.TASKS, here.namespace, marked)]
+    return len(found) >= len(here.ended)
 
 
 async def _created(here: Site, name: str) -> bool:
