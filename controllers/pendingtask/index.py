@@ -1,7 +1,7 @@
 """What the operator remembers of unfinished tasks, their Jobs and their pods: small, versioned, never the truth.
 
 An older version of an object never replaces a newer one, so a watch event that is overtaken by an own write is ignored.
-Content and messages' text do not live here; an object is kept as compact JSON and parsed when it is looked at.
+Content and messages' text do not live here; an object is kept packed (`compact`) and parsed when it is looked at.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import orjson
-
-from controllers.pendingtask import bookings, job, order, views
+from controllers.pendingtask import bookings, compact, job, order, views
 from controllers.pendingtask.world import JobState, JobView, PodView
 from crds import pendingtask
 from crds.phases import Phase
@@ -39,30 +37,13 @@ class Entry:
     user_waits: bool
     since: int
     held: bool
-    stripped: bytes
+    packed: bytes
 
 
 def version(raw: Raw) -> int:
     """resourceVersion as a number; the API has ordered them since Kubernetes 1.35 by contract and before in fact."""
     text = str(raw["metadata"].get("resourceVersion", "0"))
     return int(text) if text.isdigit() else 0
-
-
-_DROPPED = frozenset({"managedFields", "annotations", "ownerReferences"})
-_ELSEWHERE = frozenset({"content", "contentRef"})
-_SAID = ("messages", "answers")
-
-
-def strip(raw: Raw) -> bytes:
-    """The object without what decisions do not need: content, annotations (`kubectl apply` copies the content into
-    one), and the text of what users said."""
-    meta = {key: value for key, value in raw["metadata"].items() if key not in _DROPPED}
-    spec = {key: value for key, value in raw["spec"].items() if key not in _ELSEWHERE}
-    for name in _SAID:
-        if name in spec:
-            spec[name] = [{"id": one["id"], "text": "-"} for one in spec[name]]
-    packed = orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
-    return bytes(memoryview(packed))  # a copy of just this size; the original keeps the buffer it was written into
 
 
 _MAY_RUN = frozenset({JobState.ACTIVE, JobState.SUSPENDED})
@@ -103,7 +84,7 @@ class Tasks:
             user_waits=_user_waits(task, phase),
             since=_since(task, phase),
             held=task.spec.suspend,
-            stripped=strip(raw),
+            packed=compact.pack(raw),
         )
         if known is not None:
             self._by_phase[known.phase].discard(uid)
@@ -136,7 +117,7 @@ class Tasks:
     def get(self, uid: str) -> pendingtask.PendingTask | None:
         """The task without its content, or None."""
         entry = self._entries.get(uid)
-        return None if entry is None else pendingtask.PendingTask.model_validate(orjson.loads(entry.stripped))
+        return None if entry is None else compact.unpack(entry.packed)
 
     def entry(self, uid: str) -> Entry | None:
         """What is known without parsing."""

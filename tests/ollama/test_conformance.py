@@ -58,10 +58,12 @@ def _models(server: str) -> None:
             _make(http, name, gguf.tiny(seed, layers=3 - seed))
 
 
-def _make(http: httpx.Client, name: str, file: bytes) -> None:
+def _make(http: httpx.Client, name: str, file: bytes, **parameters: float) -> None:
     digest = f"sha256:{hashlib.sha256(file).hexdigest()}"
     assert http.post(f"/api/blobs/{digest}", content=file).status_code == 201
-    made = http.post("/api/create", json={"model": name, "files": {"tiny.gguf": digest}, "stream": False})
+    made = http.post(
+        "/api/create", json={"model": name, "files": {"tiny.gguf": digest}, "parameters": parameters, "stream": False}
+    )
     assert made.json() == {"status": "success"}, made.text
 
 
@@ -123,6 +125,37 @@ async def test_answers_are_the_server_s_own(router: process.Router, server: str,
         assert (ours.status_code, ours.headers["Content-Type"]) == (200, its.headers["Content-Type"])
         assert _plain(ours) == _plain(its)
         assert ours.headers["X-Ollama-Router-Backend"] == "real"
+
+
+@pytest.fixture(name="speaker")
+def _speaker(server: str) -> Iterator[str]:
+    """A model that says the same each time and is soon done, whoever asks."""
+    with httpx.Client(base_url=server, timeout=120, trust_env=False, verify=False) as http:
+        _make(http, "speaker", gguf.tiny(3, layers=1), **_OPTIONS)
+        yield "speaker"
+        http.request("DELETE", "/api/delete", json={"model": "speaker"})
+
+
+async def test_its_command_line_shows_the_same(
+    router: process.Router, server: str, speaker: str, tmp_path: Path
+) -> None:
+    async def shown(address: str, *command: str) -> list[str]:
+        running = await asyncio.create_subprocess_exec(
+            PROGRAM, *command, env={"HOME": str(tmp_path), "OLLAMA_HOST": address, "PATH": os.environ["PATH"]},
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        said, failed = await asyncio.wait_for(running.communicate(), 120)
+        assert running.returncode == 0, failed.decode()
+        # "9 seconds ago" is another time a moment later; parameters come in any order.
+        return sorted(line.partition(" seconds ")[0].rstrip("0123456789 ") for line in said.decode().splitlines())
+
+    await router.until(lambda status: "speaker:latest" in status["backends"][0]["models"])
+    for command in (("run", speaker, "Hello there"), ("list",), ("show", speaker)):
+        ours = await shown(router.url, *command)
+        assert ours == await shown(server, *command)
+        assert any(line.strip() for line in ours)
+    [line] = [line for line in await shown(router.url, "ps") if line.startswith(speaker)]
+    assert "100%" in line
 
 
 async def test_openai_s_paths_too(router: process.Router) -> None:

@@ -1,0 +1,29 @@
+"""What is kept of a task between two looks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from controllers.pendingtask import compact
+from crds import pendingtask
+from crds.phases import Phase
+from tests.controllers import build
+from tests.controllers.decide.test_properties import tasks
+
+
+@given(task=tasks())
+def test_everything_comes_back_but_what_people_said(task: pendingtask.PendingTask) -> None:
+    kept, raw = compact.unpack(compact.pack(task.wire())), task.wire()
+    assert kept.status == task.status
+    assert kept.metadata == task.metadata.model_copy(update={"annotations": kept.metadata.annotations})
+    assert [one.id for one in kept.spec.messages] == [one.id for one in task.spec.messages]
+    assert [one.id for one in kept.spec.answers] == [one.id for one in task.spec.answers]
+    said: dict[str, object] = {"content": None, "content_ref": None, "messages": [], "answers": []}
+    assert kept.spec.model_copy(update=said) == task.spec.model_copy(update=said)
+    assert raw == task.wire(), "and the object itself is as it was"
+
+
+def test_ten_thousand_take_three_megabytes() -> None:
+    spec = {"content": "Please look into it. " * 50, "clientId": "acme", "sourceUrn": "imap:acme/inbox/4711"}
+    packed = compact.pack(build.routed(Phase.READY_FOR_GPU, spec=spec).wire())
+    assert len(packed) <= 300
