@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from crds import scope
 from kb import selection
 from kb.graph import model
 
 _SEPARATOR = "\x1f"
+
+
+class Row(Protocol):
+    """Values by the names of their columns."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
 
 
 def number(*parts: str) -> int:
@@ -76,11 +81,11 @@ def selection_of(chosen: selection.Selection) -> dict[str, Any]:
     }
 
 
-def document_of(row: sqlite3.Row) -> model.Document:
+def document_of(row: Row) -> model.Document:
     return model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"], row["observed"])
 
 
-def all_said(rows: Iterable[sqlite3.Row]) -> list[model.Said]:
+def all_said(rows: Iterable[Row]) -> list[model.Said]:
     """One sentence a row, about a node or proving an edge."""
     documents: dict[str, model.Document] = {}  # many sentences, few documents
     found = []
@@ -92,12 +97,12 @@ def all_said(rows: Iterable[sqlite3.Row]) -> list[model.Said]:
     return found
 
 
-def _said(row: sqlite3.Row, document: model.Document) -> model.Said:
+def _said(row: Row, document: model.Document) -> model.Said:
     proven = edge_of(row) if row["source"] else None
     return model.Said(row["chunk_id"], document, row["node_key"], proven, row["sentence_id"], row["sentence"])
 
 
-def node_of(row: sqlite3.Row, described: Sequence[sqlite3.Row]) -> model.Node:
+def node_of(row: Row, described: Sequence[Row]) -> model.Node:
     names = dict.fromkeys(said["name"] for said in described if said["name"])
     descriptions = dict.fromkeys(said["description"] for said in described if said["description"])
     chunks = dict.fromkeys(said["chunk_id"] for said in described)
@@ -106,7 +111,7 @@ def node_of(row: sqlite3.Row, described: Sequence[sqlite3.Row]) -> model.Node:
     )
 
 
-def edge_of(row: sqlite3.Row) -> model.Edge:
+def edge_of(row: Row) -> model.Edge:
     return model.Edge(row["source"], row["type"], row["target"])
 
 

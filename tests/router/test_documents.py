@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import datetime
 from pathlib import Path
@@ -73,6 +74,7 @@ async def test_tokens_busy_time_and_the_scheduler_s_effects_are_counted(tmp_path
     }
 
     async def script(message: wire.Message, reader: object, writer: object) -> bool:
+        await asyncio.sleep(0.01)  # the router's clock, the loop's, knows whole milliseconds
         writer.write(answers[message.path])  # type: ignore[attr-defined]  # a StreamWriter
         return True
 
