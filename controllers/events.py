@@ -1,7 +1,8 @@
 """Kubernetes Events: one per transition, posted by us beside the work and never in the way of a decision.
 
 The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
-write may make several), so a repeated post is the same Event.
+write may make several), so a repeated post is the same Event, and `kubectl get events`, which lists by name, shows them
+in their order.
 
 Events are for people and yield to the work: while tasks wait to be looked at and more than a few objects have Events,
 these are held back, for `PATIENCE_SECONDS` at the most. What has come together by then goes as one Event that tells
@@ -68,7 +69,9 @@ def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
     # Of several the last is the one that counts, unless something went wrong on the way.
     named = next((one for one in reversed(notes) if one.warning), last)
     told = last.message if len(notes) == 1 else " ".join(f"{one.reason}: {one.message}" for one in notes)
-    place = f"{last.version}.{last.step}" if last.step else last.version
+    # Of one width: "10000" would come before "9999".
+    version = f"{int(last.version):016x}" if last.version.isdigit() else last.version
+    place = f"{version}.{last.step}" if last.step else version
     return {
         "apiVersion": "v1",
         "kind": "Event",

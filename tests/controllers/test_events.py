@@ -17,8 +17,8 @@ META = {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"
 ABOUT: dict[str, Any] = {"apiVersion": "jervis.dev/v1alpha1", "kind": "PendingTask", "metadata": META}
 
 
-def note(reason: str = "Accepted", step: int = 0, *, warning: bool = False) -> events.Note:
-    return events.Note(reason, f"{reason} it is.", warning, "41", step, NOW)
+def note(reason: str = "Accepted", step: int = 0, *, warning: bool = False, version: str = "41") -> events.Note:
+    return events.Note(reason, f"{reason} it is.", warning, version, step, NOW)
 
 
 def about(uid: str, version: str = "41") -> dict[str, Any]:
@@ -28,18 +28,24 @@ def about(uid: str, version: str = "41") -> dict[str, Any]:
 def test_each_step_of_a_write_has_an_event_of_its_own() -> None:
     made = [events.manifest(ABOUT, [note(step=step)]) for step in range(3)]
     assert [one["metadata"]["name"] for one in made] == [
-        "mail-1.0f9a1c2e.41",
-        "mail-1.0f9a1c2e.41.1",
-        "mail-1.0f9a1c2e.41.2",
+        "mail-1.0f9a1c2e.0000000000000029",
+        "mail-1.0f9a1c2e.0000000000000029.1",
+        "mail-1.0f9a1c2e.0000000000000029.2",
     ]
     assert {one["involvedObject"]["resourceVersion"] for one in made} == {"41"}
     assert made[0] == events.manifest(ABOUT, [note()]), "a repeated post is the same Event"
     assert made[0]["message"] == "Accepted it is."
 
 
+def test_names_are_in_the_order_of_the_writes() -> None:
+    told = [("9999", 0), ("9999", 1), ("10000", 0), ("10000", 1), ("65536", 0), (str(2**63 - 1), 0)]
+    names = [events.manifest(ABOUT, [note(step=step, version=one)])["metadata"]["name"] for one, step in told]
+    assert names == sorted(names)
+
+
 def test_several_transitions_in_one_event() -> None:
     made = events.manifest(ABOUT, [note("Accepted"), note("Failed", 1, warning=True), note("Retried", 2)])
-    assert made["metadata"]["name"] == "mail-1.0f9a1c2e.41.2"
+    assert made["metadata"]["name"] == "mail-1.0f9a1c2e.0000000000000029.2"
     assert (made["reason"], made["type"]) == ("Failed", "Warning")
     assert made["message"] == "Accepted: Accepted it is. Failed: Failed it is. Retried: Retried it is."
 
