@@ -22,6 +22,7 @@ from hack.cluster.layout import Layout
 from hack.image.store import Store
 
 _LARGE = 4 << 20  # bytes; compressing less than this costs nothing worth avoiding
+_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,16 @@ def load(store: Store, image: str, layout: Layout) -> int:
     target = f"oci:{exported.directory}:latest"
     store.buildah("push", "-q", "--format", "oci", image, target, quiet=True)
     _drop_others(exported)
-    held = containerd.contents(layout)
-    return _import(layout, exported, image, [digest for digest in exported.digests() if digest not in held])
+    tries = 0
+    while True:
+        tries += 1
+        held = containerd.contents(layout)
+        try:
+            return _import(layout, exported, image, [digest for digest in exported.digests() if digest not in held])
+        except errors.Failure as failure:
+            # Its garbage collector may take what an earlier build has left in just this moment, blobs or snapshots.
+            if tries == _TRIES or "not found" not in str(failure):
+                raise
 
 
 def _lay_out_large(store: Store, image: str, exported: _Exported, layers: list[dict[str, Any]]) -> None:
