@@ -92,7 +92,7 @@ def _prefetch(made: world.World) -> dict[str, Ask]:
     users = user.Users(made.graph, made.vectors, made.meters)
 
     async def context(_: str) -> object:
-        found = await users.context(corpus.OWNER)
+        found = await users.context(known.OWNER)
         assert len(found.categories) == len(writing.Category), "and every category is in the answer"
         return found
 
