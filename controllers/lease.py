@@ -44,7 +44,7 @@ class ContestedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The Lease as stored; `version` is its resourceVersion, "" for one that does not exist yet."""
+    """The Lease as stored. `version`: its resourceVersion, "" for one that does not exist yet; `created`: RFC 3339."""
 
     holder: str
     duration: float
@@ -52,6 +52,23 @@ class Record:
     renewed: datetime | None
     transitions: int
     version: str = ""
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FencingToken:
+    """Under which leadership something is written: a later leader's is higher.
+
+    Epochs of two Leases say nothing about each other. The apiserver may remember one that is long gone, and what tells
+    the two apart is when they were created (`lease_created`, RFC 3339; "" when that is not known).
+    """
+
+    epoch: int = 0
+    lease_created: str = ""
+
+
+NOBODYS = FencingToken()
+"""Of a process that does not lead."""
 
 
 class Store(Protocol):
@@ -150,6 +167,12 @@ class Lease:
         """leaseTransitions of the lease that is held; 0 when none is."""
         held = self._held
         return 0 if held is None else held.transitions
+
+    @property
+    def token(self) -> FencingToken:
+        """What goes onto objects that have no status of ours to carry the epoch."""
+        held = self._held
+        return NOBODYS if held is None else FencingToken(held.transitions, held.created)
 
     @property
     def leading(self) -> bool:

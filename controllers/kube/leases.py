@@ -70,6 +70,7 @@ class LeaseStore:
             renewed=_moment(spec.get("renewTime")),
             transitions=int(spec.get("leaseTransitions") or 0),
             version=raw["metadata"]["resourceVersion"],
+            created=raw["metadata"].get("creationTimestamp") or "",
         )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import structlog
 
-from controllers import kube
+from controllers import kube, lease
 from controllers.memory import document, mongo
 from controllers.pendingtask import copies, decision, index, job, views
 from controllers.pendingtask.world import Observation, Trouble
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 
 class Effects:
-    """Performs what a decision asks for and reports what came of it. `epoch` is that of the lease that is held."""
+    """Performs what a decision asks for and reports what came of it. `token` is that of the lease that is held."""
 
     def __init__(
         self,
@@ -28,10 +28,10 @@ class Effects:
         *,
         clock: Callable[[], datetime],
         created: Callable[[], None],
-        epoch: Callable[[], int],
+        token: Callable[[], lease.FencingToken],
     ) -> None:
         self._api, self._memory, self._workloads, self._template = api, memory, workloads, template
-        self._clock, self._created, self._epoch = clock, created, epoch
+        self._clock, self._created, self._token = clock, created, token
 
     async def fetch(self, namespace: str, name: str) -> tuple[kube.Object, pendingtask.PendingTask]:
         """The whole task from the API, content included."""
@@ -52,7 +52,7 @@ class Effects:
         if known["metadata"]["uid"] != task.metadata.uid or known["metadata"].get("deletionTimestamp"):
             return None
         await self._memory.write(task.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
-        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, epoch=self._epoch())
+        body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token())
         try:
             made = await self._api.create(kube.JOBS, task.metadata.namespace, body)
             self._created()
@@ -116,7 +116,7 @@ class Effects:
 
     async def expire(self, task: pendingtask.PendingTask, wanted: decision.ExpireJob) -> None:
         """Start the Job's time to live; a Job that is gone already is fine."""
-        patch = job.expiry(wanted.ttl_seconds, self._epoch())
+        patch = job.expiry(wanted.ttl_seconds, self._token())
         try:
             await self._api.merge(kube.JOBS, task.metadata.namespace, wanted.job_name, patch)
         except kube.NotFound:
@@ -127,7 +127,7 @@ class Effects:
         return await copies.make(self._api, task, wanted.due)
 
     async def _suspend(self, namespace: str, name: str, *, suspend: bool) -> kube.Object:
-        return await self._api.merge(kube.JOBS, namespace, name, job.suspension(suspend, self._epoch()))
+        return await self._api.merge(kube.JOBS, namespace, name, job.suspension(suspend, self._token()))
 
 
 def _foreign(found: kube.Object, uid: str, attempt: int) -> Trouble | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controllers import lease
 from crds import API_VERSION, exits, order, pendingtask, trace
 from crds import labels as names
 
@@ -20,6 +21,7 @@ TASK_LABEL = names.TASK
 ATTEMPT_LABEL = names.ATTEMPT
 BACKEND_ANNOTATION = names.BACKEND
 EPOCH_ANNOTATION = names.LEADER_EPOCH
+LEASE_ANNOTATION = names.LEASE_CREATED
 SUSPENDED_ANNOTATION = names.SUSPENDED_BY
 QUEUE_LABEL = names.QUEUE
 OPERATOR = "operator"
@@ -84,9 +86,14 @@ def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
 
 
 def manifest(
-    task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template, *, epoch: int = 0
+    task: pendingtask.PendingTask,
+    attempt: int,
+    job_name: str,
+    template: Template,
+    *,
+    token: lease.FencingToken = lease.NOBODYS,
 ) -> dict[str, Any]:
-    """The Job as it is sent to the apiserver by the leader of `epoch`.
+    """The Job as it is sent to the apiserver by the leader whose token it is.
 
     With a queue of Kueue's among the template's labels it is created suspended: Kueue lets it go.
     """
@@ -102,7 +109,7 @@ def manifest(
             "name": job_name,
             "namespace": task.metadata.namespace,
             "labels": marks,
-            "annotations": {**booked, EPOCH_ANNOTATION: str(epoch)},
+            "annotations": {**booked, **_fence(token)},
             "ownerReferences": [
                 {
                     "apiVersion": API_VERSION,
@@ -143,18 +150,19 @@ def manifest(
     }
 
 
-def suspension(suspend: bool, epoch: int) -> dict[str, Any]:
-    """The merge patch by which the leader of `epoch` suspends a Job as its own doing, or takes that back."""
-    marks = {EPOCH_ANNOTATION: str(epoch), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
+def suspension(suspend: bool, token: lease.FencingToken) -> dict[str, Any]:
+    """The merge patch by which the leader whose token it is suspends a Job as its own doing, or takes that back."""
+    marks = {**_fence(token), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
     return {"metadata": {"annotations": marks}, "spec": {"suspend": suspend}}
 
 
-def expiry(ttl_seconds: int, epoch: int) -> dict[str, Any]:
-    """The merge patch by which the leader of `epoch` lets a finished Job go."""
-    return {
-        "metadata": {"annotations": {EPOCH_ANNOTATION: str(epoch)}},
-        "spec": {"ttlSecondsAfterFinished": ttl_seconds},
-    }
+def expiry(ttl_seconds: int, token: lease.FencingToken) -> dict[str, Any]:
+    """The merge patch by which the leader whose token it is lets a finished Job go."""
+    return {"metadata": {"annotations": _fence(token)}, "spec": {"ttlSecondsAfterFinished": ttl_seconds}}
+
+
+def _fence(token: lease.FencingToken) -> dict[str, str]:
+    return {EPOCH_ANNOTATION: str(token.epoch), LEASE_ANNOTATION: token.lease_created}
 
 
 def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Parts:
             config.template(),
             clock=wall,
             created=to.metrics.jobs_created.inc,
-            epoch=lambda: to.lease.epoch,
+            token=lambda: to.lease.token,
         )
         self.tasks = reconcile.Reconciler(
             limits,

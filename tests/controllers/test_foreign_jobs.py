@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controllers import lease
 from controllers.pendingtask import coalesce, decision, index, job, views
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import JobState, World
@@ -148,7 +149,7 @@ def test_which_jobs_are_strays() -> None:
 def test_a_queued_job_is_created_suspended_and_its_pods_are_not_queued() -> None:
     labels = {job.QUEUE_LABEL: "gpus", "team": "red"}
     template = job.Template("i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model", labels=labels)
-    body = job.manifest(routed(Phase.DISPATCHED_GPU), 1, NAME, template, epoch=3)
+    body = job.manifest(routed(Phase.DISPATCHED_GPU), 1, NAME, template, token=lease.FencingToken(3))
     assert body["spec"]["suspend"] is True
     assert body["metadata"]["labels"][job.QUEUE_LABEL] == "gpus"
     assert job.QUEUE_LABEL not in body["spec"]["template"]["metadata"]["labels"]
@@ -175,16 +176,19 @@ def test_a_queued_run_stops_by_losing_its_job_which_kueue_would_let_go_again() -
 
 
 def test_every_write_of_a_job_says_who_leads() -> None:
-    body = job.manifest(routed(Phase.DISPATCHED_GPU), 1, NAME, TEMPLATE, epoch=7)
-    assert body["metadata"]["annotations"][job.EPOCH_ANNOTATION] == "7"
-    for patch in (job.suspension(True, 7), job.suspension(False, 7), job.expiry(60, 7)):
-        assert patch["metadata"]["annotations"][job.EPOCH_ANNOTATION] == "7"
+    token = lease.FencingToken(7, "2027-03-01T09:00:00Z")
+    said = {job.EPOCH_ANNOTATION: "7", job.LEASE_ANNOTATION: "2027-03-01T09:00:00Z"}
+    body = job.manifest(routed(Phase.DISPATCHED_GPU), 1, NAME, TEMPLATE, token=token)
+    assert said.items() <= body["metadata"]["annotations"].items()
+    for patch in (job.suspension(True, token), job.suspension(False, token), job.expiry(60, token)):
+        assert said.items() <= patch["metadata"]["annotations"].items()
 
 
 def test_our_suspension_is_marked_and_its_end_takes_the_mark_away() -> None:
     annotated: dict[str, Any] = {job.SUSPENDED_ANNOTATION: job.OPERATOR}
-    assert job.suspension(True, 1)["metadata"]["annotations"][job.SUSPENDED_ANNOTATION] == job.OPERATOR
-    assert job.suspension(False, 1)["metadata"]["annotations"][job.SUSPENDED_ANNOTATION] is None
+    token = lease.FencingToken(1)
+    assert job.suspension(True, token)["metadata"]["annotations"][job.SUSPENDED_ANNOTATION] == job.OPERATOR
+    assert job.suspension(False, token)["metadata"]["annotations"][job.SUSPENDED_ANNOTATION] is None
     ours = views.job_view(raw(NAME, attempt=1, suspend=True, **annotated))
     theirs = views.job_view(raw(NAME, attempt=1, suspend=True))
     left = views.job_view(raw(NAME, attempt=1, **annotated))

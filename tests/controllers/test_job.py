@@ -80,7 +80,9 @@ def test_a_node_that_does_not_answer_is_not_waited_for_five_minutes() -> None:
 def test_job_and_pods_tell_whose_slot_they_take() -> None:
     current = task(status={"dispatch": {"jobName": "j", "backend": "gpu-0"}})
     body = job.manifest(current, 1, "j", TEMPLATE)
-    assert body["metadata"]["annotations"] == {"jervis.dev/backend": "gpu-0", "jervis.dev/leader-epoch": "0"}
+    assert body["metadata"]["annotations"] == {
+        "jervis.dev/backend": "gpu-0", "jervis.dev/leader-epoch": "0", "jervis.dev/lease-created": ""
+    }  # fmt: skip
     assert body["spec"]["template"]["metadata"]["annotations"] == {"jervis.dev/backend": "gpu-0"}
 
 

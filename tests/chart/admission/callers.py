@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from controllers import kube
 from controllers.pendingtask import phases
 from crds import API_VERSION
 from crds.phases import Phase
@@ -48,6 +52,16 @@ class Caller:
         headers["Content-Type"] = "application/merge-patch+json" if verb == "PATCH" else "application/json"
         parameters = {"dryRun": "All"} if dry else {}
         return self.http.request(verb, path, content=json.dumps(body), headers=headers, params=parameters)
+
+
+@contextmanager
+def administrator(kubeconfig: Path) -> Iterator[Caller]:
+    """Whom that kubeconfig is for."""
+    loaded = kube.configuration(str(kubeconfig))
+    context = kube.tls(loaded)
+    assert isinstance(context, ssl.SSLContext)
+    with httpx.Client(base_url=loaded.host, verify=context, timeout=30) as http:
+        yield Caller(http)
 
 
 def _path(namespace: str, rest: str) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 
-from controllers import kube
 from crds.phases import Phase
 from hack.cluster import binaries, progress
 from tests.chart.admission import callers
@@ -42,11 +39,8 @@ def cluster(chart: Chart, kubeconfig: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def admin(kubeconfig: Path) -> Iterator[Caller]:
     """The cluster's administrator, whom no role limits."""
-    loaded = kube.configuration(str(kubeconfig))
-    context = kube.tls(loaded)
-    assert isinstance(context, ssl.SSLContext)
-    with httpx.Client(base_url=loaded.host, verify=context, timeout=30) as http:
-        yield Caller(http)
+    with callers.administrator(kubeconfig) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
