@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from crds import labels
 from tests.operator.conftest import Space, until
 from tests.operator.process import Operator
 
@@ -47,3 +48,9 @@ def test_a_deleted_lease_stops_nobody(space: Space, start: Start) -> None:
         space.edit("waits", {"schedule": {"at": "2999-01-02T00:00:00Z"}})
         until(lambda: epoch(space, "waits") > 6, "it counts on from what it finds")
         assert space.status("waits")["scheduledFor"] == "2999-01-02T00:00:00Z"
+        space.submit("ask", "Who pays?", type="UserInputProcessing", mode="Foreground")
+        until(lambda: bool(space.jobs()), "it dispatches")
+        worn = space.jobs()[0].metadata.annotations
+        made = leases.read_namespaced_lease(NAME, space.name).metadata.creation_timestamp
+        assert worn[labels.LEASE_CREATED] == made.strftime("%Y-%m-%dT%H:%M:%SZ"), "whose epoch it is"
+        assert int(worn[labels.LEADER_EPOCH]) > 6
