@@ -23,7 +23,7 @@ class Queue:
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, limit: int, per_client: int) -> None:
         self._database = sqlite.Database(
-            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1}
+            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1, 2: _from_version_2}
         )
         self._clock = clock
         self._limit = limit
@@ -177,6 +177,11 @@ class Queue:
 
 def _from_version_1(connection: sqlite3.Connection) -> None:
     for statement in statements.START_COUNTING:
+        connection.execute(statement)
+
+
+def _from_version_2(connection: sqlite3.Connection) -> None:
+    for statement in statements.INDEX_SCOPES:
         connection.execute(statement)
 
 

@@ -8,12 +8,14 @@ queue: `depths` holds the jobs per priority, `clients` those per client.
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 # Behind every manual position; a column without NULLs keeps the order in one index.
 UNPLACED = 1 << 40
 
 _ORDER = "CREATE INDEX jobs_order ON jobs (position, priority, seq, not_before)"
+# Answers how many jobs a viewer may see without looking at one of them, and with it at its request.
+_SCOPES = "CREATE INDEX jobs_scope ON jobs (client, project, grp)"
 _COUNTED = (
     "CREATE TABLE depths (priority INTEGER PRIMARY KEY, n INTEGER NOT NULL)",
     "CREATE TABLE clients (client TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID",
@@ -40,7 +42,7 @@ CREATE TABLE jobs (
     reason TEXT NOT NULL, created_at TEXT NOT NULL, not_before TEXT NOT NULL, revision TEXT NOT NULL,
     indexed INTEGER NOT NULL, request TEXT NOT NULL
 );
-CREATE INDEX jobs_client ON jobs (client);
+{_SCOPES};
 {_ORDER};
 {";".join((*_COUNTED, *_COUNT))};
 """
@@ -53,6 +55,8 @@ START_COUNTING = (
     "INSERT INTO clients SELECT client, count(*) FROM jobs GROUP BY client",
     *_COUNT,
 )
+# From version 2, whose index held the client alone.
+INDEX_SCOPES = ("DROP INDEX jobs_client", _SCOPES)
 
 PUT = f"""
 INSERT INTO jobs (document_id, client, project, grp, source_urn, kind, action, priority, position, attempts, reason,

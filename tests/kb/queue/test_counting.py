@@ -114,7 +114,8 @@ async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks
         connection.executescript("""
             DROP TRIGGER jobs_put; DROP TRIGGER jobs_changed; DROP TRIGGER jobs_dropped;
             DROP TABLE depths; DROP TABLE clients; DROP INDEX jobs_order;
-            CREATE INDEX jobs_order ON jobs (position, priority, seq); PRAGMA user_version = 1;
+            CREATE INDEX jobs_order ON jobs (position, priority, seq);
+            DROP INDEX jobs_scope; CREATE INDEX jobs_client ON jobs (client); PRAGMA user_version = 1;
         """)
     connection.close()
     again = opened(tmp_path, clock, limit=3)
@@ -131,6 +132,17 @@ async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks
     assert [tuple(row) for row in await _rows(again, listed)] == fresh.execute(listed).fetchall()
     fresh.close()
     await again.close()
+
+
+async def test_how_many_there_are_is_answered_without_their_requests(tmp_path: Path, clock: clocks.Clock) -> None:
+    queue = opened(tmp_path, clock)
+    await queue.prepare()
+    explained, viewer = f"EXPLAIN QUERY PLAN {statements.COUNT}", {"client": "shop", "project": "p", "grp": "g"}
+    plan = await queue._database.read(lambda connection: connection.execute(explained, viewer).fetchall())
+    steps = [row["detail"] for row in plan if "jobs" in row["detail"]]
+    assert steps, "and jobs are looked for"
+    assert all("USING COVERING INDEX jobs_scope" in step for step in steps)
+    await queue.close()
 
 
 async def _rows(queue: sqlite.Queue, statement: str) -> list[sqlite3.Row]:
