@@ -8,7 +8,7 @@ from typing import Any
 from weaviate.classes.data import DataObject
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
-from weaviate.exceptions import WeaviateBaseError
+from weaviate.exceptions import WeaviateBaseError, WeaviateInsertManyAllFailedError
 
 from crds import scope
 from kb import errors
@@ -111,7 +111,11 @@ class Writing(connection.Connection):
             raise errors.Away("weaviate", refused[:300], retry_after=2)
 
     async def _send(self, place: _Place, objects: Sequence[DataObject[Any, Any]]) -> dict[int, str]:
-        result = await self._tenant(*place).data.insert_many(objects)
+        try:
+            result = await self._tenant(*place).data.insert_many(objects)
+        except WeaviateInsertManyAllFailedError as error:
+            # The driver's way of saying that none was stored: what it says is then true of each.
+            return dict.fromkeys(range(len(objects)), str(error.message))
         return {at: error.message for at, error in result.errors.items()}
 
     async def _delete(self, name: str, client_id: str, where: FilterReturn) -> None:

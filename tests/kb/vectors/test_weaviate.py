@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kb import errors, selection
-from kb.vectors import weaviate
+from kb.vectors import record, weaviate
 from kb.vectors.weaviate import schema
 from tests.kb import ports, scopes
 from tests.kb.vectors import contract
@@ -31,6 +31,22 @@ async def test_vectors_of_another_dimension_are_refused_with_a_remedy(store: wea
     with pytest.raises(errors.Misconfigured) as caught:
         await store.put(scopes.SHOP, [(contract.chunk(scopes.SHOP, "u:2", "two"), [1.0, 0.0])], [])
     assert caught.value.field == "embedModel"
+
+
+async def test_a_store_that_takes_nothing_for_now_is_away_and_no_failure_of_what_it_was_sent(
+    store: weaviate.Store,
+) -> None:
+    """Weaviate goes read-only when its disk or its memory is nearly full; the driver then says that all failed."""
+    first, second = (contract.chunk(scopes.SHOP, f"u:{n}", "text") for n in (1, 2))
+    await store.put(scopes.SHOP, [(first, contract.point(1))], [])
+    shards = store._client.collections.use(store._chunks_name).config
+    tenant = record.tenant(scopes.SHOP.client_id)
+    await shards.update_shards("READONLY", tenant)
+    with pytest.raises(errors.Away, match="read-only"):
+        await store.put(scopes.SHOP, [(second, contract.point(1))], [])
+    await shards.update_shards("READY", tenant)
+    await store.put(scopes.SHOP, [(second, contract.point(1))], [])
+    assert (await store.chunks(scopes.SHOP, [first.id, second.id])).keys() == {first.id, second.id}
 
 
 async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) -> None:
