@@ -8,6 +8,7 @@
 Weaviate is taken from --weaviate, or from the variables that the tests use. Embeddings come from simulated Ollamas that
 run the real all-MiniLM-L6-v2 (--processes, one thread each), from --ollama URL, or from a file of --vectors. With
 --keep a later run goes on where an earlier one stopped, and asks what is there; --copies makes a corpus larger.
+Weaviate of the local services takes some 60,000 chunks; JERVIS_WEAVIATE_MEMORY=6GiB make services-up for more.
 """
 
 from __future__ import annotations
