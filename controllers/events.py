@@ -4,10 +4,10 @@ The name follows from the object, the resourceVersion that the write made and th
 write may make several), so a repeated post is the same Event, and `kubectl get events`, which lists by name, shows them
 in their order.
 
-Events are for people and yield to the work: while tasks wait to be looked at and more than a few objects have Events,
-these are held back, for `PATIENCE_SECONDS` at the most. What has come together by then goes as one Event that tells
-every transition, so an operator that has all it can do spends less on telling and still leaves nothing out
-(docs/decisions/0021).
+Events are for people and yield to the work: while tasks wait to be looked at, or several are, and more than a few
+objects have Events, these are held back, for `PATIENCE_SECONDS` at the most. What has come together by then goes as one
+Event that tells every transition, so an operator that has all it can do spends less on telling and still leaves nothing
+out (docs/decisions/0021).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controllers import kube, metrics
+from controllers import courtesy, kube, metrics
 from controllers.archive import finished, mongo, record, sweep
 from controllers.archive.finished import Finished
 from controllers.archive.query import Place
@@ -44,13 +44,15 @@ sweep. One that it always refuses, by somebody's policy, holds nobody up: those 
 class Pace:
     """`every` in seconds between sweeps.
 
-    `retention` counts from archiving until a run's documents are removed, `history` until the archived one is.
+    `retention` counts from archiving until a run's documents are removed, `history` until the archived one is. While
+    more than `pile` tasks wait to be archived nobody is yielded to.
     """
 
     every: float = 30.0
     deletes_per_second: float = 10.0
     retention: timedelta = timedelta(days=30)
     history: timedelta = timedelta(days=365)
+    pile: int = 4 * AT_ONCE
 
     def budget(self) -> sweep.Budget:
         """Of one sweep: what fits between two of them."""
@@ -62,7 +64,8 @@ class Pace:
 
 
 class Archivist:
-    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be looked at; they come first. `sleep`: asyncio's.
+    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be looked at; they come first, and with `polite`
+    also those that are looked at. `sleep`: asyncio's.
 
     Every sweep starts from what the API and MongoDB say, so a restart loses nothing.
     """
@@ -78,12 +81,13 @@ class Archivist:
         ran: Callable[[str], bool],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
+        polite: courtesy.Courtesy,
         busy: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api, self._archive, self._namespaces = api, archive, tuple(namespaces)
         self._terms, self._pace, self._ran, self._metrics = terms, pace, ran, measured
-        self._wall, self._busy, self._sleep = wall, busy, sleep
+        self._wall, self._polite, self._busy, self._sleep = wall, polite, busy, sleep
         self._prepared = False
         self._rejected: dict[str, str] = {}
         self._refused: set[str] = set()
@@ -129,7 +133,7 @@ class Archivist:
         able = [task for task in tasks.values() if self._rejected.get(task.uid) != task.version]
         budget = self._pace.budget()
         first = sweep.plan(able, self._terms, self._wall(), budget)
-        written = await self._keep_all(tasks, first.archive)
+        written = await self._keep_all(tasks, first.archive, yielding=first.unarchived <= self._pace.pile)
         second = sweep.plan(list(tasks.values()), self._terms, self._wall(), budget)
         removed = await self._remove(tasks, second.delete)
         await self._clear(tasks)
@@ -163,10 +167,11 @@ class Archivist:
                 await self._api.delete_all(kube.JOBS, namespace, f"{labels.TASK_UID} in ({','.join(some)})")
                 log.info("jobs of finished tasks removed", namespace=namespace, tasks=len(some))
 
-    async def _keep_all(self, tasks: dict[str, Finished], wanted: Sequence[Finished]) -> bool:
+    async def _keep_all(self, tasks: dict[str, Finished], wanted: Sequence[Finished], *, yielding: bool) -> bool:
         """Archive one after the other; was any?"""
         done, row = False, 0
         for task in sorted(wanted, key=lambda one: one.uid in self._refused):
+            begun = self._polite.begin()
             try:
                 done = await self._keep(tasks, task) or done
                 row = 0
@@ -175,6 +180,8 @@ class Archivist:
                 self._put_last(task, error)
                 if row == MOST_REFUSALS:
                     break
+            if yielding:
+                await self._polite.after(begun)
         return done
 
     def _put_last(self, task: Finished, error: errors.JervisError) -> None:

@@ -53,11 +53,12 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """In order. `more`: the budget left something undone."""
+    """In order. `more`: the budget left something undone. `unarchived`: how many there are, beyond the budget too."""
 
     archive: tuple[Finished, ...] = ()
     delete: tuple[Removal, ...] = ()
     more: bool = False
+    unarchived: int = 0
 
 
 def expiry(task: Finished, terms: Terms) -> datetime | None:
@@ -76,6 +77,7 @@ def plan(tasks: Collection[Finished], terms: Terms, now: datetime, budget: Budge
         archive=tuple(unarchived[: budget.archive]),
         delete=tuple(removals[: budget.delete]),
         more=len(unarchived) > budget.archive or len(removals) > budget.delete,
+        unarchived=len(unarchived),
     )
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from controllers import backoff, metrics
+from controllers import backoff, courtesy, metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
@@ -63,7 +63,8 @@ class Aside:
 
 
 class Reporter:
-    """Reads from the archive, tells through `tell` (the door of the knowledge base). `sleep` is asyncio's."""
+    """Reads from the archive, tells through `tell` (the door of the knowledge base); `polite` to the work. `sleep` is
+    asyncio's."""
 
     def __init__(
         self,
@@ -74,10 +75,12 @@ class Reporter:
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
+        polite: courtesy.Courtesy,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._archive, self._tell, self._namespaces = archive, tell, tuple(namespaces)
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
+        self._polite = polite
         self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
         self._from: Place | None = None
         self._aside: dict[str, Aside] = {}
@@ -110,9 +113,11 @@ class Reporter:
         while True:
             found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
             for document in found:
+                begun = self._polite.begin()
                 number += await self._first(document)
                 # Only what is done with or put aside is passed by: what was archived meanwhile comes after it.
                 self._from = Place(document["archivedAt"], document["_id"])
+                await self._polite.after(begun)
             if len(found) < AT_ONCE:
                 return number + await self._again(since)
 

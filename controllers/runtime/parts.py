@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from controllers import events, queue, settings
+from controllers import courtesy, events, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import reconcile as backends
@@ -58,8 +58,8 @@ class Parts:
         self.tasks.gauges()
         self.backends.gauges()
 
-    def _busy(self) -> bool:
-        return len(self._work) > 0
+    def _engaged(self) -> bool:
+        return self._work.active > 0 or len(self._work) > 0
 
     def _around_tasks(self) -> None:
         to = self._to
@@ -69,7 +69,7 @@ class Parts:
             monotonic=self._monotonic,
             dropped=to.metrics.events_dropped.inc,
             merged=to.metrics.events_merged.inc,
-            busy=self._busy,
+            busy=lambda: self.known.busy(),
         )
         self.connections = connections.Connections(
             to.api,
@@ -171,6 +171,7 @@ class Parts:
     def _after_tasks(self) -> None:
         """Keeping house, and what finished tasks lead to."""
         config, to = self._config, self._to
+        polite = courtesy.Courtesy(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(
             to.api, config.namespaces, self.index, self.workloads, changed=self.known.call_rooms, wall=wall
         )
@@ -183,7 +184,8 @@ class Parts:
             ran=self.workloads.ran,
             measured=to.metrics,
             wall=wall,
-            busy=self._busy,
+            polite=polite,
+            busy=self.known.busy,
         )
         self.reporter = reporter.Reporter(
             to.archive,
@@ -192,4 +194,5 @@ class Parts:
             pace=config.outcome_pace(),
             measured=to.metrics,
             wall=wall,
+            polite=polite,
         )

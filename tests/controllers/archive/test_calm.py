@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from kubernetes import client
 from prometheus_client import CollectorRegistry
 
-from controllers import kube
+from controllers import courtesy, kube
 from controllers.archive import mongo, reconcile, sweep
 from controllers.metrics import Metrics
 
@@ -48,6 +49,7 @@ async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -
             ran=lambda uid: False,
             measured=Metrics(CollectorRegistry()),
             wall=lambda: datetime.now(UTC),
+            polite=courtesy.Courtesy(monotonic=time.monotonic),
             busy=lambda: bool(busy) and busy.pop(0),
             sleep=sleep,
         )

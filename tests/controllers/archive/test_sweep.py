@@ -81,6 +81,7 @@ def test_the_budget_takes_the_oldest_and_says_that_there_is_more() -> None:
     assert [task.uid for task in plan.archive] == ["t39", "t37"]
     assert [uid for uid, _ in deleted(plan)] == ["t38", "t36", "t34"]
     assert plan.more
+    assert plan.unarchived == sum(not task.archived for task in tasks)
     assert not planned(*tasks, budget=sweep.Budget(archive=5, delete=5)).more
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from controllers import metrics
+from controllers import courtesy, metrics
 from controllers.archive import finished, record
 from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
@@ -137,7 +138,13 @@ class Slept(Exception):  # noqa: N818 - no error: the end of a test
     """Enough rounds."""
 
 
-def reporter(archive: Archive, knowledge: Knowledge, slept: list[float], rounds: int = 1) -> Any:
+def reporter(
+    archive: Archive,
+    knowledge: Knowledge,
+    slept: list[float],
+    rounds: int = 1,
+    polite: courtesy.Courtesy | None = None,
+) -> Any:
     """Its clock moves by what it sleeps."""
 
     async def sleep(seconds: float) -> None:
@@ -152,6 +159,7 @@ def reporter(archive: Archive, knowledge: Knowledge, slept: list[float], rounds:
         pace=reconcile.Pace(every=30.0),
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
         wall=lambda: NOW + timedelta(seconds=sum(slept)),
+        polite=polite or courtesy.Courtesy(monotonic=lambda: 0.0),
         sleep=sleep,
     )
     made.may_act.set()
@@ -254,3 +262,16 @@ def test_the_run_speaks_the_words_that_the_report_reads() -> None:
     told = report.of(document({**RESULT, "stepResults": [], **account.of(task, items, [1])}))
     assert told is not None
     assert [(one.action, one.result) for one in told.step_results] == [("found wiki::1", "How it is done.")]
+
+
+async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None:
+    moments, paused = itertools.count(), list[float]()
+    left = iter([True, True, False, True])
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    polite = courtesy.Courtesy(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
+    archive, knowledge = Archive(*several(4)), Knowledge()
+    assert await reporter(archive, knowledge, [], polite=polite).once() == 4
+    assert paused == [pytest.approx(0.3)] * 3
