@@ -5,9 +5,9 @@ write may make several), so a repeated post is the same Event, and `kubectl get 
 in their order.
 
 Events are for people and yield to the work: while tasks wait to be looked at, or several are, and more than a few
-objects have Events, these are held back, for `PATIENCE_SECONDS` at the most. What has come together by then goes as one
-Event that tells every transition, so an operator that has all it can do spends less on telling and still leaves nothing
-out (docs/decisions/0021).
+objects have Events, or while more come than a person reads, these are held back, for `PATIENCE_SECONDS` at the most.
+What has come together by then goes as one Event that tells every transition, so an operator that has much to do spends
+less on telling and still leaves nothing out (docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from controllers import kube
+from controllers import allowance, kube
 from crds import errors
 
 log = structlog.get_logger(__name__)
@@ -29,8 +29,10 @@ COMPONENT = "jervis-operator"
 PATIENCE_SECONDS = 5.0
 CALM = 16
 """Objects in the line that nobody has to yield for."""
+RATE, BURST = 20.0, 100.0
+"""Events a second that go one by one, and how many more after a quiet time: some sixteen tasks from end to end."""
 LOOK_SECONDS = 0.1
-"""Between two looks whether the work lets Events through."""
+"""Between two looks whether Events may go."""
 AWAY_SECONDS = 2.0
 """Between two tries while the apiserver does not answer."""
 TRIES = 30
@@ -121,6 +123,7 @@ class Poster:
         self._api, self._clock, self._monotonic = api, clock, monotonic
         self._dropped, self._merged, self._busy, self._sleep = dropped, merged, busy, sleep
         self._capacity = capacity
+        self._allowance = allowance.Allowance(RATE, BURST, monotonic=monotonic)
         self._line: dict[str, Waiting] = {}
         self._arrived = asyncio.Event()
 
@@ -166,14 +169,18 @@ class Poster:
                 await self._arrived.wait()
                 continue
             overdue = self._monotonic() >= first.since + PATIENCE_SECONDS
-            if not overdue and len(self._line) > CALM and self._busy():
+            if not overdue and (self._yields() or not self._allowance.spend(len(first.notes))):
                 await self._sleep(LOOK_SECONDS)
                 continue
             del self._line[first.about["metadata"]["uid"]]
             if not overdue:
                 return first.about, [[one] for one in first.notes]
+            self._allowance.charge(1)
             self._merged(len(first.notes) - 1)
             return first.about, [first.notes]
+
+    def _yields(self) -> bool:
+        return len(self._line) > CALM and self._busy()
 
     async def _send(self, body: kube.Object, number: int) -> None:
         """Until the apiserver has it or refuses it (403: the namespace is on its way out, for instance)."""

@@ -168,6 +168,32 @@ async def test_a_few_do_not_wait_for_the_work() -> None:
         assert place.slept == 0
 
 
+async def test_more_than_a_person_reads_come_together_without_any_work() -> None:
+    """A burst goes one by one, then those of an object come together, and after a quiet time they go one by one."""
+    told = ("Accepted", "Qualifying", "Queued", "Dispatched")
+    async with opened(capacity=1000) as place:
+
+        def post(name: str) -> None:
+            for step, reason in enumerate(told):
+                place.poster.post(about(name), reason, "So it is.", step=step)
+
+        singly, objects = int(events.BURST / len(told)), 400
+        for number in range(objects):
+            post(f"one-{number}")
+        await place.until(lambda: len(place.poster) == 0)
+        most = singly + events.PATIENCE_SECONDS * events.RATE / len(told)
+        one_by_one = {one["involvedObject"]["uid"] for one in place.taken if ": " not in one["message"]}
+        assert singly <= len(one_by_one) <= most
+        assert place.dropped == 0
+        assert len(place.taken) == len(one_by_one) * len(told) + objects - len(one_by_one)
+        assert place.merged == (objects - len(one_by_one)) * (len(told) - 1)
+        place.now += events.BURST / events.RATE
+        place.taken.clear()
+        post("later")
+        await place.until(lambda: len(place.taken) == len(told))
+        assert place.reasons == list(told)
+
+
 async def test_an_apiserver_that_is_away_loses_nothing() -> None:
     async with opened() as place:
         place.codes = [503, 500, 429, 503]
