@@ -89,10 +89,16 @@ def main(arguments: list[str]) -> None:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m bench.router.pump", description="A proxy that parses nothing.")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--backend", required=True, metavar="HOST:PORT")
+    parser.add_argument("--backend", type=_address, required=True, metavar="HOST:PORT")
     parsed = parser.parse_args(arguments)
-    host, _, behind = parsed.backend.rpartition(":")
-    uvloop.run(serve(parsed.port, host, int(behind)))
+    uvloop.run(serve(parsed.port, *parsed.backend))
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, like 127.0.0.1:18434")
+    return host, int(port)
 
 
 if __name__ == "__main__":
