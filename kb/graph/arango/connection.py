@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+import arango.errno as errno
 from arango import exceptions
 from arango.client import ArangoClient
 from arango.http import DefaultHTTPClient
@@ -19,12 +20,22 @@ from kb.graph.arango import keys
 
 _Result = TypeVar("_Result")
 _SECONDS = 30.0
-_DUPLICATE_NAME = 1207
-_GRAPH_EXISTS = 1925
+_LOCK_SECONDS = 20
+"""For the writers before this one. Less than a request may take, so that the server is the one that gives up."""
 # 409 and 412: another transaction won; 410: it was taken away; 503: starting, shutting down or without a leader.
 _COME_BACK = frozenset({409, 410, 412, 429, 503})
-# Its transaction or cursor has waited too long, or the server was restarted meanwhile.
-_LOST = frozenset({1600, 1650, 1653, 1655})
+# A lock that others held too long, or each other's; a transaction or cursor that waited too long, or a server that was
+# restarted meanwhile.
+_LOST = frozenset(
+    {
+        errno.LOCK_TIMEOUT,
+        errno.DEADLOCK,
+        errno.CURSOR_NOT_FOUND,
+        errno.TRANSACTION_INTERNAL,
+        errno.TRANSACTION_ABORTED,
+        errno.TRANSACTION_NOT_FOUND,
+    }
+)
 
 
 class Connection:
@@ -34,6 +45,7 @@ class Connection:
         # One attempt: who may come back is the caller's business, and it must hear at once that the server is away.
         http = DefaultHTTPClient(request_timeout=_SECONDS, retry_attempts=1, backoff_factor=0)
         self._client = ArangoClient(hosts=url, http_client=http)
+        self._name = database
         self._database: Any = self._client.db(database, username=username, password=password)
         self._there: set[str] = set()
 
@@ -48,8 +60,12 @@ class Connection:
 
     @contextmanager
     def _transaction(self, client: str) -> Iterator[Any]:
-        """A stream transaction over the client's collections: all of it, or nothing."""
-        transaction: Any = self._database.begin_transaction(write=[keys.nodes(client), keys.edges(client)])
+        """A stream transaction over the client's collections: all of it, or nothing, one after the other.
+
+        Beside another one, an entity could be forgotten as nobody's while the other one's edge to it is written.
+        """
+        names = [keys.nodes(client), keys.edges(client)]
+        transaction: Any = self._database.begin_transaction(exclusive=names, lock_timeout=_LOCK_SECONDS)
         try:
             yield transaction
         except BaseException:
@@ -91,12 +107,14 @@ class Connection:
             return
         nodes, edges = keys.nodes(client), keys.edges(client)
         for name, is_edge in ((nodes, False), (edges, True)):
-            _tolerate(_DUPLICATE_NAME, functools.partial(self._database.create_collection, name, edge=is_edge))
+            _tolerate(errno.DUPLICATE_NAME, functools.partial(self._database.create_collection, name, edge=is_edge))
         for name, fields in aql.indexes(nodes, edges):
-            index = {"type": "persistent", "fields": fields, "name": "_".join(fields).replace("[*]", "_each")}
+            # A name begins with a letter, and fields like `_from` do not.
+            called = "by_" + "_".join(fields).replace("[*]", "_each")
+            index = {"type": "persistent", "fields": fields, "name": called}
             self._database.collection(name).add_index(index)
         definition = {"edge_collection": edges, "from_vertex_collections": [nodes], "to_vertex_collections": [nodes]}
-        _tolerate(_GRAPH_EXISTS, lambda: self._database.create_graph(keys.graph(client), [definition]))
+        _tolerate(errno.GRAPH_DUPLICATE, lambda: self._database.create_graph(keys.graph(client), [definition]))
         self._there.add(client)
 
     async def _call(self, work: Callable[[], _Result]) -> _Result:
@@ -113,6 +131,9 @@ class Connection:
             if error.http_code in (401, 403):
                 # A person mends that while documents wait; none of them is at fault.
                 said = "it does not take the user and password of JERVIS_KB_ARANGO_USERNAME and _PASSWORD"
+                raise errors.Away("arangodb", said) from error
+            if error.error_code == errno.DATABASE_NOT_FOUND:
+                said = f"it has no database {self._name!r} (JERVIS_KB_ARANGO_DATABASE): create it there"
                 raise errors.Away("arangodb", said) from error
             raise
 

@@ -6,6 +6,7 @@ closures over one such row. Source: the AQL manual, "High-level operations", "Op
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from tests.fakes.arango.expressions import Expressions, answers
 from tests.fakes.arango.values import Collection, Expression, Operation, Refused, Row, rank, same, truth
 
 __all__ = ["Collection", "Refused", "run"]
+
+_KEY = re.compile(r"[A-Za-z0-9_\-:.@()+,=;$!*'%]{1,254}")
+_ID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]*/{_KEY.pattern}")
 
 
 def run(query: str, bound: Mapping[str, Any], collections: Callable[[str, bool], Collection]) -> list[Any]:
@@ -162,6 +166,10 @@ class _Reader(Expressions):
 
         def change(row: Row) -> dict[str, Any]:
             made = value(row)
+            if not _KEY.fullmatch(made["_key"]):
+                raise Refused(1221, "illegal document key")
+            if not all(_ID.fullmatch(made[end]) for end in ("_from", "_to") if end in made):
+                raise Refused(1233, "edge attribute missing or invalid")
             if made["_key"] in target.documents:
                 if mode == "ignore":
                     return {}

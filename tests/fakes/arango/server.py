@@ -1,6 +1,8 @@
 """The HTTP API of one ArangoDB server, as far as python-arango is used: databases, collections, graphs, cursors.
 
-Stream transactions work on a copy and replace what they declared; a second one that wrote meanwhile gets 409.
+Stream transactions work on a copy and replace what they declared. Exclusive ones wait for each other; one that shares
+and finds that another one wrote meanwhile gets 409. Names and keys are refused as the server refuses them.
+Source: the ArangoDB manual, "Naming conventions", "Locking and isolation", "Error codes".
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ from tests.fakes.arango import language
 BATCH = 7
 """Rows of an answer before the cursor is asked for more: small, so that every test pages."""
 Answer = tuple[int, dict[str, Any]]
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,255}")
+"""Of a collection or an index, as long as the server has not been told to allow more."""
 
 
 @dataclass
 class _Transaction:
     declared: frozenset[str]
+    exclusive: frozenset[str]
     collections: dict[str, language.Collection]
     before: dict[str, language.Collection]
 
@@ -54,6 +59,7 @@ class Server(ThreadingHTTPServer):
         self.calls: list[tuple[str, str, Any]] = []
         self.trouble: Callable[[str, str, Any], Answer | None] = lambda method, path, body: None
         self.lock = threading.RLock()
+        self._ended = threading.Condition(self.lock)
         self.transactions: dict[str, tuple[_Transaction, dict[str, int]]] = {}
         self.cursors: dict[str, list[Any]] = {}
         self.numbers = itertools.count(1)
@@ -95,6 +101,8 @@ class Server(ThreadingHTTPServer):
 
     def _collection(self, database: Database, body: Any) -> Answer:
         name = body["name"]
+        if not _NAME.fullmatch(name):
+            return _error(400, 1208, "illegal name: collection name invalid")
         if name in database.collections:
             return _error(409, 1207, "duplicate name")
         database.collections[name] = language.Collection(name)
@@ -103,6 +111,8 @@ class Server(ThreadingHTTPServer):
         return 200, {"name": name, "id": "1", "type": body.get("type", 2), "status": 3, "isSystem": False}
 
     def _index(self, database: Database, name: str, body: Any) -> Answer:
+        if not _NAME.fullmatch(body["name"]):
+            return _error(400, 1208, "illegal name: index name invalid")
         known = database.indexes.setdefault(name, [])
         if body not in known:
             known.append(body)
@@ -123,13 +133,23 @@ class Server(ThreadingHTTPServer):
     def _transaction(self, database: Database, method: str, path: list[str], body: Any) -> Answer:
         if method == "POST":
             own = str(next(self.numbers))
-            declared = frozenset(body["collections"]["write"])
-            begun = _Transaction(declared, copy.deepcopy(database.collections), dict(database.collections))
+            alone = frozenset(body["collections"].get("exclusive", ()))
+            declared = alone | frozenset(body["collections"].get("write", ()))
+
+            def free() -> bool:
+                return not any(
+                    declared & other.exclusive or alone & other.declared for other, _ in self.transactions.values()
+                )
+
+            if not self._ended.wait_for(free, body.get("lockTimeout", 900)):
+                return _error(500, 18, "timeout waiting to lock key")
+            begun = _Transaction(declared, alone, copy.deepcopy(database.collections), dict(database.collections))
             self.transactions[own] = (begun, dict(database.commits))
             return 201, {"result": {"id": own, "status": "running"}}
         if path[1] not in self.transactions:
             return _error(404, 1655, "transaction not found")
         begun, commits = self.transactions.pop(path[1])
+        self._ended.notify_all()
         if method == "PUT":
             if any(database.commits.get(name, 0) != commits.get(name, 0) for name in begun.declared):
                 return _error(409, 1200, "write-write conflict")

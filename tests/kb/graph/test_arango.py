@@ -125,7 +125,10 @@ async def test_a_hub_of_many_documents_hides_no_other_edge(wired: arango.Store) 
     [
         ((409, {"errorNum": 1200, "errorMessage": "write-write conflict"}), "write-write conflict"),
         ((503, {"errorNum": 11, "errorMessage": "shutting down"}), "shutting down"),
-        ((410, {"errorNum": 1653, "errorMessage": "transaction aborted"}), "transaction aborted"),
+        ((410, {"errorNum": 1654, "errorMessage": "transaction aborted"}), "transaction aborted"),
+        ((500, {"errorNum": 18, "errorMessage": "lock timeout"}), "lock timeout"),
+        ((500, {"errorNum": 29, "errorMessage": "deadlock detected"}), "deadlock"),
+        ((404, {"errorNum": 1228, "errorMessage": "database not found"}), "JERVIS_KB_ARANGO_DATABASE"),
         ((404, {"errorNum": 1655, "errorMessage": "transaction not found"}), "transaction not found"),
         ((401, {"errorNum": 11, "errorMessage": "not authorized"}), "JERVIS_KB_ARANGO_USERNAME"),
         ((0, {}), "arangodb is away"),
@@ -171,17 +174,19 @@ async def test_a_server_that_does_not_answer_in_time_is_away(
     await slow.close()
 
 
-async def test_two_writers_of_one_document_end_in_one_of_both(wired: arango.Store) -> None:
+async def test_a_writer_that_gets_no_turn_may_come_back(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    with pytest.MonkeyPatch.context() as patched, wired._transaction("acme"):
+        patched.setattr(connection, "_LOCK_SECONDS", 0)
+        with pytest.raises(errors.Away, match="timeout waiting"):
+            await wired.replace(scopes.SHOP, made("u:2"))
+    await wired.replace(scopes.SHOP, made("u:2"))
+    assert (await wired.counts(scopes.SHOP)).documents == 2
+
+
+async def test_writers_of_one_document_take_turns_and_end_in_one_of_them(wired: arango.Store) -> None:
     said = [contract.patch(scopes.SHOP, "u:1", [("n:a", "to", f"n:{number}")]) for number in range(6)]
-
-    async def write(patch: model.Patch) -> None:
-        while True:
-            try:
-                return await wired.replace(scopes.SHOP, patch)
-            except errors.Away:
-                continue
-
-    await asyncio.gather(*(write(patch) for patch in said))
+    await asyncio.gather(*(wired.replace(scopes.SHOP, patch) for patch in said))
     assert await wired.counts(scopes.SHOP) == model.Counts(documents=1, chunks=1, nodes=2, edges=1, mentions=2)
     await wired.remove(scopes.SHOP, contract.document(scopes.SHOP, "u:1").id)
     assert await wired.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
