@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from crds.conditions import Condition
-from crds.model import IMMUTABLE, Metadata, Model, Time, rules
+from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import FixedIdentifier, OptionalIdentifier, SecretRef
 
 
@@ -170,6 +170,8 @@ class Workspace(Model):
 
 class Status(Model):
     """What the operator knows about the source."""
+
+    model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
     conditions: Annotated[
         tuple[Condition, ...],

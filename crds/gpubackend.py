@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from crds.conditions import Condition
-from crds.model import Metadata, Model, Time, rules
+from crds.model import ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import HttpUrl, Identifier, ModelName, Quantity, SecretRef
 
 # A model's name as Ollama spells it, or a pattern in which `*` stands for anything.
@@ -199,6 +199,8 @@ class Holder(Model):
 
 class Status(Model):
     """What is known about the server; written on change only."""
+
+    model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
     conditions: Annotated[
         tuple[Condition, ...],

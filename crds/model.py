@@ -28,6 +28,11 @@ def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+ONE_WRITER: dict[str, Any] = {"x-kubernetes-map-type": "atomic"}
+"""Schema keyword of a status: whoever writes it owns all of it. Only the operator does (the admission policy sees to
+that), and the names of its fields once more in `metadata.managedFields` were a third of an object that every write,
+every watch and etcd carry along (docs/decisions/0027)."""
+
 # metav1.Time: RFC 3339, UTC, whole seconds.
 Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str), Field(json_schema_extra={"format": "date-time"})]
 

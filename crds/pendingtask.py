@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from crds import phases
 from crds.conditions import Condition, find
 from crds.exits import ExitReason
-from crds.model import IMMUTABLE, Metadata, Model, Time, rules
+from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
 from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
@@ -336,6 +336,8 @@ class Result(Model):
 
 class Status(Model):
     """What the operator knows about the task."""
+
+    model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
     phase: phases.Phase | None = None
     """Where it stands; absent until the operator has seen it."""

@@ -170,8 +170,8 @@ async def dispatched(
     return figures
 
 
-async def seed(here: Site, count: int, phase: str = "ReadyForGpu") -> None:
-    """Mails that have been qualified already."""
+async def seed(here: Site, count: int, phase: str = "ReadyForGpu") -> float:
+    """Mails that have been qualified already; the seconds that this took."""
     route = {"decision": "Execute", "reason": "by rule", "hints": {"hasActionableContent": True, "urgency": "normal"}}
     stamp = "2026-01-01T00:00:00Z"
     condition = {
@@ -189,7 +189,7 @@ async def seed(here: Site, count: int, phase: str = "ReadyForGpu") -> None:
         await here.submit(name, mode="Background")
         await here.api.merge(kube.TASKS, here.namespace, name, {"status": status}, "status")
 
-    await load.crowd(names("seed", count), 50, one)
+    return await load.crowd(names("seed", count), 50, one)
 
 
 async def known(operator: process.Operator, count: int) -> None:

@@ -31,6 +31,8 @@ LEISURE = timedelta(seconds=60)
 """After a task's creation, until which nobody is told that it stands in line."""
 RUN_LEISURE = timedelta(seconds=10)
 """After a task's dispatch, until which nobody is told that its run has begun."""
+SECOND = timedelta(seconds=1)
+"""Moments in a status are whole seconds, rounded up (`decision.whole`)."""
 _UNREAD = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION})
 
 Decide = Callable[[pendingtask.PendingTask, World, datetime], Decision]
@@ -115,8 +117,8 @@ def can_wait(task: pendingtask.PendingTask, course: Course, now: datetime) -> bo
 
 
 def _within(since: datetime | None, now: datetime, leisure: timedelta) -> bool:
-    """A clock that was set back tells nobody for how long."""
-    return since is not None and timedelta(0) <= now - since < leisure
+    """A clock that was set back tells nobody for how long; a moment's whole second may be the one to come."""
+    return since is not None and -SECOND < now - since < leisure
 
 
 def _writes_only(made: Decision) -> bool:

@@ -147,9 +147,15 @@ def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -
 
 @pytest.mark.parametrize(
     ("mode", "age", "postponed"),
-    [("Background", 9, True), ("Background", 10, False), ("Background", -1, False), ("Foreground", 0, False)],
+    [
+        ("Background", 9, True),
+        ("Background", 10, False),
+        ("Background", -0.9, True),  # the moment is written in whole seconds, rounded up
+        ("Background", -1, False),
+        ("Foreground", 0, False),
+    ],
 )
-def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: int, postponed: bool) -> None:
+def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, postponed: bool) -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
     at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
     course = coalesce.course(current, World(job=job(), pods=(pod(),)), at)
