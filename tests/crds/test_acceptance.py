@@ -63,6 +63,17 @@ def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
     assert [message["id"] for message in changed["spec"]["messages"]] == ["m1", "m2"]
 
 
+def test_a_status_is_owned_as_a_whole_and_changed_in_parts(custom_objects: client.CustomObjectsApi) -> None:
+    name = create(custom_objects, task(), dry_run=False)["metadata"]["name"]
+    for status in ({"phase": "Qualifying", "attempt": 1}, {"phase": "ReadyForGpu"}):
+        stored: Any = custom_objects.patch_namespaced_custom_object_status(
+            GROUP, VERSION, "default", "pendingtasks", name, {"status": status}
+        )
+    assert (stored["status"]["phase"], stored["status"]["attempt"]) == ("ReadyForGpu", 1)
+    owned = [one["fieldsV1"] for one in stored["metadata"]["managedFields"] if one.get("subresource") == "status"]
+    assert owned == [{"f:status": {}}]
+
+
 def test_a_public_git_repository_needs_no_secret(custom_objects: client.CustomObjectsApi) -> None:
     manifest = {
         "apiVersion": f"{GROUP}/{VERSION}",
