@@ -55,6 +55,11 @@ class Executioner:
         """`process()` numbers the process that runs; None: kill no more."""
         self._process, self._killed = process, None
 
+    @property
+    def owed(self) -> list[Target]:
+        """Still to come, without those that chance brought on the way and may never bring again."""
+        return [target for target in self.pending if target not in self.noticed]
+
     def __call__(self, call: Call) -> Fate | None:
         if self._process is None or self._process() == self._killed:
             return None

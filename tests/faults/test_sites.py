@@ -116,6 +116,16 @@ def test_a_site_that_nobody_listed_is_noticed_and_killed_at_as_well() -> None:
     assert not executioner.pending
 
 
+def test_what_chance_brought_on_the_way_is_no_debt() -> None:
+    """The kills at the release of the Lease come last: nothing that may never come is waited for before them."""
+    release, other = Site(Door.API, "PUT", "leases", intent=sites.RELEASE), Site(Door.API, "GET", "jobs")
+    executioner = Executioner(targets([release], [Moment.BEFORE]), [Moment.ANSWERED, Moment.BEFORE])
+    executioner.begin(lambda: 0)
+    assert executioner(Call(other)) is not None
+    assert list(executioner.pending) == [Target(release, Moment.BEFORE), Target(other, Moment.ANSWERED)]
+    assert executioner.owed == [Target(release, Moment.BEFORE)]
+
+
 def test_a_seed_gives_the_same_faults_and_kills_again() -> None:
     calls = [Call(Site(Door.API, "PATCH", "pendingtasks", "status", "Done"), f"t{n}") for n in range(400)]
     one, same, other = ([Mix(seed, 0.2)(call) for call in calls] for seed in (1, 1, 2))
