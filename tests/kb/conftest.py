@@ -72,7 +72,8 @@ async def weaviate_store() -> AsyncIterator[vectors_weaviate.Store]:
     """A real Weaviate with collections of this test alone."""
     url, port = required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
     name = f"test-{uuid.uuid4().hex}"
-    store = vectors_weaviate.Store(url, port, name)
+    # An index of its own as well: who drops a document looks at the collections of every model of the index.
+    store = vectors_weaviate.Store(url, port, name, index=name)
     yield store
     await store.destroy()
     await store.close()

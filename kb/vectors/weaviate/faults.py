@@ -23,9 +23,11 @@ _BUSY = {
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.ABORTED,
 }
-# Said when a collection that was there has gone: made again by the next call.
-_LOST = re.compile(
-    r"could not find class|class .* not found|not found in schema|could not check if tenant exists", re.IGNORECASE
+# Said of a collection that is not there: it has gone, or this server has not loaded it yet.
+_NO_COLLECTION = re.compile(
+    r"could not find class|class .* not found|not found in schema|could not check if tenant exists"
+    r"|(cannot|could not) find index for class|non-existing index",
+    re.IGNORECASE,
 )
 # Said when nothing was ever written for a client.
 _NO_TENANT = re.compile(r"tenant (not found|.* not found|.*does not exist)", re.IGNORECASE)
@@ -46,7 +48,12 @@ def is_operational(error: BaseException) -> bool:
         if isinstance(cause, grpc.aio.AioRpcError) and cause.code() in _BUSY:
             return True
         cause = cause.__cause__ or cause.__context__
-    return bool(_LOST.search(str(error)))
+    return no_collection(error)
+
+
+def no_collection(error: BaseException) -> bool:
+    """Whether the collection asked for has gone, or is not loaded yet."""
+    return bool(_NO_COLLECTION.search(str(error)))
 
 
 def no_tenant(error: BaseException) -> bool:

@@ -56,13 +56,24 @@ class Writing(connection.Connection):
             # chunk is there, a deletion that broke off is repeated.
             ours = (f"{self._prefix}Sentence", f"{self._prefix}Chunk")
             there = [name for name in await self._client.collections.list_all() if name.startswith(ours)]
+            today = {self._sentences_name, self._chunks_name}
+            if not today.issubset(there):
+                raise self._gone(today.difference(there))
             for name in sorted(there, key=lambda name: (name.startswith(ours[1]), name)):
                 where = filters.of_document(document_id)
                 if keep and name == self._chunks_name:
                     where = where & Filter.by_id().contains_none(sorted(keep))
                 elif keep and name == self._sentences_name:
                     where = where & Filter.by_property("chunkId").contains_none(sorted(keep))
-                await self._delete(name, owner.client_id, where)
+                try:
+                    await self._delete(name, owner.client_id, where)
+                except WeaviateBaseError as error:
+                    if not faults.no_collection(error):
+                        raise
+                    # Cleared away since it was listed. One of an earlier model holds nothing of the document then, if
+                    # it has really gone; with today's went what has just been stored: that has to be told.
+                    if name in today or await self._client.collections.exists(name):
+                        raise self._gone([name]) from error
 
     async def regroup(self, owner: scope.Scope) -> int:
         moved = 0
@@ -101,6 +112,11 @@ class Writing(connection.Connection):
             await self._insert(name, owner.client_id, objects)
             moved += len(objects)
         return moved
+
+    def _gone(self, names: Collection[str]) -> errors.Away:
+        """The next call makes the collections again."""
+        self._complete = False
+        return errors.Away("weaviate", f"it does not have {', '.join(sorted(names))} now", retry_after=2)
 
     async def _insert(self, name: str, client_id: str, objects: Sequence[DataObject[Any, Any]]) -> None:
         """Insert or overwrite. Raises the first of the errors that objects met."""

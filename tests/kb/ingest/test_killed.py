@@ -47,6 +47,7 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     place = {
         "weaviate": conftest.required("JERVIS_TEST_WEAVIATE_URL"),
         "grpc": int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
+        # The name of its model is that of its index too.
         "index": weaviate_store._model,
         "ollama": fake.url,
     }

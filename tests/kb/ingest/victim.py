@@ -59,7 +59,7 @@ async def main(asked: dict[str, Any]) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
 
     clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
-    vectors = weaviate.Store(asked["weaviate"], asked["grpc"], asked["index"])
+    vectors = weaviate.Store(asked["weaviate"], asked["grpc"], asked["index"], index=asked["index"])
     try:
         async with httpx.AsyncClient(trust_env=False) as http:
             router = router_client.Client(asked["ollama"], http)

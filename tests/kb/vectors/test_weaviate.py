@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from weaviate.collections.classes.filters import FilterReturn
 
 from kb import errors, selection
 from kb.vectors import record, weaviate
 from kb.vectors.weaviate import schema
-from tests.kb import ports, scopes
+from tests.kb import conftest, ports, scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
@@ -58,6 +61,84 @@ async def test_collections_that_were_lost_are_made_again(store: weaviate.Store) 
     assert await store.dense(scopes.SHOP, contract.point(1), limit=5) == []
     await store.put(scopes.SHOP, [(made, contract.point(1))], [])
     assert [hit.chunk_id for hit in await store.dense(scopes.SHOP, contract.point(1), limit=5)] == [made.id]
+
+
+class Interrupted(weaviate.Store):
+    """Something else happens before and after each of its deletions in a collection."""
+
+    before: Callable[[], Awaitable[None]] | None = None
+    after: Callable[[], Awaitable[None]] | None = None
+
+    async def _delete(self, name: str, client_id: str, where: FilterReturn) -> None:
+        if self.before:
+            await self.before()
+        try:
+            await super()._delete(name, client_id, where)
+        finally:
+            if self.after:
+                await self.after()
+
+
+@pytest.fixture
+async def models() -> AsyncIterator[tuple[weaviate.Store, Interrupted]]:
+    """The stores of an earlier model and of today's in one index."""
+    server = conftest.required("JERVIS_TEST_WEAVIATE_URL"), int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
+    index = uuid.uuid4().hex
+    pair = weaviate.Store(*server, "earlier", index=index), Interrupted(*server, "today", index=index)
+    yield pair
+    for one in pair:
+        await one.destroy()
+        await one.close()
+
+
+async def test_an_earlier_models_collections_may_be_cleared_away_while_a_document_is_dropped(
+    models: tuple[weaviate.Store, Interrupted],
+) -> None:
+    earlier, today = models
+    made = contract.chunk(scopes.SHOP, "u:1", "one")
+    for one in models:
+        await one.put(scopes.SHOP, [(made, contract.point(1))], [(contract.sentence(made, "one"), contract.point(1))])
+    today.before = earlier.destroy
+    await today.drop(scopes.SHOP, made.document_id)
+    assert await today.counts(scopes.SHOP) == (0, 0)
+
+
+async def test_an_earlier_models_collection_that_is_there_after_all_is_not_passed_over(
+    models: tuple[weaviate.Store, Interrupted],
+) -> None:
+    """As where one server has not loaded it yet: the document would come back with that model."""
+    earlier, today = models
+    made = contract.chunk(scopes.SHOP, "u:1", "one")
+
+    async def come_back() -> None:
+        earlier._complete = False
+        await earlier.ready()
+
+    await earlier.ready()
+    await today.put(scopes.SHOP, [(made, contract.point(1))], [])
+    today.before, today.after = earlier.destroy, come_back
+    with pytest.raises(errors.Away, match="does not have"):
+        await today.drop(scopes.SHOP, made.document_id)
+    today.before = today.after = None
+    await today.drop(scopes.SHOP, made.document_id)
+    assert await today.counts(scopes.SHOP) == (0, 0)
+
+
+async def test_todays_collections_do_not_go_unnoticed(models: tuple[weaviate.Store, Interrupted]) -> None:
+    """With them went what has just been stored for the document: it has to be stored again."""
+    _, today = models
+    made = contract.chunk(scopes.SHOP, "u:1", "one")
+    today.before = today.destroy
+    for _ in ("while it is dropped", "before they are listed"):
+        await today.put(scopes.SHOP, [(made, contract.point(1))], [])
+        if today.before is None:
+            await today.destroy()
+        with pytest.raises(errors.Away, match="does not have"):
+            await today.drop(scopes.SHOP, made.document_id, keep=[made.id])
+        today.before = None
+    await today.put(scopes.SHOP, [(made, contract.point(1))], [])
+    await today.drop(scopes.SHOP, made.document_id, keep=[made.id])
+    assert await today.counts(scopes.SHOP) == (1, 0)
 
 
 async def test_documents_that_are_looked_up_at_once_are_kept_apart(store: weaviate.Store) -> None:
