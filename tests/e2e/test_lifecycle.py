@@ -11,7 +11,8 @@ import pytest
 from crds.pendingtask import CONTENT_BYTES, Decision, PendingTask
 from crds.phases import Phase
 from hack.demo import inputs, submit
-from tests.e2e.site import Site
+from tests.e2e.site import Document, Site
+from tests.e2e.waiting import until
 
 _QUALIFIED = ["New", "ReadyForQualification", "Qualifying"]
 _WORKED_ON = [*_QUALIFIED, "ReadyForGpu", "DispatchedGpu", "Orchestrating", "Completed"]
@@ -77,13 +78,22 @@ def test_phases_come_in_order(worked: dict[str, PendingTask]) -> None:
 
 
 def test_one_event_per_transition(site: Site, worked: dict[str, PendingTask]) -> None:
-    events = site.kubectl.items("events")
+    passed = {
+        task.metadata.uid: [phase for phase in task.status.phase_times if phase != "New"] for task in worked.values()
+    }
+
+    def told() -> list[Document]:
+        """Events are sent after what they tell of."""
+        found = [one for one in site.kubectl.items("events") if one["involvedObject"].get("uid") in passed]
+        return found if len(found) >= sum(map(len, passed.values())) else []
+
+    events = until("an Event for each transition", told)
     for task in worked.values():
-        mine = [event for event in events if event["involvedObject"].get("uid") == task.metadata.uid]
+        mine = [event for event in events if event["involvedObject"]["uid"] == task.metadata.uid]
         seen = Counter(event["reason"] for event in mine)
         assert set(seen.values()) == {1}, (task.metadata.name, seen)
         assert [event.get("count", 1) for event in mine] == [1] * len(mine)
-        transitions = [phase for phase in task.status.phase_times if phase != "New"]
+        transitions = passed[task.metadata.uid]
         assert len(mine) == len(transitions), (task.metadata.name, seen, transitions)
 
 
