@@ -114,7 +114,7 @@ class Writing(connection.Connection):
         return moved
 
     def _gone(self, names: Collection[str]) -> errors.Away:
-        """The next call makes the collections again."""
+        """What to raise for collections that ought to be there. Today's are made again by the next call."""
         self._complete = False
         return errors.Away("weaviate", f"it does not have {', '.join(sorted(names))} now", retry_after=2)
 
