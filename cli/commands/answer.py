@@ -47,11 +47,13 @@ def _ask(session: Session, name: str, question: str) -> dict[str, str]:
     chosen = [one for one in open_ones if not question or one.id == question]
     if not chosen:
         known = ", ".join(one.id for one in open_ones) or "none"
+        # The answer alone is what a hand types first.
+        usage = f"; the id comes first: kubectl jervis answer {name} {open_ones[0].id} TEXT" if open_ones else ""
         raise errors.Misplaced(
             f"PendingTask {name!r} has no open question{f' {question!r}' if question else ''}"
             f" (phase {order.phase(task).value}).",
             field="QUESTION_ID",
-            remedy=f"Open questions: {known}.",
+            remedy=f"Open questions: {known}{usage}.",
         )
     if not sys.stdin.isatty():
         raise errors.Unusable(

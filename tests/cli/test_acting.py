@@ -69,7 +69,9 @@ def test_without_a_terminal_the_text_is_named(place: site.Site, capsys: pytest.C
     done = site.call(capsys, "answer", "q", "r1-q2", *place.flags())
     assert done.code == 1
     assert "answer q r1-q2 TEXT" in done.err
-    assert "r9" in site.call(capsys, "answer", "q", "r9", *place.flags()).err
+    mistaken = site.call(capsys, "answer", "q", "the third", *place.flags()).err
+    assert "no open question 'the third'" in mistaken
+    assert "r1-q1, r1-q2; the id comes first: kubectl jervis answer q r1-q1 TEXT" in mistaken
 
 
 def test_rights(place: site.Site, capsys: pytest.CaptureFixture[str]) -> None:
