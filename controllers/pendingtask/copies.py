@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from controllers import kube, lease
 from controllers.pendingtask import decision, views
-from controllers.pendingtask.world import CopyHeld, CopyMade, Observation, Trouble, trouble
+from controllers.pendingtask.world import CopyHeld, CopyMade, NoCopy, Observation, Trouble, trouble
 from crds import errors, labels, pendingtask, phases
 from crds.pendingtask import Type
 from crds.schedule import ConcurrencyPolicy
@@ -15,13 +15,16 @@ from crds.schedule import ConcurrencyPolicy
 _DROPPED = frozenset({"schedule", "suspend", "answers", "approval"})
 """What belongs to the template itself, or to the questions of one run."""
 _MOST = 220
+_STAMP = "%Y%m%d%H%M"
 
 
 def name(template: kube.Object, due: datetime) -> str:
     """`<template>-<uid8>-<YYYYMMDDHHMM>` in UTC: one for each template, also of a name cut or used again, and run."""
-    meta = template["metadata"]
-    uid = meta["uid"].replace("-", "")[:8]
-    return f"{meta['name'][:_MOST].rstrip('.-')}-{uid}-{due:%Y%m%d%H%M}"
+    return _name(template["metadata"]["name"], template["metadata"]["uid"], due)
+
+
+def _name(template: str, uid: str, due: datetime) -> str:
+    return f"{template[:_MOST].rstrip('.-')}-{uid.replace('-', '')[:8]}-{due:{_STAMP}}"
 
 
 def manifest(template: kube.Object, due: datetime) -> kube.Object:
@@ -69,6 +72,27 @@ async def make(api: kube.Kube, task: pendingtask.PendingTask, due: datetime) -> 
     except errors.JervisError as error:
         # A quota, a policy, an apiserver that is busy: the template says so, and tries again.
         return trouble(error)
+
+
+async def latest(api: kube.Kube, task: pendingtask.PendingTask, most: datetime) -> CopyMade | NoCopy:
+    """The copy of the latest run up to `most` that has one, be it on record or not."""
+    found: datetime | None = None
+    selector = f"{labels.TEMPLATE_UID}={task.metadata.uid}"
+    async for raw in api.each(kube.TASKS, task.metadata.namespace, selector):
+        due = _due(task, raw["metadata"]["name"])
+        if due is None or due > most or views.owner_uid(raw) != task.metadata.uid:
+            continue
+        found = due if found is None else max(found, due)
+    return NoCopy() if found is None else CopyMade(found, _name(task.metadata.name, task.metadata.uid, found))
+
+
+def _due(task: pendingtask.PendingTask, copy: str) -> datetime | None:
+    """The run of a copy of that name; None when it is not a name of this template's copies."""
+    try:
+        due = datetime.strptime(copy.rpartition("-")[2], _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return due if _name(task.metadata.name, task.metadata.uid, due) == copy else None
 
 
 async def _create(api: kube.Kube, template: kube.Object, body: kube.Object, due: datetime) -> Observation:

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from controllers.pendingtask import dispatch, drain, finish, hold, launch, lost, observe, qualify, schedule, waiting
+from controllers.pendingtask import (
+    dispatch,
+    drain,
+    finish,
+    hold,
+    launch,
+    lost,
+    observe,
+    qualify,
+    recur,
+    schedule,
+    waiting,
+)
 from controllers.pendingtask.decision import Decision, View
 from controllers.pendingtask.world import World
 from crds import pendingtask
@@ -21,7 +33,7 @@ _HELD: tuple[Policy, ...] = (hold.suspended, hold.resumed)
 
 CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.NEW: (*_HELD, schedule.admit),
-    Phase.SCHEDULED: (*_HELD, schedule.fire),
+    Phase.SCHEDULED: (recur.on_record, *_HELD, schedule.fire),
     Phase.READY_FOR_QUALIFICATION: (*_HELD, hold.retry_later, qualify.claim),
     # A reading under way is not interrupted by suspend: it holds no GPU, and its result is wanted in any case.
     Phase.QUALIFYING: (qualify.chat, qualify.postpone, qualify.refuse, qualify.route, qualify.restart),

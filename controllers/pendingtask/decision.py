@@ -72,7 +72,14 @@ class Copy:
     due: datetime
 
 
-Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Look for the execution copy of a recurring task's latest run up to `most`; brings `CopyMade` or `NoCopy`."""
+
+    most: datetime
+
+
+Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy | Recall
 
 
 class Room(StrEnum):

@@ -126,6 +126,10 @@ class Effects:
         """The execution copy of a recurring task; a second one for the same moment is refused by its name."""
         return await copies.make(self._api, task, wanted.due)
 
+    async def recall(self, task: pendingtask.PendingTask, wanted: decision.Recall) -> Observation:
+        """The execution copy of a recurring task's latest run that is there."""
+        return await copies.latest(self._api, task, wanted.most)
+
     async def _suspend(self, namespace: str, name: str, *, suspend: bool) -> kube.Object:
         return await self._api.merge(kube.JOBS, namespace, name, job.suspension(suspend, self._token()))
 

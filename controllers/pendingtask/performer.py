@@ -42,6 +42,9 @@ class Performer:
             case decision.Copy():
                 self._known.observations[uid] = await self._effects.copy(task, effect)
                 return True
+            case decision.Recall():
+                self._known.observations[uid] = await self._effects.recall(task, effect)
+                return True
             case decision.SuspendJob():
                 await self._effects.suspend(task, effect)
                 waited = self._known.rooms.waited(uid)

@@ -7,7 +7,9 @@ Promises, each held by a property test:
 - of the runs that were missed at most one is made up for: the latest, if it is not older than `Limits.catch_up`;
   a run that fell into a suspension was not missed but held back, and is not made up for;
 - an edit of the expression or the zone plans anew from then on;
-- a copy is made `Limits.advance` ahead of its run, but not before the moment of the run before.
+- a copy is made `Limits.advance` ahead of its run, but not before the moment of the run before;
+- a copy that exists is on record before the template is held: a user's edit or a crash that comes between its creation
+  and its record loses neither.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from controllers.pendingtask.decision import (
     Copy,
     Decision,
     Note,
+    Recall,
     View,
     act,
     condition,
@@ -28,7 +31,7 @@ from controllers.pendingtask.decision import (
     until,
     wait,
 )
-from controllers.pendingtask.world import CopyHeld, CopyMade, Trouble
+from controllers.pendingtask.world import CopyHeld, CopyMade, NoCopy, Trouble
 from crds import conditions, pendingtask, schedule
 
 CLOCK = timedelta(days=1)
@@ -51,13 +54,26 @@ def memory(
     return schedule.Recurrence(cron=plan.cron or "", time_zone=plan.time_zone or "", last_run=made, last_task=task)
 
 
+def on_record(view: View) -> Decision | None:
+    """A copy that was made, or is found when its user begins to hold the template, is remembered before all else."""
+    task, seen, due = view.task, view.world.observed, view.task.status.scheduled_for
+    plan, known = task.spec.schedule, task.status.recurrence
+    if not is_template(task) or plan is None or known is None:
+        return None
+    if isinstance(seen, CopyMade) and due is not None and seen.due >= due and seen.due != known.last_run:
+        return _recorded(view, plan, known, seen, due)
+    old = conditions.find(task.status.conditions, "Suspended")
+    begins = task.spec.suspend and (old is None or old.status is not conditions.Status.TRUE)
+    return act(Recall(_credible(view))) if begins and not isinstance(seen, CopyMade | NoCopy) else None
+
+
 def fire(view: View) -> Decision:
     """What to do about the next run."""
     plan, known, due = view.task.spec.schedule, view.task.status.recurrence, view.task.status.scheduled_for
     assert plan is not None
-    if known is None or (known.cron, known.time_zone) != (plan.cron, plan.time_zone or ""):
+    if known is None or _edited(plan, known):
         return _plan(view, plan, known, "Planned")
-    if known.last_run is not None and known.last_run > view.now + view.world.limits.advance + CLOCK:
+    if known.last_run is not None and known.last_run > _credible(view):
         return _plan(view, plan, None, "ClockSetBack")
     if due is None:
         return wait()  # impossible, as its condition says; an edit wakes it
@@ -69,8 +85,6 @@ def fire(view: View) -> Decision:
 
 def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: datetime) -> Decision:
     seen = view.world.observed
-    if isinstance(seen, CopyMade) and seen.due >= due:
-        return _made(view, plan, seen, due)
     start = _start(view, plan, due)
     if start > view.now:
         return until(view, start)
@@ -86,6 +100,15 @@ def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: 
         text = f"The run of {moment(run)} is skipped: {seen.by} has not ended (concurrencyPolicy Forbid)."
         return _planned(view, plan, memory(plan, old=known), Note("RunSkipped", text), cron.next_run(plan, run))
     return act(Copy(run))
+
+
+def _credible(view: View) -> datetime:
+    """Copies for later runs were made by a clock that was wrong."""
+    return view.now + view.world.limits.advance + CLOCK
+
+
+def _edited(plan: schedule.Schedule, known: schedule.Recurrence) -> bool:
+    return (known.cron, known.time_zone) != (plan.cron, plan.time_zone or "")
 
 
 def _start(view: View, plan: schedule.Schedule, due: datetime) -> datetime:
@@ -105,6 +128,19 @@ def _resumed(view: View) -> datetime | None:
     """When its user last let it go."""
     found = conditions.find(view.task.status.conditions, "Suspended")
     return found.last_transition_time if found is not None and found.status is conditions.Status.FALSE else None
+
+
+def _recorded(
+    view: View, plan: schedule.Schedule, known: schedule.Recurrence, seen: CopyMade, due: datetime
+) -> Decision:
+    if _edited(plan, known):
+        # What comes next is for the new plan to say.
+        memory = {"lastRun": moment(seen.due), "lastTask": seen.name}
+        return Decision({"recurrence": memory}, note=Note("CopyCreated", f"Task {seen.name} for {moment(seen.due)}."))
+    try:
+        return _made(view, plan, seen, due)
+    except cron.ImpossibleError as error:
+        return _impossible(view, plan, known, error)
 
 
 def _made(view: View, plan: schedule.Schedule, seen: CopyMade, due: datetime) -> Decision:

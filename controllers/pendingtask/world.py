@@ -180,6 +180,11 @@ class CopyHeld:
     by: str
 
 
+@dataclass(frozen=True, slots=True)
+class NoCopy:
+    """There is no execution copy of the recurring task."""
+
+
 def trouble(error: errors.JervisError) -> Trouble:
     """An error as something that a decision can be made from."""
     if isinstance(error, errors.Operational):
@@ -189,7 +194,7 @@ def trouble(error: errors.JervisError) -> Trouble:
     return Trouble(error.message, operational=False)
 
 
-Observation = Ingested | Trouble | CopyMade | CopyHeld
+Observation = Ingested | Trouble | CopyMade | CopyHeld | NoCopy
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import copies, cron
+from controllers.pendingtask import copies, cron, recur
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Copy, Decision
-from controllers.pendingtask.world import CopyHeld, CopyMade, Limits, Observation, Trouble, World
+from controllers.pendingtask.decision import Copy, Decision, Recall
+from controllers.pendingtask.world import CopyHeld, CopyMade, Limits, NoCopy, Observation, Trouble, World
 from crds import pendingtask, schedule
 from crds.phases import Phase
 from tests.controllers import build
@@ -97,7 +97,44 @@ def test_runs_of_a_suspension_are_not_made_up_for() -> None:
     assert made.note is not None
     assert (made.note.reason, made.note.warning) == ("RunsHeldBack", False)
     held = template({**DAILY, "suspend": True}, scheduledFor="2027-03-01T11:00:00Z")
-    assert look(held, NOW).effects == ()
+    assert look(held, NOW, NoCopy()).effects == ()
+
+
+def test_a_copy_is_on_record_before_its_template_is_held() -> None:
+    run = at("2027-03-02T11:00")
+    known = template({**DAILY, "suspend": True}, scheduledFor="2027-03-02T11:00:00Z")
+    now = run - timedelta(minutes=10)
+    assert look(known, now) == Decision(effects=(Recall(run + recur.CLOCK),)), (
+        "whoever died after its creation has not told of it"
+    )
+    made = look(known, now, CopyMade(run, "mail-1-x"))
+    assert (made.status_patch["recurrence"]["lastTask"], made.effects) == ("mail-1-x", ())
+    assert made.note is not None
+    assert made.note.reason == "CopyCreated"
+    after = build.apply(known, made.status_patch)
+    held = look(after, now, CopyMade(run, "mail-1-x"))
+    assert [one["type"] for one in held.status_patch["conditions"] if one["status"] == "True"] == [
+        "Scheduled",
+        "Suspended",
+    ]
+    assert look(build.apply(after, held.status_patch), now).effects == (), "nobody looks twice"
+
+
+def test_a_copy_of_the_plan_before_an_edit_is_on_record() -> None:
+    run = at("2027-03-02T11:00")
+    edited = template(
+        {**DAILY, "schedule": {"cron": "0 12 * * mon-fri", "timeZone": "Europe/Prague"}},
+        scheduledFor="2027-03-02T11:00:00Z",
+        recurrence={"cron": "0 12 * * *"},
+    )
+    now = run - timedelta(minutes=10)
+    made = look(edited, now, CopyMade(run, "mail-1-x"))
+    after = build.apply(edited, made.status_patch)
+    assert after.status.recurrence is not None
+    assert (after.status.recurrence.last_task, after.status.recurrence.cron) == ("mail-1-x", "0 12 * * *")
+    assert look(after, now).status_patch["scheduledFor"] == "2027-03-03T11:00:00Z", "that run has its copy"
+    held = after.model_copy(update={"spec": after.spec.model_copy(update={"suspend": True})})
+    assert set(look(held, now, CopyMade(run, "mail-1-x")).status_patch) == {"conditions"}, "it is, once"
 
 
 def test_an_edit_of_expression_or_zone_plans_anew_and_nothing_else_does() -> None:
@@ -215,11 +252,18 @@ class Site:
     def __init__(self, plan: dict[str, str], now: datetime) -> None:
         self.now = now
         self.task = build.task(spec={"schedule": plan})
-        self.there: set[str] = set()
+        self.there: dict[str, datetime] = {}
         self.made: list[datetime] = []
 
-    def settle(self, crash: bool = False) -> None:
-        """Look until there is nothing to do; `crash`: the process dies right after its first copy was created."""
+    def hold(self, held: bool) -> None:
+        """Its user suspends it, or lets it go."""
+        self.task = self.task.model_copy(update={"spec": self.task.spec.model_copy(update={"suspend": held})})
+
+    def settle(self, crash: bool = False, held: bool = False) -> None:
+        """Look until there is nothing to do.
+
+        `crash`: the process dies right after its first copy was created; `held`: its user suspends it just then.
+        """
         seen: Observation | None = None
         for _ in range(20):
             decided = decide(self.task, World(observed=seen), self.now)
@@ -228,21 +272,41 @@ class Site:
             if not decided.status_patch and not decided.effects:
                 return
             for effect in decided.effects:
+                if isinstance(effect, Recall):
+                    seen = self.latest(effect.most)
+                    continue
                 assert isinstance(effect, Copy)
+                assert not self.task.spec.suspend
                 name = copies.name(self.task.wire(), effect.due)
                 if name not in self.there:
-                    self.there.add(name)
+                    self.there[name] = effect.due
                     self.made.append(effect.due)
+                if held:
+                    self.hold(held)
                 if crash:
                     return
                 seen = CopyMade(effect.due, name)
         raise AssertionError("it never settles")
 
+    def latest(self, most: datetime) -> Observation:
+        """What looking for copies finds."""
+        found = [(due, name) for name, due in self.there.items() if due <= most]
+        return CopyMade(*max(found)) if found else NoCopy()
+
+    def held(self) -> bool:
+        """Does its status say so?"""
+        return any(one.type == "Suspended" and one.status == "True" for one in self.task.status.conditions)
+
+    def on_record(self) -> bool:
+        """Is each copy that is there one of the past for its plan, as far as the clock can be believed?"""
+        planned, credible = self.task.status.scheduled_for, self.now + Limits().advance + recur.CLOCK
+        return planned is None or not any(planned <= due <= credible for due in self.there.values())
+
     def clean(self) -> None:
         """Copies whose making is on record are finished, archived and gone."""
         known = self.task.status.recurrence
         if known is not None and known.last_task:
-            self.there.discard(known.last_task)
+            self.there.pop(known.last_task, None)
 
 
 moves = st.one_of(st.integers(1, 90), st.integers(60, 7200), st.integers(3600, 3 * 86400), st.integers(-20 * 3600, -1))
@@ -253,17 +317,21 @@ moves = st.one_of(st.integers(1, 90), st.integers(60, 7200), st.integers(3600, 3
     expressions,
     st.sampled_from(ZONES),
     st.sampled_from([datetime(2026, 3, 28, 20, tzinfo=UTC), datetime(2026, 10, 24, 20, tzinfo=UTC)]),
-    st.lists(st.tuples(moves, st.booleans(), st.booleans()), max_size=25),
+    st.lists(st.tuples(moves, st.booleans(), st.booleans(), st.sampled_from(["", "", "hold", "let go"])), max_size=25),
 )
 def test_no_run_has_two_copies_whatever_the_clock_does(
-    text: str, zone: str, start: datetime, steps: list[tuple[int, bool, bool]]
+    text: str, zone: str, start: datetime, steps: list[tuple[int, bool, bool, str]]
 ) -> None:
     site = Site({"cron": text, "timeZone": zone}, start)
     plan = schedule.Schedule(cron=text, time_zone=zone)
-    for seconds, crash, clean in steps:
+    for seconds, crash, clean, user in steps:
         site.now += timedelta(seconds=seconds)
-        before = len(site.made)
-        site.settle(crash)
+        before, free = len(site.made), not site.held()
+        if user == "let go":
+            site.hold(False)
+        site.settle(crash, held=user == "hold")
+        if free and site.held():
+            assert site.on_record(), "a run is planned that has its copy"
         assert len(site.made) <= before + 2, "one that was missed, and the next ahead of time"
         for due in site.made[before:]:
             assert cron.next_run(plan, due - timedelta(seconds=1)) == due, "a moment of the expression"

@@ -12,7 +12,7 @@ import pytest
 
 from controllers import kube
 from controllers.pendingtask import copies
-from controllers.pendingtask.world import CopyHeld, CopyMade, Trouble
+from controllers.pendingtask.world import CopyHeld, CopyMade, NoCopy, Trouble
 from crds import pendingtask
 from tests.operator.conftest import Space, until
 from tests.operator.process import Operator
@@ -46,6 +46,28 @@ def test_a_template_makes_its_copies_over_restarts_and_tells_of_the_next_run(spa
         until(lambda: all(space.phase(name) == "Done" for name in names), "the copies are worked off")
 
 
+async def test_a_copy_whose_maker_died_before_it_told_is_on_record_although_the_template_is_held(
+    kubeconfig: Path, space: Space, start: Start
+) -> None:
+    soon = datetime.now(UTC) + timedelta(hours=2)
+    space.submit("daily", "INFO", schedule={"cron": f"{soon:%M %H} * * *"})
+    with start(IDENTITY="operator-0"):
+        until(lambda: space.phase("daily") == "Scheduled", "it is planned")
+    due = datetime.fromisoformat(space.status("daily")["scheduledFor"])
+    raw = space.get("daily")
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        await copies.make(api, pendingtask.PendingTask.model_validate(raw), due)
+    space.edit("daily", {"suspend": True})
+    with start(IDENTITY="operator-0"):
+        until(lambda: any(c["type"] == "Suspended" for c in space.status("daily")["conditions"]), "it is held")
+        status = space.status("daily")
+        assert [status["recurrence"]["lastTask"]] == made(space)
+        assert status["recurrence"]["lastRun"] == raw["status"]["scheduledFor"]
+        assert datetime.fromisoformat(status["scheduledFor"]) == due + timedelta(days=1)
+
+
 async def test_who_forbids_and_who_refuses_a_copy(kubeconfig: Path, space: Space) -> None:
     plan = {"cron": "0 12 * * *", "concurrencyPolicy": "Forbid"}
     raw: Any = space.submit("report", schedule=plan)
@@ -60,6 +82,8 @@ async def test_who_forbids_and_who_refuses_a_copy(kubeconfig: Path, space: Space
         later = DUE + timedelta(days=1)
         assert await copies.make(api, task, later) == CopyHeld(later, name)
         assert made(space) == [name]
+        assert await copies.latest(api, task, later) == first
+        assert await copies.latest(api, task, DUE - timedelta(minutes=1)) == NoCopy()
         owner = {**raw, "spec": {**raw["spec"], "schedule": {"cron": "0 12 * * *"}}}
         free = pendingtask.PendingTask.model_validate(owner)
         taken = copies.name(raw, later)
