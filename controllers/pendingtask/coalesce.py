@@ -31,6 +31,8 @@ LEISURE = timedelta(seconds=60)
 """After a task's creation, until which nobody is told that it stands in line."""
 RUN_LEISURE = timedelta(seconds=10)
 """After a task's dispatch, until which nobody is told that its run has begun."""
+LEISURE_SECONDS = 10.0
+"""After which a write that was put off is thought of again: there may be nothing else to do by then."""
 SECOND = timedelta(seconds=1)
 """Moments in a status are whole seconds, rounded up (`decision.whole`)."""
 _UNREAD = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION})
@@ -97,28 +99,33 @@ def reads_first(task: pendingtask.PendingTask, course: Course) -> bool:
     return unread and made.phase is Phase.QUALIFYING and made.effects == (Ingest(),)
 
 
-def can_wait(task: pendingtask.PendingTask, course: Course, now: datetime) -> bool:
-    """Would the write only say what the next one says as well: that a new task is in line, or that a run has begun?
+def leisure(task: pendingtask.PendingTask, course: Course, now: datetime) -> float:
+    """Seconds after which to think of the write again; 0.0: it cannot be put off.
 
+    Put off is what the next write says as well: that a new task is in line, or that a run has begun.
     Where more tasks come than can be served, such writes take from the apiserver what those need whose turn it is. So
-    they are put off while there is other work to do, for `LEISURE` after the task's creation (until then a person who
-    looks sees a task without a phase), or for `RUN_LEISURE` after its dispatch. Nobody waits for a background run's
+    they are put off while there is other work to do, until `LEISURE` after the task's creation (until then a person who
+    looks sees a task without a phase), or until `RUN_LEISURE` after its dispatch. Nobody waits for a background run's
     beginning to be told.
     """
     made, phase = course.decision, task.status.phase or Phase.NEW
     if made.effects:
-        return False
+        return 0.0
     if phase is Phase.DISPATCHED_GPU:
         since = task.status.phase_times.get(phase.value)
         begun = made.phase is Phase.ORCHESTRATING and made.requeue_after is not None
-        return begun and not order.foreground(task.spec) and _within(since, now, RUN_LEISURE)
-    in_line = phase is Phase.NEW and made.room is Room.QUALIFIER
-    return in_line and _within(task.metadata.creation_timestamp, now, LEISURE)
+        left = _left(since, now, RUN_LEISURE) if begun and not order.foreground(task.spec) else 0.0
+    else:
+        in_line = phase is Phase.NEW and made.room is Room.QUALIFIER
+        left = _left(task.metadata.creation_timestamp, now, LEISURE) if in_line else 0.0
+    return min(left, LEISURE_SECONDS, made.requeue_after or LEISURE_SECONDS)
 
 
-def _within(since: datetime | None, now: datetime, leisure: timedelta) -> bool:
-    """A clock that was set back tells nobody for how long; a moment's whole second may be the one to come."""
-    return since is not None and -SECOND < now - since < leisure
+def _left(since: datetime | None, now: datetime, whole: timedelta) -> float:
+    """Seconds. A clock that was set back tells nobody for how long; a moment's whole second may be the one to come."""
+    if since is None or not -SECOND < now - since < whole:
+        return 0.0
+    return min(whole, since + whole - now).total_seconds()
 
 
 def _writes_only(made: Decision) -> bool:

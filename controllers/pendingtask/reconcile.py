@@ -38,8 +38,6 @@ log = structlog.get_logger(__name__)
 MAX_ROUNDS = 8
 AWAY_SECONDS = 2.0
 """Pause after the Kubernetes API or MongoDB did not answer in the middle of a look."""
-LEISURE_SECONDS = 10.0
-"""After which a write that was put off is thought of again."""
 READING_SECONDS = 3.0
 """A reading that takes longer is told: until then the task's phase is what it was."""
 _ROOMS = {Phase.QUALIFYING: Room.QUALIFIER, Phase.DISPATCHED_GPU: Room.GPU}
@@ -149,11 +147,12 @@ class Reconciler:
         self._known.rooms.leave(uid)
         if coalesce.reads_first(task, course) and self._reads(task):
             return Carried.SETTLED
-        if self._known.busy() and coalesce.can_wait(task, course, self._wall()):
+        leisure = coalesce.leisure(task, course, self._wall()) if self._known.busy() else 0.0
+        if leisure > 0.0:
             if made.room is not None:
                 self._known.rooms.enter(uid, made.room, entry.order)
                 self._known.call_rooms()
-            self._known.later(uid, min(LEISURE_SECONDS, made.requeue_after or LEISURE_SECONDS))
+            self._known.later(uid, leisure)
             return Carried.SETTLED
         if made.phase in _ROOMS:
             self._known.rooms.claim(uid, _ROOMS[made.phase], _booked(task, made))

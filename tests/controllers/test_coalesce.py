@@ -52,24 +52,25 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "qualifying", "age", "postponed"),
+    ("what", "qualifying", "age", "leisure"),
     [
-        (task(), 10, timedelta(seconds=59), True),
-        (task(), 10, timedelta(seconds=60), False),
-        (task(), 10, timedelta(seconds=-1), False),  # a clock set back: nobody knows for how long
-        (task(), 0, timedelta(0), False),  # its turn: the write holds the intent of the ingestion
-        (task(Phase.READY_FOR_QUALIFICATION), 10, timedelta(0), False),
-        (task(spec=CHAT), 10, timedelta(0), False),  # a question in line for the GPU takes part in its distribution
+        (task(), 10, timedelta(0), 10),
+        (task(), 10, timedelta(seconds=59), 1),
+        (task(), 10, timedelta(seconds=60), 0),
+        (task(), 10, timedelta(seconds=-1), 0),  # a clock set back: nobody knows for how long
+        (task(), 0, timedelta(0), 0),  # its turn: the write holds the intent of the ingestion
+        (task(Phase.READY_FOR_QUALIFICATION), 10, timedelta(0), 0),
+        (task(spec=CHAT), 10, timedelta(0), 0),  # a question in line for the GPU takes part in its distribution
     ],
 )
 def test_only_getting_in_line_can_wait(
-    what: pendingtask.PendingTask, qualifying: int, age: timedelta, postponed: bool
+    what: pendingtask.PendingTask, qualifying: int, age: timedelta, leisure: float
 ) -> None:
     created = what.metadata.creation_timestamp
     assert created is not None
     now = created + age
     course = coalesce.course(what, World(qualifying=qualifying), now)
-    assert coalesce.can_wait(what, course, now) is postponed
+    assert coalesce.leisure(what, course, now) == leisure
 
 
 def test_a_question_goes_from_new_to_its_dispatch() -> None:
@@ -146,21 +147,22 @@ def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -
 
 
 @pytest.mark.parametrize(
-    ("mode", "age", "postponed"),
+    ("mode", "age", "leisure"),
     [
-        ("Background", 9, True),
-        ("Background", 10, False),
-        ("Background", -0.9, True),  # the moment is written in whole seconds, rounded up
-        ("Background", -1, False),
-        ("Foreground", 0, False),
+        ("Background", 0, 10),
+        ("Background", 9.5, 0.5),  # it is looked at again just then: the ten seconds are the most
+        ("Background", 10, 0),
+        ("Background", -0.9, 10),  # the moment is written in whole seconds, rounded up
+        ("Background", -1, 0),
+        ("Foreground", 0, 0),
     ],
 )
-def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, postponed: bool) -> None:
+def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, leisure: float) -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
     at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
     course = coalesce.course(current, World(job=job(), pods=(pod(),)), at)
     assert passed(course) == [Phase.ORCHESTRATING]
-    assert coalesce.can_wait(current, course, at) is postponed
+    assert coalesce.leisure(current, course, at) == leisure
 
 
 def test_the_end_of_a_run_never_waits() -> None:
@@ -168,7 +170,7 @@ def test_the_end_of_a_run_never_waits() -> None:
     over = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),)
     course = coalesce.course(current, World(job=job(JobState.COMPLETE), pods=over), NOW)
     assert passed(course) == [Phase.ORCHESTRATING, Phase.COMPLETED]
-    assert not coalesce.can_wait(current, course, NOW)
+    assert coalesce.leisure(current, course, NOW) == 0
 
 
 def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:

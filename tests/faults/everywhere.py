@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Collection
 
-from crds.phases import Phase
+from crds.phases import HOLDS_SLOT
 from tests.faults import kinds, transitions
 from tests.faults.campaigns import LOAD_SECONDS, Begin, Say, deaths, finish, load, quiet
 from tests.faults.faults import busy_once, first
@@ -27,7 +27,7 @@ async def survey(on: Stage, seed: int) -> frozenset[Site]:
     async with on.replica(busy_once()) as replica:
         full = _long(9000, SLOTS)
         await load(on, full)
-        await on.until(lambda: _running(on) >= set(full), "every slot is taken", LOAD_SECONDS)
+        await on.until(lambda: _holders(on) >= set(full), "every slot is taken", LOAD_SECONDS)
         await load(on, kinds.names(seed, 3 * len(Kind)))
         await on.fidget()
         # Nothing is broken here, so nothing has a bound.
@@ -118,6 +118,6 @@ def _long(number: int, count: int) -> list[str]:
     return [f"{Kind.LONG}-{number:04}-{serial}" for serial in range(count)]
 
 
-def _running(on: Stage) -> set[str]:
+def _holders(on: Stage) -> set[str]:
     now = on.record.now["pendingtasks"].values()
-    return {one.name for one in now if transitions.phase(one.raw.get("status") or {}) is Phase.ORCHESTRATING}
+    return {one.name for one in now if transitions.phase(one.raw.get("status") or {}) in HOLDS_SLOT}

@@ -33,7 +33,8 @@ outcomes = st.builds(Outcome, st.sampled_from(ExitReason), st.text(max_size=50))
 troubles = st.builds(
     Trouble, st.text(max_size=30), operational=st.booleans(), retry_after=st.none() | st.floats(0, 999)
 )
-observations = st.none() | st.builds(world.Ingested, hints) | troubles | st.builds(world.CopyMade, moments)
+copied = st.builds(world.CopyMade, moments) | st.just(world.NoCopy())
+observations = st.none() | st.builds(world.Ingested, hints) | troubles | copied
 jobs = st.none() | st.sampled_from(JobState).map(
     lambda state: JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
 )
