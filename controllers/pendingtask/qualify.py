@@ -40,8 +40,10 @@ def claim(view: View) -> Decision | None:
     has_place = chat or read or view.world.working
     if not has_place and view.world.qualifying >= view.world.limits.qualifying_at_once:
         return wait(room=Room.QUALIFIER)
-    effects = () if read or (chat and not view.task.spec.attachments) else (Ingest(),)
-    return to(view, Phase.QUALIFYING, "Qualifying", "The knowledge base reads the content.", effects=effects)
+    unread = chat and not view.task.spec.attachments
+    text = "A user's question is not read before its run." if unread else "The knowledge base reads the content."
+    decision = to(view, Phase.QUALIFYING, "Qualifying", text, effects=() if read or unread else (Ingest(),))
+    return replace(decision, note=None) if view.task.status.retry else decision
 
 
 def chat(view: View) -> Decision | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,13 @@ def apply(layout: Layout, kubectl: Path) -> None:
 
 
 def renew_disks(layout: Layout, kubectl: Path) -> None:
-    """A disk whose claim is gone is offered again, empty."""
+    """A disk whose claim is gone is emptied, and made anew by the next `apply`."""
     base = [str(kubectl), f"--kubeconfig={layout.kubeconfig}"]
     listed = subprocess.run([*base, "get", "pv", "-o", "json"], check=True, capture_output=True, text=True)
     for volume in json.loads(listed.stdout)["items"]:
         if volume["status"].get("phase") == "Released":
             subprocess.run([*base, "delete", "pv", volume["metadata"]["name"]], check=True, capture_output=True)
+            shutil.rmtree(volume["spec"]["local"]["path"])
 
 
 def _manifests(layout: Layout) -> list[dict[str, Any]]:

@@ -202,8 +202,8 @@ def _start_node(layout: Layout, programs: Programs, files: apiserver.Files, repo
         "kubelet",
         kubelet.command(layout, programs.kubernetes / "kubelet", login, authority.pair.certificate, node),
     )
-    addons.apply(layout, programs.kubectl)
     addons.renew_disks(layout, programs.kubectl)
+    addons.apply(layout, programs.kubectl)
     resolver = _start(layout, "coredns", dns.command(layout, programs.coredns, _login(layout, files, "coredns")))
     agent.wait(lambda: _node_has(layout, programs.kubectl, "{.metadata.name}") == layout.name, 60)
     router = _start(

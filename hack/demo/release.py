@@ -19,6 +19,7 @@ _RESTRICTED = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",
 }
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SECONDS = 300.0
 
 
@@ -74,6 +75,9 @@ def install(
         report.say(f"the CRDs belong to {owner}: applying them beside the chart")
         cluster.run("apply", "--server-side", "--force-conflicts", "-f", str(wanted.checkout / "crds"))
     chosen = overlaid(values(wanted, owns_crds=owns_crds), more or {})
+    if not _offers_volumes(cluster):
+        report.say("the cluster has no default StorageClass: what is known lives as long as the knowledge base's pod")
+        chosen = overlaid(chosen, {"kb": {"local": {"persistence": {"enabled": False}}}})
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="jervis-demo-values-") as file:
         json.dump(chosen, file)
         file.flush()
@@ -129,6 +133,12 @@ def _namespace(cluster: kubectl.Kubectl) -> None:
         "metadata": {"name": cluster.namespace, "labels": _RESTRICTED},
     }
     cluster.apply([manifest])
+
+
+def _offers_volumes(cluster: kubectl.Kubectl) -> bool:
+    """Is a claim that names no StorageClass ever bound?"""
+    classes = cluster.items("storageclasses")
+    return any(one["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true" for one in classes)
 
 
 def _owner(cluster: kubectl.Kubectl) -> str | None:

@@ -156,6 +156,31 @@ def test_the_knowledge_base_under_an_ingest(site: Site, owner: str, gpu: Simulat
     once(site, ended.values())
 
 
+def test_what_is_known_outlives_its_pod(site: Site, owner: str) -> None:
+    if not site.kubectl.items("persistentvolumeclaims"):
+        pytest.skip("your cluster has no default StorageClass")
+    owner = f"{owner}-kept"
+    told = {
+        "type": "EmailProcessing",
+        "sourceUrn": "email::kept-1@example.com",
+        "content": "For your information: Petra Svobodova took the tape robot Hydra into service on Tuesday.",
+    }
+    site.apply("kept", {"kept-told": told}, owner)
+    site.ends("kept", {"kept-told": Phase.DONE})
+    victim = site.component("kb")
+    kill_pod(site, victim)
+    asked = {
+        "type": "UserInputProcessing",
+        "mode": "Foreground",
+        "content": "Who took the tape robot Hydra into service?",
+    }
+    site.apply("kept", {"kept-asked": asked}, owner)
+    answered = site.ends("kept", {"kept-asked": Phase.COMPLETED}, seconds=180)["kept-asked"]
+    assert site.component("kb")["metadata"]["uid"] != victim["metadata"]["uid"]
+    assert answered.status.result is not None
+    assert "Petra Svobodova" in answered.status.result.summary
+
+
 def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     """Operator, router and a running Job die together, as when a node fails."""
     local_only(site)

@@ -79,19 +79,24 @@ def test_files_of_one_name_do_not_replace_each_other() -> None:
 
 
 def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:
-    current, waits, notes = task(Phase.QUALIFYING), [], 0
+    current, waits, told = task(Phase.READY_FOR_QUALIFICATION), [], list[str]()
+    now = NOW
     for _ in range(9):
-        made = decide(current, World(observed=AWAY), NOW)
+        made = decide(current, World(), now)
+        assert made.phase is Phase.QUALIFYING
+        told += [made.note.reason] if made.note else []
+        current = apply(current, made.status_patch)
+        made = decide(current, World(observed=AWAY), now)
         assert made.phase is Phase.READY_FOR_QUALIFICATION
         waits.append(made.requeue_after)
-        notes += made.note is not None
+        told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
         assert current.status.retry is not None
         assert current.status.retry.next_at is not None
-        assert decide(current, World(), NOW).requeue_after == waits[-1]
-        current = apply(current, {"phase": "Qualifying"})
+        assert decide(current, World(), now).requeue_after == waits[-1]
+        now = current.status.retry.next_at
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
-    assert notes == 1, "one Event per row of failures"
+    assert told == ["Qualifying", "QualificationPostponed"], "one Event per row of failures"
 
 
 def test_a_wait_that_was_written_under_another_clock_is_over() -> None:
