@@ -43,6 +43,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         *_HELD,
         drain.foreign_still,
         drain.foreign_over,
+        dispatch.over,
         dispatch.running,
         hold.retry_later,
         dispatch.bystanders,

@@ -41,6 +41,16 @@ def running(view: View) -> Decision | None:
     return drain.stopped(job)
 
 
+def over(view: View) -> Decision | None:
+    """The Job of the run that is to go on has ended: it had been let go and nobody heard of that, or it ended in the
+    moment in which it was to stop. What it says is looked for at once, without a slot."""
+    job = view.world.job
+    if job is None or job.state not in launch.ENDED or not drain.kept(view):
+        return None
+    told = f"Job {job.name} has ended."
+    return bystanders(view) or to(view, Phase.DISPATCHED_GPU, "Ended", told, fields={"user_task": None})
+
+
 def breaker(view: View) -> Decision | None:
     """Dispatching failed too often in a row for anybody. Only users' tasks say so: the others wait anyway."""
     if view.world.dispatch_open:

@@ -86,11 +86,16 @@ def loose(view: View) -> Decision | None:
     return stopped(job) if asked and job is not None and kept_runs(view) else None
 
 
-def kept_runs(view: View) -> bool:
-    """Is the Job of the run that is to be taken up again there, and not suspended?"""
+def kept(view: View) -> bool:
+    """Is the Job of the run that is to be taken up again there?"""
     job, dispatch = view.world.job, view.task.status.dispatch
-    named = job is not None and dispatch is not None and job.name == dispatch.job_name
-    return named and job is not None and job.state is JobState.ACTIVE
+    return job is not None and dispatch is not None and job.name == dispatch.job_name
+
+
+def kept_runs(view: View) -> bool:
+    """Is it, and not suspended?"""
+    job = view.world.job
+    return kept(view) and job is not None and job.state is JobState.ACTIVE
 
 
 def foreign(view: View) -> Decision | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from controllers.pendingtask import decision, world
+from controllers.pendingtask import coalesce, decision, world
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import World
+from controllers.pendingtask.world import Outcome, World
+from crds.exits import ExitReason
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, apply, pod, routed
+from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
 
 OPEN = World(slots=GPU)
 
@@ -94,3 +96,34 @@ def test_no_new_run_while_a_pod_of_an_old_one_lives() -> None:
     current = routed(Phase.READY_FOR_GPU, attempt=1)
     assert decide(current, World(slots=GPU, pods=(pod(1),)), NOW).requeue_after == 5
     assert decide(current, World(slots=GPU, pods=(pod(1, live=False),)), NOW).phase is Phase.DISPATCHED_GPU
+
+
+@pytest.mark.parametrize("state", [world.JobState.COMPLETE, world.JobState.FAILED])
+def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: world.JobState) -> None:
+    """Its Job was let go, the answer to that was lost, and dispatching it failed again and again until it was over."""
+    current = routed(
+        Phase.READY_FOR_GPU,
+        retry={
+            "count": 5,
+            "nextAt": (NOW + timedelta(minutes=5)).isoformat(),
+            "reason": "DispatchFailed: reset",
+        },
+        attempt=1,
+        dispatch={"jobName": "mail-1-0f9a1c2e-1", "backend": "gpu-0"},
+    )
+    said = pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED))
+    ended = World(job=job(state), pods=(said,), dispatch_open=False, user_active=True)
+    passed, task = [], current
+    for _ in range(2):
+        course = coalesce.course(task, ended, NOW)
+        assert course.decision.effects == (), "nothing is launched"
+        passed += [step.made.phase for step in course.steps]
+        task = apply(task, course.decision.status_patch)
+    assert passed == [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING, Phase.COMPLETED]
+    assert (task.status.attempt, task.status.dispatch, task.status.retry) == (1, None, None)
+    runs = replace(ended, job=job())
+    assert decide(current, runs, NOW).effects == (decision.SuspendJob("mail-1-0f9a1c2e-1"),), (
+        "one that runs needs a slot"
+    )
+    other = replace(ended, job=replace(job(state), name="mail-1-0f9a1c2e-2"))
+    assert decide(current, other, NOW).status_patch == {}, "that is not the run that is to go on"
