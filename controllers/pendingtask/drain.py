@@ -93,7 +93,7 @@ def kept(view: View) -> bool:
 
 
 def kept_runs(view: View) -> bool:
-    """Is it, and not suspended?"""
+    """Is that Job there, and not suspended?"""
     job = view.world.job
     return kept(view) and job is not None and job.state is JobState.ACTIVE
 

@@ -21,11 +21,16 @@ def suspended(view: View) -> Decision | None:
 
 def resumed(view: View) -> Decision | None:
     """The user let go: say so once."""
-    old = conditions.find(view.task.status.conditions, "Suspended")
-    if view.task.spec.suspend or old is None or old.status is not conditions.Status.TRUE:
+    if view.task.spec.suspend or not said(view):
         return None
     listed = put(view, condition(view, "Suspended", False, "Resumed", ""))
     return Decision({"conditions": listed})
+
+
+def said(view: View) -> bool:
+    """Does the status say that the user holds the task?"""
+    old = conditions.find(view.task.status.conditions, "Suspended")
+    return old is not None and old.status is conditions.Status.TRUE
 
 
 def retry_later(view: View) -> Decision | None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from controllers.pendingtask import cron
+from controllers.pendingtask import cron, hold
 from controllers.pendingtask.decision import (
     Copy,
     Decision,
@@ -62,8 +62,7 @@ def on_record(view: View) -> Decision | None:
         return None
     if isinstance(seen, CopyMade) and due is not None and seen.due >= due and seen.due != known.last_run:
         return _recorded(view, plan, known, seen, due)
-    old = conditions.find(task.status.conditions, "Suspended")
-    begins = task.spec.suspend and (old is None or old.status is not conditions.Status.TRUE)
+    begins = task.spec.suspend and not hold.said(view)
     return act(Recall(_credible(view))) if begins and not isinstance(seen, CopyMade | NoCopy) else None
 
 

@@ -33,13 +33,24 @@ def apply(layout: Layout, kubectl: Path) -> None:
 
 
 def renew_disks(layout: Layout, kubectl: Path) -> None:
-    """A disk whose claim is gone is emptied, and made anew by the next `apply`."""
+    """A disk of ours whose claim is gone is emptied, and made anew by the next `apply`."""
     base = [str(kubectl), f"--kubeconfig={layout.kubeconfig}"]
     listed = subprocess.run([*base, "get", "pv", "-o", "json"], check=True, capture_output=True, text=True)
-    for volume in json.loads(listed.stdout)["items"]:
-        if volume["status"].get("phase") == "Released":
-            subprocess.run([*base, "delete", "pv", volume["metadata"]["name"]], check=True, capture_output=True)
-            shutil.rmtree(volume["spec"]["local"]["path"])
+    for name, path in left_disks(layout, json.loads(listed.stdout)["items"]):
+        subprocess.run([*base, "delete", "pv", name], check=True, capture_output=True)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def left_disks(layout: Layout, volumes: list[dict[str, Any]]) -> list[tuple[str, Path]]:
+    """Name and directory of each Released volume whose directory is one of ours; nobody else's is ever emptied."""
+    released = [one for one in volumes if one["status"].get("phase") == "Released"]
+    found = [(one["metadata"]["name"], Path(one["spec"].get("local", {}).get("path", ""))) for one in released]
+    ours = {_disk(layout, number) for number in range(_DISKS)}
+    return [(name, path) for name, path in found if path in ours]
+
+
+def _disk(layout: Layout, number: int) -> Path:
+    return layout.directory / "disks" / str(number)
 
 
 def _manifests(layout: Layout) -> list[dict[str, Any]]:
@@ -106,7 +117,7 @@ def _disks(layout: Layout) -> list[dict[str, Any]]:
     ]
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [layout.name]}
     for number in range(_DISKS):
-        directory = layout.directory / "disks" / str(number)
+        directory = _disk(layout, number)
         directory.mkdir(parents=True, exist_ok=True)
         manifests.append(
             {

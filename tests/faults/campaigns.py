@@ -246,8 +246,9 @@ async def _left(on: Stage, replica: Replica) -> list[str]:
 
 
 def deaths(on: Stage) -> int:
-    """How many processes have really ended at a kill. What is killed as it gives the Lease back may be quicker."""
-    return sum(one.code in (-signal.SIGKILL, 0) and one.why == FAULT for each in on.replicas for one in each.ended)
+    """How many processes have really died of a kill. One that was ending by itself may have been quicker."""
+    met = [one for each in on.replicas for one in each.ended if one.why == FAULT]
+    return sum(one.code == -signal.SIGKILL or (one.asked and one.code == 0) for one in met)
 
 
 async def finish(

@@ -34,10 +34,12 @@ _RESTART_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One end of the process: exit code (negative: a signal), and why it was killed, if it was."""
+    """One end of the process: exit code (negative: a signal), why it was killed, if it was, and whether it had been
+    asked to end before."""
 
     code: int
     why: str
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Replica:
         self.ended: list[Ended] = []
         self.starts = 0
         self._operator: Operator | None = None
-        self._why = ""
+        self._why, self._asked = "", False
         self._frozen = False
         self._crew: list[asyncio.Task[None]] = []
 
@@ -119,6 +121,7 @@ class Replica:
     def stop(self) -> None:
         """SIGTERM: it hands its Lease over and ends; the kubelet starts it again."""
         assert self._operator is not None
+        self._asked = True
         self._operator.signal(signal.SIGTERM)
 
     def freeze(self) -> None:
@@ -152,7 +155,7 @@ class Replica:
     async def _keep(self) -> None:
         """The kubelet: start, probe, start again."""
         while True:
-            self._why = ""
+            self._why, self._asked = "", False
             self._operator = await self._operators.start(self.log, self._settings)
             self.starts += 1
             probing = asyncio.create_task(self._probe(self._operator))
@@ -161,7 +164,7 @@ class Replica:
             finally:
                 probing.cancel()
             assert self._operator.code is not None
-            self.ended.append(Ended(self._operator.code, self._why))
+            self.ended.append(Ended(self._operator.code, self._why, self._asked))
             await asyncio.sleep(_RESTART_SECONDS)
 
     async def _probe(self, operator: Operator) -> None:
