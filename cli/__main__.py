@@ -10,18 +10,38 @@ from typing import Annotated
 import typer
 
 from cli import codes, printable
-from cli.commands import answer, backends, decide, erase, get, history, logs, prioritize, queue, retry, submit, tell
+from cli.commands import (
+    answer,
+    backends,
+    decide,
+    delete,
+    erase,
+    get,
+    history,
+    logs,
+    prioritize,
+    queue,
+    result,
+    retry,
+    submit,
+    suspend,
+    tell,
+)
 from crds import errors
 
 _COMMANDS = {
     "queue": queue.run,
     "get": get.run,
+    "result": result.run,
     "logs": logs.run,
     "answer": answer.run,
     "approve": decide.approve,
     "reject": decide.reject,
     "retry": retry.run,
     "prioritize": prioritize.run,
+    "suspend": suspend.suspend,
+    "resume": suspend.resume,
+    "delete": delete.run,
     "tell": tell.run,
     "submit": submit.run,
     "history": history.run,

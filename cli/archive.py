@@ -1,7 +1,8 @@
-"""The operator's history, reached through the apiserver with a ticket (docs/decisions/0007)."""
+"""The operator's history and its queue, reached through the apiserver with a ticket (docs/decisions/0007)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 from cli import errors
@@ -11,6 +12,7 @@ from crds import history
 
 _PAGE = 500
 _PATH = "/api/v1/history"
+_RESULTS = "/api/v1/results"
 _SELECTOR = f"app.kubernetes.io/part-of=jervis,app.kubernetes.io/component={history.COMPONENT}"
 
 
@@ -23,24 +25,47 @@ class Door:
 
     def get(self, path: str, query: Mapping[str, str]) -> Object:
         """An answer as JSON."""
+        proxy, headers = self._open()
+        return self._kube.read(proxy + path, query, headers)
+
+    def events(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
+        """The documents of a stream of server-sent events, until it ends; with a ticket of its own."""
+        self._way = None
+        proxy, headers = self._open()
+        for line in self._kube.lines(proxy + path, query, headers):
+            if line.startswith(b"data: "):
+                found: Object = json.loads(line.removeprefix(b"data: "))
+                yield found
+
+    def _open(self) -> tuple[str, dict[str, str]]:
         if self._way is None:
             self._way = self._find()
         address, ticket = self._way
         namespace, service = address.split("/", 1)
         proxy = f"/api/v1/namespaces/{namespace}/services/http:{service}/proxy"
-        return self._kube.read(proxy + path, query, {history.TICKET_HEADER: ticket})
+        return proxy, {history.TICKET_HEADER: ticket}
 
     def _find(self) -> tuple[str, str]:
-        accounts = self._kube.accounts(_SELECTOR)
-        for raw in accounts:
-            address = raw["metadata"].get("annotations", {}).get(history.ADDRESS_ANNOTATION, "")
-            if "/" in address:
-                return address, self._kube.ticket(raw["metadata"]["name"], history.AUDIENCE)
+        for account, address in _addresses(self._kube):
+            return address, self._kube.ticket(account, history.AUDIENCE)
         raise errors.NotFound(
             f"Namespace {self._kube.namespace!r} has no history: no operator of Jervis works off its tasks.",
             field="--namespace",
             remedy="Give a namespace of the chart's release or of its watchNamespaces.",
         )
+
+
+def release(kube: Kube) -> str:
+    """The release's namespace, where the runs are; the task's own where no chart says which that is."""
+    return next((address.partition("/")[0] for _, address in _addresses(kube)), kube.namespace)
+
+
+def _addresses(kube: Kube) -> Iterator[tuple[str, str]]:
+    """(ServiceAccount, NAMESPACE/SERVICE:PORT) of the operators that process this namespace's tasks."""
+    for raw in kube.accounts(_SELECTOR):
+        address = raw["metadata"].get("annotations", {}).get(history.ADDRESS_ANNOTATION, "")
+        if "/" in address:
+            yield raw["metadata"]["name"], address
 
 
 def entries(door: Door, asked: Mapping[str, str], limit: int) -> Iterator[Object]:
@@ -52,6 +77,11 @@ def entries(door: Door, asked: Mapping[str, str], limit: int) -> Iterator[Object
         if not page.get("next"):
             return
         query["before"] = page["next"]
+
+
+def result(door: Door, uid: str) -> Object:
+    """What the last run of a task stored, of a live one as well; raises `NotFound`."""
+    return door.get(f"{_RESULTS}/{uid}", {})
 
 
 def whole(door: Door, uid: str) -> Object:

@@ -55,6 +55,10 @@ def decide(raw: Mapping[str, Any], verdict: Verdict, comment: str, author: str) 
     old, wanted = task.spec.approval, task.status.request_id
     if old is not None and old.request_id == wanted and old.verdict is verdict:
         return None
+    # The run that was asked for has started or ended meanwhile: the same word again changes nothing.
+    accepted = task.status.approvals[-1:]
+    if order.phase(task) is not Phase.USER_TASK and any(one.verdict is verdict for one in accepted):
+        return None
     asked = _asked(task, "waits for no decision")
     if asked.kind is UserTaskKind.QUESTION:
         raise _other_kind(task, asked.kind)
@@ -133,6 +137,15 @@ def position(raw: Mapping[str, Any], wanted: int | None) -> Patch | None:
         return None
     _alive(task, "is in no queue", "Only a task that has not ended has a place.")
     return {"spec": {"queuePosition": wanted}}
+
+
+def hold(raw: Mapping[str, Any], held: bool) -> Patch | None:
+    """Hold the task where it is, or let it go on."""
+    task = reading.task(raw)
+    if task.spec.suspend == held:
+        return None
+    _alive(task, "cannot be held", "Only a task that has not ended can be held.")
+    return {"spec": {"suspend": held}}
 
 
 def _appended(raw: Mapping[str, Any], key: str, entry: Mapping[str, Any]) -> Patch:

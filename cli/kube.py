@@ -23,7 +23,11 @@ from crds.errors import JervisError
 
 _TRIES = 8
 _PAGE = "500"
+_METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_CONNECTIONS = 32
 _TICKET_SECONDS = 600
+_SILENCE = 60.0
+"""Seconds: services send something more often than that."""
 _IN_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _OURS = f"/apis/{API_VERSION}"
 
@@ -63,6 +67,7 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None, 
             ) from error
         _config.load_incluster_config(client_configuration=loaded)
         own = _IN_POD.read_text().strip()
+    loaded.connection_pool_maxsize = _CONNECTIONS
     loaded.retries = False  # a command that fails says so at once; whoever calls it decides about trying again
     return Kube(_new_api(loaded), namespace or own or "default", timeout)
 
@@ -79,6 +84,13 @@ class Kube:
         """PendingTasks of the namespace, or of all; narrowed by label and field selectors."""
         path = f"{_OURS}/pendingtasks" if everywhere else self._path("pendingtasks")
         return self._list(path, {"labelSelector": labels, "fieldSelector": fields})
+
+    def metadata(self, *, labels: str = "", fields: str = "") -> Iterator[Object]:
+        """The PendingTasks of the namespace without spec and status, page by page; raises `Unavailable` when the list
+        changed too much while it was read."""
+        return self._pages(
+            self._path("pendingtasks"), {"labelSelector": labels, "fieldSelector": fields}, {"Accept": _METADATA}
+        )
 
     def task(self, name: str) -> Object:
         """One PendingTask; raises `NotFound`."""
@@ -117,16 +129,16 @@ class Kube:
                 continue
         raise errors.Conflict(f"PendingTask {name!r} changed {_TRIES} times while it was about to be written.")
 
-    def pods(self, labels: str) -> list[Object]:
-        """Pods of the namespace with these labels."""
-        return self._list(f"/api/v1/namespaces/{self.namespace}/pods", {"labelSelector": labels})
+    def pods(self, namespace: str, labels: str) -> list[Object]:
+        """Pods of that namespace with these labels."""
+        return self._list(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": labels})
 
-    def log(self, pod: str, container: str, *, follow: bool, tail: int | None) -> Iterator[bytes]:
+    def log(self, namespace: str, pod: str, container: str, *, follow: bool, tail: int | None) -> Iterator[bytes]:
         """Pieces of a container's log as they come. A silent log is followed for as long as it takes."""
         query = {"container": container, "follow": str(follow).lower()}
         if tail is not None:
             query["tailLines"] = str(tail)
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod}/log"
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
         reply = self._send("GET", path, query=query, timeout=(self._timeout, None) if follow else self._timeout)
         try:
             yield from reply.response.stream(1 << 16, decode_content=True)
@@ -150,6 +162,19 @@ class Kube:
         """JSON from wherever the apiserver's proxy leads."""
         return self._json("GET", path, query=query, headers=headers)
 
+    def lines(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[bytes]:
+        """Lines from wherever the apiserver's proxy leads, as they come, until the stream ends or is silent."""
+        reply = self._send("GET", path, query=query, timeout=(self._timeout, _SILENCE), more=headers)
+        rest = b""
+        try:
+            for piece in reply.response.stream(1 << 16, decode_content=True):
+                *whole, rest = (rest + piece).split(b"\n")
+                yield from whole
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.Unavailable(f"The stream of {path} broke off: {error}.") from error
+        finally:
+            reply.response.close()
+
     def whoami(self) -> str:
         """What the apiserver calls the caller; "" where it does not tell."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -169,16 +194,18 @@ class Kube:
         return f"{path}/{name}" if name else path
 
     def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
-        found: list[Object] = []
+        return list(self._pages(path, query, {}))
+
+    def _pages(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Object]:
         following = ""
         while True:
-            page = self._json("GET", path, query={**query, "limit": _PAGE, "continue": following})
+            page = self._json("GET", path, query={**query, "limit": _PAGE, "continue": following}, headers=headers)
             # A list names its kind once; its items do not, and a printed object without a kind cannot be applied.
             kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
-            found += [{**kind, **item} for item in page["items"]]
+            yield from ({**kind, **item} for item in page["items"] or ())  # none: null for metadata
             following = page["metadata"].get("continue", "")
             if not following:
-                return found
+                return
 
     def _json(
         self,
@@ -228,7 +255,8 @@ class Kube:
             text = reply.read()
         except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
             raise errors.Unavailable(f"The Kubernetes API at {settings.host} does not answer: {error}.") from error
-        raise _refusal(reply.status, text, self.namespace)
+        asked = path.partition("/namespaces/")[2].partition("/")[0]
+        raise _refusal(reply.status, text, asked or self.namespace)
 
 
 def _answered(code: int, problem: Object) -> JervisError:
@@ -236,6 +264,8 @@ def _answered(code: int, problem: Object) -> JervisError:
     message = f"The operator answers: {str(problem.get('message') or code).rstrip('.')}."
     if code in (408, 429) or code >= 500:
         return errors.Unavailable(message)
+    if code == 404:
+        return errors.NotFound(message, field=problem.get("field"), remedy=problem.get("remedy"))
     return errors.Refused(message, field=problem.get("field"), remedy=problem.get("remedy"))
 
 
@@ -262,7 +292,8 @@ def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
         return errors.Refused(message, field="metadata.name", remedy="Choose another name.")
     if code == 409:
         return errors.Conflict(message)
-    if code in (408, 429) or code >= 500:
+    if code in (408, 410, 429) or code >= 500:
+        # 410: the list that was read page by page is gone meanwhile.
         return errors.Unavailable(message)
     causes: list[Object] = details.get("causes") or []
     said = "; ".join(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes) or message

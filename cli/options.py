@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 from typer import Argument, Context, Option
 
-from cli import session
+from cli import bulk, session
 from cli.output import Format
 from crds.errors import JervisError
 
 P = ParamSpec("P")
+_COMPLETIONS = 200
+"""More names than that are no help to the hand that types."""
 
 
 def _complete_task(ctx: Context, incomplete: str) -> list[str]:
@@ -25,16 +28,43 @@ def _complete_task(ctx: Context, incomplete: str) -> list[str]:
             given.get("kubeconfig"), given.get("context"), given.get("namespace"), 2.0, Format.TABLE
         )
         with contextlib.closing(opened.kube):
-            names = [raw["metadata"]["name"] for raw in opened.kube.tasks()]
+            named = (str(raw["metadata"]["name"]) for raw in opened.kube.metadata())
+            fitting = (name for name in named if name.startswith(incomplete))
+            return list(itertools.islice(fitting, _COMPLETIONS))
     except JervisError:
         # A shell that completes has nowhere to show an error; the command itself will.
         return []
-    return [name for name in names if name.startswith(incomplete)]
 
 
 TaskName = Annotated[str, Argument(metavar="NAME", help="Name of the PendingTask.", autocompletion=_complete_task)]
 
+TaskNames = Annotated[
+    list[str] | None,
+    Argument(metavar="[NAME]...", help="Names of PendingTasks.", autocompletion=_complete_task),
+]
+
 _CLUSTER = "Cluster"
+_MANY = "Many tasks"
+_SELECTION: dict[str, tuple[Any, Any]] = {
+    "selector": (
+        Annotated[str, Option("--selector", "-l", help="Label selector, as kubectl has it.", rich_help_panel=_MANY)],
+        "",
+    ),
+    "field_selector": (
+        Annotated[str, Option(help="Field selector, such as spec.type=EmailProcessing.", rich_help_panel=_MANY)],
+        "",
+    ),
+    "client": (Annotated[str, Option(help="Tasks of this client (spec.clientId).", rich_help_panel=_MANY)], ""),
+    "everything": (Annotated[bool, Option("--all", help="All of the namespace.", rich_help_panel=_MANY)], False),
+    "yes": (
+        Annotated[bool, Option("--yes", "-y", help="Skip the confirmation prompt.", rich_help_panel=_MANY)],
+        False,
+    ),
+    "parallel": (
+        Annotated[int, Option(min=1, max=32, help="Tasks at once.", rich_help_panel=_MANY)],
+        8,
+    ),
+}
 _ACCESS = {
     "kubeconfig": (Annotated[str | None, Option(help="Path of the kubeconfig.", rich_help_panel=_CLUSTER)], None),
     "context": (Annotated[str | None, Option(help="Context of the kubeconfig.", rich_help_panel=_CLUSTER)], None),
@@ -53,6 +83,37 @@ _OUTPUT = {"output": (Annotated[Format, Option("--output", "-o", help="How to pr
 def connected(run: Callable[Concatenate[session.Session, P], None]) -> Callable[..., None]:
     """Give `run` the flags of the cluster and `-o`; it is called with a session built from them."""
     return _extended(run, {**_OUTPUT, **_ACCESS})
+
+
+def choosing(run: Callable[Concatenate[session.Session, bulk.Choice, P], None]) -> Callable[..., None]:
+    """The same for a verb on one task or on many: names and selectors come as a `bulk.Choice`."""
+
+    wanted: Callable[..., None] = run
+
+    def chosen(
+        opened: session.Session,
+        names: list[str] | None,
+        selector: str,
+        field_selector: str,
+        client: str,
+        everything: bool,
+        yes: bool,
+        parallel: int,
+        **given: Any,
+    ) -> None:
+        meant = tuple(dict.fromkeys(names or ()))
+        wanted(opened, bulk.Choice(meant, selector, field_selector, client, everything, yes, parallel), **given)
+
+    # Name and text of the command are the verb's own.
+    functools.update_wrapper(chosen, wanted)
+    first, _, *own = inspect.signature(run, eval_str=True).parameters.values()
+    named = inspect.Parameter("names", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=TaskNames)
+    selecting = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in _SELECTION.items()
+    ]
+    chosen.__signature__ = inspect.Signature([first, named, *own, *selecting])  # type: ignore[attr-defined]
+    return _extended(chosen, {**_OUTPUT, **_ACCESS})
 
 
 def streaming(run: Callable[Concatenate[session.Session, P], None]) -> Callable[..., None]:

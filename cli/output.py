@@ -45,6 +45,23 @@ class Output:
         else:
             _draw(drawn)
 
+    def note(self, sentence: str) -> None:
+        """Something about the table, beside it: on standard error, and for people only."""
+        if self.format is Format.TABLE:
+            sys.stderr.write(sentence + "\n")
+
+    def again(self, raw: Mapping[str, Any], drawn: console.RenderableType) -> None:
+        """One of several states of the same: a document a line, or in place of the last one on a terminal."""
+        if self.format is Format.JSON:
+            sys.stdout.write(json.dumps(raw, ensure_ascii=False) + "\n")
+        elif self.format is Format.YAML:
+            sys.stdout.write("---\n")
+            self.show(raw, drawn)
+        else:
+            sys.stdout.write("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
+            _draw(drawn)
+        sys.stdout.flush()
+
 
 def _draw(drawn: console.RenderableType) -> None:
     """On a terminal with its width and colours, else as plain lines of any length."""

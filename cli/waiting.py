@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli import codes, errors, order, pods, reading
+from cli import archive, codes, errors, order, pods, reading
 from cli.session import Session
 from crds import labels, phases
 from crds.phases import Phase
@@ -36,12 +36,13 @@ def pod(session: Session, name: str, attempt: int | None, *, follow: bool) -> re
 
     Waits for it only with `follow`, and not for a task that has ended or asks a person; raises `Misplaced` then.
     """
+    where = archive.release(session.kube)
     while True:
         task = reading.task(session.kube.task(name))
         phase = order.phase(task)
         # While a run is under way, an earlier run's log is not the one that is meant.
         current = task.status.attempt or None if phase in phases.HOLDS_SLOT else None
-        found = pods.choose(session.kube.pods(f"{labels.TASK_UID}={task.metadata.uid}"), attempt or current)
+        found = pods.choose(session.kube.pods(where, f"{labels.TASK_UID}={task.metadata.uid}"), attempt or current)
         if found is not None and pods.readable(found):
             return found
         if not follow or phase in phases.TERMINAL or phase is Phase.USER_TASK:

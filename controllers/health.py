@@ -1,7 +1,7 @@
 """Liveness that means it, readiness that names what is missing, and the metrics endpoint.
 
 /healthz   the event loop is on time, every watch was heard lately, the lease's thread runs and the API answers it
-/readyz    started, the CRDs are there and every watch has begun
+/readyz    started, the CRDs are there and every watch has begun; names the state of each namespace
 /metrics   Prometheus text
 
 Source: operator.md point 6; kopf's own endpoint stays green over dead watches (kopf #1276) and is not used.
@@ -10,13 +10,13 @@ Source: operator.md point 6; kopf's own endpoint stays green over dead watches (
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from aiohttp import web
 from prometheus_client import exposition
 
-from controllers import metrics, watches
+from controllers import beats, metrics
 
 LAG_LIMIT = 5.0
 LAG_PERIOD = 0.5
@@ -33,23 +33,23 @@ class Pulse(Protocol):
 
 
 class Health:
-    """Collects the facts. `expected` are the URL paths of the watches that must exist once `ready` is set."""
+    """Collects the facts. `namespaces` answers the state of each that is served; none of them is a problem here."""
 
     def __init__(
         self,
-        beats: watches.Beats,
+        heard: beats.Beats,
         pulse: Pulse,
         measured: metrics.Metrics,
         *,
-        expected: Collection[str],
+        namespaces: Callable[[], Mapping[str, str]] = dict,
         silence: float,
         monotonic: Callable[[], float],
         gauges: Callable[[], None],
     ) -> None:
-        self._beats, self._pulse, self._metrics = beats, pulse, measured
-        self._expected, self._silence = tuple(expected), silence
+        self._beats, self._pulse, self._metrics = heard, pulse, measured
+        self._namespaces, self._silence = namespaces, silence
         self._monotonic, self._gauges = monotonic, gauges
-        self._tick = self._started = monotonic()
+        self._tick = monotonic()
         self.starting = "the custom resource definitions are not there yet"
         """Why it is not ready; "" once everything is built."""
 
@@ -72,10 +72,7 @@ class Health:
         elif self._pulse.silent_for() > self._silence:
             found.append(f"the Kubernetes API has not answered about the lease for {self._pulse.silent_for():.0f} s")
         if not self.starting:
-            ages = self._beats.ages()
-            since = self._monotonic() - self._started
-            for path in self._expected:
-                age = ages.get(path, since)
+            for path, age in self._beats.ages().items():
                 if age > self._silence:
                     found.append(f"the watch of {path} was last heard {age:.0f} s ago")
         return found
@@ -84,13 +81,12 @@ class Health:
         """Why it is not ready."""
         if self.starting:
             return [self.starting]
-        heard = self._beats.ages()
-        return [f"the watch of {path} has not begun" for path in self._expected if path not in heard]
+        return [f"the watch of {path} has not begun" for path in self._beats.silent()]
 
     def begun(self) -> None:
         """Everything is built; from now on the watches count."""
         self.starting = ""
-        self._started = self._monotonic()
+        self._beats.restart()
 
     def application(self) -> web.Application:
         """The three endpoints."""
@@ -104,7 +100,7 @@ class Health:
         return _verdict(self.problems())
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _verdict([*self.missing(), *self.problems()])
+        return _verdict([*self.missing(), *self.problems()], namespaces=dict(self._namespaces()))
 
     async def _scrape(self, _: web.Request) -> web.Response:
         self._gauges()
@@ -114,5 +110,5 @@ class Health:
         return web.Response(body=body, headers={"Content-Type": exposition.CONTENT_TYPE_LATEST})
 
 
-def _verdict(problems: list[str]) -> web.Response:
-    return web.json_response({"ok": not problems, "problems": problems}, status=503 if problems else 200)
+def _verdict(problems: list[str], **more: object) -> web.Response:
+    return web.json_response({"ok": not problems, "problems": problems, **more}, status=503 if problems else 200)

@@ -81,13 +81,19 @@ class Store(Protocol):
         """Create (version "") or replace it; raises `ContestedError` when the version is not the stored one."""
 
 
+RENEW_EVERY = 1.5
+MARGIN = 2.0
+SHORTEST_DURATION = MARGIN + 2 * RENEW_EVERY
+"""A holder that misses one renewal must still have time for the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Seconds. `margin` is what the holder gives up of its duration for the time a write is on its way."""
 
     duration: float = 8.0
-    renew_every: float = 1.5
-    margin: float = 2.0
+    renew_every: float = RENEW_EVERY
+    margin: float = MARGIN
 
     def deadline(self, sent: float) -> float:
         """Until when (monotonic) a holder may write whose renewal was sent at `sent`."""

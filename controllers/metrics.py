@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _PREFIX = "jervis_operator"
@@ -15,6 +17,12 @@ class Metrics:
         self.queue_depth = Gauge(f"{_PREFIX}_queue_depth", "Tasks ready to be looked at", ["lane"], registry=registry)
         self.queue_sleeping = Gauge(f"{_PREFIX}_queue_sleeping", "Tasks that wait for a moment", registry=registry)
         self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a waiting room", ["room"], registry=registry)
+        self.waiting_reasons = Gauge(
+            f"{_PREFIX}_waiting_reasons",
+            "Waiting tasks by what they lack",
+            ["lane", "reason"],
+            registry=registry,
+        )
         self.oldest = Gauge(
             f"{_PREFIX}_waiting_oldest_seconds",
             "How long the task that has waited longest is in its phase; held ones do not count",
@@ -22,6 +30,18 @@ class Metrics:
             registry=registry,
         )
         self.tasks = Gauge(f"{_PREFIX}_tasks", "Unfinished tasks by phase", ["phase"], registry=registry)
+        self.namespaces = Gauge(
+            f"{_PREFIX}_namespace",
+            "1 for the state of each namespace: served, forbidden (403), absent, or pending before the first answer",
+            ["namespace", "state"],
+            registry=registry,
+        )
+        self.corrections = Counter(
+            f"{_PREFIX}_corrections",
+            "What a list showed and no event had reported: objects deleted, versions missed",
+            ["kind", "what"],
+            registry=registry,
+        )
         self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "How late the event loop is", registry=registry)
         self.watch_age = Gauge(
             f"{_PREFIX}_watch_age_seconds", "Since the watch was last heard", ["watch"], registry=registry
@@ -32,6 +52,12 @@ class Metrics:
         self.conflicts = Counter(f"{_PREFIX}_conflicts", "Writes that lost to a newer version", registry=registry)
         self.failures = Counter(
             f"{_PREFIX}_reconcile_failures", "Looks at a task that ended in an error of ours", registry=registry
+        )
+        self.undecided = Counter(
+            f"{_PREFIX}_undecided",
+            "Tasks handed to a person after errors of ours in a row (failed), or that cannot be parsed (unreadable)",
+            ["why"],
+            registry=registry,
         )
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",
@@ -45,6 +71,11 @@ class Metrics:
         self.epoch = Gauge(f"{_PREFIX}_leader_epoch", "leaseTransitions of the lease held", registry=registry)
         self.breaker = Gauge(
             f"{_PREFIX}_dispatch_breaker_open", "1 while dispatching rests after failures", registry=registry
+        )
+        self.refusing = Gauge(
+            f"{_PREFIX}_dispatch_refused_namespaces",
+            "Namespaces whose dispatches were refused several times in a row and rest",
+            registry=registry,
         )
         self.preemptions = Counter(
             f"{_PREFIX}_preemptions",
@@ -96,6 +127,17 @@ class Metrics:
         self.archive_rejected = Gauge(
             f"{_PREFIX}_archive_rejected", "Finished tasks that cannot be archived and stay", registry=registry
         )
+        self.removal_held = Gauge(
+            f"{_PREFIX}_removal_held",
+            "1 while a sweep would remove more than removalPercent at once, and removes nothing: history, abandoned",
+            ["what"],
+            registry=registry,
+        )
+        self.clock_skew = Gauge(
+            f"{_PREFIX}_clock_skew_seconds",
+            "By how much this process's clock is ahead of the apiserver's; beyond 300 either way nothing is deleted",
+            registry=registry,
+        )
         self.outcomes = Counter(
             f"{_PREFIX}_outcomes",
             "Finished runs that the knowledge base was told about: remembered, insignificant, refused; or postponed",
@@ -111,6 +153,16 @@ class Metrics:
             self.preemptions.labels("claimed").inc()
         elif target is None:
             self.preemptions.labels("withdrawn").inc()
+
+    def served(self, states: Mapping[str, str]) -> None:
+        """The state of each namespace, by name; those that are not named are forgotten."""
+        self.namespaces.clear()
+        for name, state in states.items():
+            self.namespaces.labels(name, state).set(1)
+
+    def corrected(self, plural: str, what: str) -> None:
+        """An object was found deleted, or in a version that no event had brought."""
+        self.corrections.labels(plural, what).inc()
 
     def call(self, verb: str, code: int) -> None:
         """One answer of the Kubernetes API; code 0: none came."""

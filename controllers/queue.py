@@ -1,7 +1,7 @@
 """The one work queue: bounded, by priority, each key at most once, and one heap for every wake-up.
 
 A key that is being worked on is not handed out a second time; if it is put again meanwhile it comes back once it is
-done. `Waiting` is a waiting room: keys in order that wait for something to become free. Neither knows what a key means.
+done. It does not know what a key means.
 Times are monotonic seconds, given by the caller.
 """
 
@@ -18,6 +18,18 @@ Rank = tuple[Any, ...]
 """Comparable; smaller is sooner."""
 
 
+class _Last(Generic[K]):
+    """An entry that sorts the other way round."""
+
+    __slots__ = ("key", "place")
+
+    def __init__(self, place: tuple[Rank, int], key: K) -> None:
+        self.place, self.key = place, key
+
+    def __lt__(self, other: _Last[K]) -> bool:
+        return other.place < self.place
+
+
 class Ranked(Generic[K]):
     """A heap with replacement and removal: each key once, at its latest rank."""
 
@@ -25,6 +37,8 @@ class Ranked(Generic[K]):
         self._heap: list[tuple[Rank, int, K]] = []
         self._live: dict[K, tuple[Rank, int]] = {}
         self._serial = itertools.count()
+        self._last: list[_Last[K]] | None = None
+        """The same entries with the greatest first, kept from the first call of `worst` until the heap is empty."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -40,6 +54,11 @@ class Ranked(Generic[K]):
         entry = (rank, next(self._serial))
         self._live[key] = entry
         heapq.heappush(self._heap, (*entry, key))
+        if self._last is not None:
+            # Most of it is out of date: the next call of `worst` makes it anew.
+            crowded = len(self._last) > 2 * len(self._live) + 64
+            heapq.heappush(self._last, _Last(entry, key))
+            self._last = None if crowded else self._last
         if len(self._heap) > 2 * len(self._live) + 64:
             self._heap = [(*place, each) for each, place in self._live.items()]
             heapq.heapify(self._heap)
@@ -68,13 +87,21 @@ class Ranked(Generic[K]):
         if first is not None:
             heapq.heappop(self._heap)
             del self._live[first[0]]
+        if not self._live:
+            self._last = None
         return first
 
     def worst(self) -> tuple[K, Rank] | None:
-        """The last key: linear, used only when a bound is hit."""
+        """The last key and its rank, which stays; None when empty. Logarithmic from the second call on."""
         if not self._live:
+            self._last = None
             return None
-        key = max(self._live, key=lambda each: self._live[each])
+        if self._last is None:
+            self._last = [_Last(place, key) for key, place in self._live.items()]
+            heapq.heapify(self._last)
+        while self._live.get(self._last[0].key) != self._last[0].place:
+            heapq.heappop(self._last)
+        key = self._last[0].key
         return key, self._live[key][0]
 
     def ranks(self) -> Iterable[Rank]:
@@ -213,36 +240,3 @@ class WorkQueue(Generic[K]):
     def _forget_wake(self, key: K) -> None:
         self._later.discard(key)
         self._rank_later.pop(key, None)
-
-
-class Waiting(Generic[K]):
-    """A waiting room in order of rank."""
-
-    def __init__(self) -> None:
-        self._keys: Ranked[K] = Ranked()
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._keys
-
-    def enter(self, key: K, rank: Rank) -> None:
-        """Wait, or move to another place."""
-        self._keys.put(key, rank)
-
-    def leave(self, key: K) -> None:
-        """Not waiting any more."""
-        self._keys.discard(key)
-
-    def first(self) -> Rank | None:
-        """Rank of the first in line; None when nobody waits."""
-        found = self._keys.peek()
-        return None if found is None else found[1]
-
-    def call(self, count: int) -> list[tuple[K, Rank]]:
-        """Take out the first `count`, in order."""
-        called: list[tuple[K, Rank]] = []
-        while len(called) < count and (first := self._keys.pop()) is not None:
-            called.append(first)
-        return called

@@ -13,8 +13,9 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controllers import clients as own
+from controllers import lease
 from controllers.archive import reconcile as archivist
-from controllers.archive import sweep
+from controllers.archive import retention, sweep
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, world
 from crds import errors, scope
@@ -44,9 +45,10 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     namespace: str = "default"
-    """Where the Lease is; also watched when `watch_namespaces` is empty."""
-    watch_namespaces: Names = ()
-    """Namespaces whose objects are served: a JSON list, or names separated by commas."""
+    """The release's: the Lease, the GpuBackends and all runs (Jobs, pods, their Secrets) are here. Only the release's
+    own people may create pods or read Secrets in it. kopf's flags (`-n`, `-A`) say which namespaces are served."""
+    namespace_selector: str = ""
+    """With `-A`: a label selector; only namespaces that match it, and the release's, are served."""
     identity: str = ""
     """Name of the pod. Only one process runs under it at a time, so a restarted one takes its lease over at once."""
     lease_name: str = "jervis-operator"
@@ -58,19 +60,17 @@ class Settings(BaseSettings):
     """Where runs ask; `kb_url` when empty."""
     kb_token: Annotated[str, Field(repr=False)] = ""
     """Bearer token of a knowledge base that asks for one."""
-    kb_token_secret: str = ""
-    """Secret of every watched namespace from which runs take their token; empty gives them none."""
-    kb_token_secret_key: Annotated[str, Field(min_length=1)] = "token"  # noqa: S105  # the name of a key, no password
     router_url: str = "http://jervis-router:11430"
     router_token_file: str = ""
     """Where the operator's own token for the router stands; empty for a router that wants none."""
-    router_token_audience: str = ""
-    """Runs get a token for this audience and show it to the router; empty for none."""
+    run_token_keys: str = ""
+    """Folder with the keys that sign the runs' tokens for the knowledge base and the router (`crds.keyring`). Empty:
+    runs carry none, for a knowledge base and a router that ask for none."""
     reserve_gpu: bool = True
     """Reserve a GPU with the router while a run has a slot that a person waits for."""
     mongodb_uri: str = "mongodb://localhost:27017"
     mongodb_secret: str = ""
-    """Secret of every watched namespace from which runs take the address; empty writes `mongodb_uri` into each Job."""
+    """Secret of the release's namespace from which runs take the address; empty writes `mongodb_uri` into each Job."""
     mongodb_secret_key: Annotated[str, Field(min_length=1)] = "uri"  # noqa: S105  # the name of a key, no password
     mongodb_database: str = "jervis"
 
@@ -98,14 +98,21 @@ class Settings(BaseSettings):
     failed_ttl_seconds: Annotated[int, Field(ge=0)] = 604_800
     """The same for one that ended in Error."""
     finished_per_client: Annotated[int, Field(ge=0)] = 1000
-    """Finished objects of one client that may stay; beyond that the oldest archived ones go before their time."""
+    """Finished objects of one client in one namespace that may stay; beyond that the oldest archived ones go before
+    their time."""
+    finished_total: Annotated[int, Field(ge=0)] = 10_000
+    """The same for all together: each client keeps as many, and those with fewer keep all of theirs."""
     deletes_per_second: Annotated[float, Field(gt=0, le=1000)] = 10
-    """Deletions of finished tasks."""
+    """Deletions of finished tasks while that suffices; faster when more are due."""
     retention_days: Annotated[float, Field(gt=0)] = 30
     """How long checkpoints, memory and results of a run stay in MongoDB once its task is archived and gone."""
-
+    deleted_days: Annotated[float, Field(gt=0)] = 1
+    """The same for a task that was deleted before it was archived, counted from the last write of its memory."""
     archive_days: Annotated[float, Field(gt=0)] = 365
     """How long the history knows a task; at least `retention_days`."""
+    removal_percent: Annotated[float, Field(gt=0, le=100)] = 20
+    """Of the history, and of the memories of unarchived tasks looked at, one sweep removes no more; it removes
+    nothing and reports instead. 100 confirms."""
     outcomes: bool = True
     """Tell the knowledge base what finished runs taught."""
     outcome_seconds: Annotated[float, Field(gt=0)] = 30
@@ -124,15 +131,28 @@ class Settings(BaseSettings):
     """SCHEDULE_LEAD_DAYS of the seed."""
     clients: Annotated[dict[ClientId, Client], NoDecode] = Field(default_factory=dict)
     """clientId -> {scheduleLeadDays, team}, as JSON or YAML: what differs from the two settings above."""
+    advance_seconds: Annotated[float, Field(ge=0, le=86_400)] = 600
+    """How long before `schedule.at` (and a recurring task's next run) qualification begins; 0: not before its time."""
     catch_up_seconds: Annotated[float, Field(ge=0)] = 86_400
     """A run of a recurring task that was missed is made up for within this time, once; later it is skipped."""
     idle_seconds: Annotated[float, Field(ge=0)] = 30
+    """Background runs start so long after a user's last request; 0: whenever a slot is free."""
+    background_age_seconds: Annotated[float, Field(ge=0)] = 3600
+    """A Background task that has waited for longer is taken before its place, within a bounded share; 0: never."""
+    wait_reason_seconds: Annotated[float, Field(gt=0)] = 60
+    """A Background task that has waited so long for a reason that has lasted as long has it in its condition."""
     qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
     stale_seconds: Annotated[float, Field(gt=0)] = 600
     recheck_seconds: Annotated[float, Field(gt=0)] = 60
+    backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60
+    """For how long a backend with booked runs may be deleted or not Ready, also by the router's word, before they move;
+    three times as long where the router does not answer. As long none of its slots is free, and no user's task goes
+    without a slot instead."""
     max_lost_runs: Annotated[int, Field(ge=1)] = 5
     max_preemptions: Annotated[int, Field(ge=0)] = 3
     """How often a Background run may have to give its slot to a user's task; 0: never."""
+    runs_without_gpu: Annotated[int, Field(ge=0)] = 2
+    """Users' runs at the same time without a slot, while no GPU backend is there: the router may answer from a CPU."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks looked at at the same time."""
     background_workers: Annotated[int, Field(ge=1, le=256)] = 16
@@ -145,7 +165,11 @@ class Settings(BaseSettings):
     """One ingestion: model loads and long documents included."""
     probe_seconds: Annotated[float, Field(gt=0)] = 15
     """Between two looks at a reachable GPU backend."""
-    lease_seconds: Annotated[float, Field(ge=3)] = 8
+    probe_loopback: bool = False
+    """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
+    connection_file_urls: bool = False
+    """Git Connections may have a file:// URL, a path in the pod that reads it."""
+    lease_seconds: Annotated[float, Field(ge=lease.SHORTEST_DURATION)] = 8
     watch_silence_seconds: Annotated[float, Field(gt=0)] = 90
     """A watch without an event or bookmark for longer is dead."""
     metrics_host: str = "0.0.0.0"  # noqa: S104  # a pod's probe and scrape endpoint
@@ -154,7 +178,7 @@ class Settings(BaseSettings):
     tracing: bool = False
     """One OpenTelemetry trace per task, sent as the standard OTEL_ variables say."""
 
-    @field_validator("watch_namespaces", "team", "job_image_pull_secrets", mode="before")
+    @field_validator("team", "job_image_pull_secrets", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -171,22 +195,20 @@ class Settings(BaseSettings):
         except yaml.YAMLError as error:
             raise ValueError(f"is neither JSON nor YAML: {error}") from error
 
-    @property
-    def namespaces(self) -> tuple[str, ...]:
-        """The namespaces to watch."""
-        return self.watch_namespaces or (self.namespace,)
-
     def limits(self) -> world.Limits:
         """What decisions depend on."""
         return world.Limits(
             clients=self.client_terms(),
+            advance=timedelta(seconds=self.advance_seconds),
             catch_up=timedelta(seconds=self.catch_up_seconds),
             idle_threshold=timedelta(seconds=self.idle_seconds),
+            background_age=timedelta(seconds=self.background_age_seconds),
             stale_after=timedelta(seconds=self.stale_seconds),
             recheck=timedelta(seconds=self.recheck_seconds),
             qualifying_at_once=self.qualify_at_once,
             max_lost_runs=self.max_lost_runs,
             max_preemptions=self.max_preemptions,
+            runs_without_gpu=self.runs_without_gpu,
             job_ttl_seconds=self.job_ttl_seconds,
         )
 
@@ -210,16 +232,21 @@ class Settings(BaseSettings):
             success=timedelta(seconds=self.finished_ttl_seconds),
             failure=timedelta(seconds=self.failed_ttl_seconds),
             per_client=self.finished_per_client,
+            total=self.finished_total,
             jobs=timedelta(seconds=self.job_ttl_seconds),
         )
 
     def pace(self) -> archivist.Pace:
         """How fast they go."""
-        return archivist.Pace(
-            every=self.archive_seconds,
-            deletes_per_second=self.deletes_per_second,
-            retention=timedelta(days=self.retention_days),
+        return archivist.Pace(every=self.archive_seconds, deletes_per_second=self.deletes_per_second)
+
+    def periods(self) -> retention.Periods:
+        """What goes from MongoDB, and when."""
+        return retention.Periods(
+            leftovers=timedelta(days=self.retention_days),
             history=timedelta(days=max(self.archive_days, self.retention_days)),
+            abandoned=timedelta(days=self.deleted_days),
+            share=self.removal_percent / 100,
         )
 
     def outcome_pace(self) -> reporter.Pace:
@@ -229,14 +256,13 @@ class Settings(BaseSettings):
     def template(self) -> job.Template:
         """What all Jobs share."""
         return job.Template(
+            namespace=self.namespace,
             image=self.image,
             image_pull_policy=self.image_pull_policy,
             service_account=self.job_service_account,
             kb_url=self.kb_read_url or self.kb_url,
-            kb_token_secret=self.kb_token_secret,
-            kb_token_secret_key=self.kb_token_secret_key,
             router_url=self.router_url,
-            router_token_audience=self.router_token_audience,
+            run_tokens=bool(self.run_token_keys),
             mongodb_uri=self.mongodb_uri,
             mongodb_database=self.mongodb_database,
             mongodb_secret=self.mongodb_secret,

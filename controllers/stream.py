@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from controllers import backoff, kube, watches
+from controllers import backoff, beats, kube
 from crds import errors
 
 log = structlog.get_logger(__name__)
@@ -44,9 +44,10 @@ class Source:
     """What to watch: a kind in one namespace, by label and field selectors of the server."""
 
     resource: kube.Resource
-    namespace: str
+    namespace: str | None
     labels: str = ""
     fields: str = ""
+    metadata: bool = False
 
     @property
     def path(self) -> str:
@@ -68,11 +69,11 @@ class Stream:
         *,
         heard: Heard,
         known: Callable[[], Iterable[Mapping[str, Any]]],
-        beats: watches.Beats,
+        heard_at: beats.Beats,
         silence: float,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._api, self._source, self._beats = api, source, beats
+        self._api, self._source, self._beats = api, source, heard_at
         self._heard, self._known, self._silence, self._failed = heard, known, silence, failed
         self._place = ""
         self._failures = 0
@@ -83,7 +84,9 @@ class Stream:
         one = self._source
         before = {raw["metadata"]["uid"]: raw for raw in self._known()}
         place = ""
-        pages = self._api.pages(one.resource, one.namespace, one.labels, fields=one.fields, page=PAGE)
+        pages = self._api.pages(
+            one.resource, one.namespace, one.labels, fields=one.fields, page=PAGE, metadata=one.metadata
+        )
         async with aclosing(pages):
             async for items, version in pages:
                 place = version
@@ -106,6 +109,8 @@ class Stream:
                 await self._watch()
                 self._failures = 0
             except errors.JervisError as error:
+                if isinstance(error, (kube.Forbidden, kube.NotFound)):
+                    self._beats.beat(self.path)  # it has answered: a restart would not help
                 self._failures += 1
                 pause = FAILED.delay(self._failures)
                 if isinstance(error, errors.Operational):
@@ -125,6 +130,7 @@ class Stream:
             fields=one.fields,
             seconds=SERVER_SECONDS,
             silence=self._silence,
+            metadata=one.metadata,
         )
         async with aclosing(events):
             async for some in events:

@@ -4,7 +4,7 @@ I own: the pydantic models of PendingTask, Connection and GpuBackend, their phas
 (`scope`, `priority`, `exits`) and the base of all errors. The CRD manifests in this folder are generated from the
 models by `python -m crds`; they are never edited by hand.
 
-Who may call me: everybody. I import nothing of ours and do no I/O.
+Who may call me: everybody. I import nothing of ours and do no I/O, but for `keyring`, which reads keys from a folder.
 """
 
 GROUP = "jervis.dev"

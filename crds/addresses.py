@@ -1,13 +1,52 @@
-"""Addresses of services as messages and logs may show them."""
+"""Addresses of services: as messages and logs may show them, and which of them are never called. Pure."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # A user and a password stand between the scheme and the last "@" before the path.
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
+
+METADATA = ("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
+"""Where clouds serve credentials to any process that asks: AWS, Azure, Google, Alibaba, Oracle."""
+_METADATA = frozenset(ipaddress.ip_address(text) for text in METADATA)
 
 
 def shown(url: str) -> str:
     """The URL without the user and the password in it: what is said about an address opens no door."""
     return _USERINFO.sub("", url)
+
+
+def carried(address: Address) -> Address:
+    """The IPv4 address within an IPv6 one that only carries it: mapped, 6to4, NAT64 (RFC 4291, 3056, 6052)."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def never_called(text: str, *, loopback: bool = False) -> str:
+    """What forbids to connect to an IP address that a user's URL led to; "" when nothing does.
+
+    Private networks are allowed: backends live there. `loopback` allows 127.0.0.0/8 and ::1. `text` is as a resolver
+    returns it, an IPv6 zone included. Raises ValueError for anything but an IP address.
+    """
+    address = carried(ipaddress.ip_address(text.partition("%")[0]))
+    if address in _METADATA:
+        return "a metadata address"
+    if address.is_link_local:
+        return "a link-local address"
+    if address.is_loopback:
+        return "" if loopback else "a loopback address"
+    if address.is_multicast:
+        return "a multicast address"
+    if address.is_unspecified or (address.version == 4 and (address in _THIS_NETWORK or address.is_reserved)):
+        return "no address of a server"
+    return ""

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from crds.conditions import Condition
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
-from crds.values import FixedIdentifier, OptionalIdentifier, SecretRef
+from crds.values import HOST_RULES, FixedIdentifier, OptionalIdentifier, SecretRef
 
 
 class Type(StrEnum):
@@ -103,15 +103,7 @@ class Spec(Model):
             max_length=2048,
             json_schema_extra=rules(
                 ("isURL(self)", "must be an absolute URL with a scheme, for example https://host/path"),
-                (
-                    "!self.contains('@')",
-                    "must not contain credentials; put them into a Secret and name it in secretRef",
-                ),
-                (
-                    "!isURL(self) || (!url(self).getHostname().startsWith('169.254.')"
-                    " && url(self).getHostname() != 'metadata.google.internal')",
-                    "must not be a link-local or metadata address",
-                ),
+                *HOST_RULES,
             ),
         ),
     ]

@@ -17,6 +17,7 @@ class ExitReason(StrEnum):
     """What the operator does next follows from the reason; see `FINAL`, `RESUMABLE` and `ASKS`."""
 
     ANSWERED = "Answered"
+    REJECTED = "Rejected"
     NEEDS_INPUT = "NeedsInput"
     NEEDS_APPROVAL = "NeedsApproval"
     DRAINED = "Drained"
@@ -37,5 +38,6 @@ ASKS = frozenset({ExitReason.NEEDS_INPUT, ExitReason.NEEDS_APPROVAL})
 RESUMABLE = frozenset({ExitReason.DRAINED, ExitReason.UNAVAILABLE, ExitReason.FENCED})
 """Nothing is wrong with the task: it runs again from its checkpoint."""
 
-FINAL = frozenset({ExitReason.ANSWERED})
-"""The task is Completed. Every other reason is a failure that a person looks at."""
+FINAL = frozenset({ExitReason.ANSWERED, ExitReason.REJECTED})
+"""The task is Completed: it is answered, or a person has refused what it was about to do. Every other reason is a
+failure that a person looks at."""

@@ -74,6 +74,21 @@ class Whole(Entry):
     """What its last run stored in `task_results`; null when no run did."""
 
 
+class Result(Model):
+    """What the last run of a task stored, of one that lives or has ended."""
+
+    uid: str
+    """Identity of the task."""
+    namespace: str
+    """Its namespace."""
+    name: str
+    """Its name."""
+    archived: bool
+    """It has ended and is in the archive."""
+    result: dict[str, Any]
+    """The document of `task_results`: answer, citations, evidence, questions and how it came about."""
+
+
 class Problem(Model):
     """What is wrong."""
 

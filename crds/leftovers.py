@@ -20,7 +20,9 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_checkpoints": "thread_id",
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
-    MEMORY: "_id",
     RESULTS: "_id",
+    # The memory last: a removal that was cut off finds the task by it again.
+    MEMORY: "_id",
 }
-"""What runs leave behind: collection -> the field that holds the task's uid (see `orchestrator_job`)."""
+"""What runs leave behind: collection -> the field that holds the task's uid (see `orchestrator_job`), in the order of
+removal."""

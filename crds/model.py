@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 T = TypeVar("T", bound="Model")
@@ -33,8 +33,32 @@ ONE_WRITER: dict[str, Any] = {"x-kubernetes-map-type": "atomic"}
 that), and the names of its fields once more in `metadata.managedFields` were a third of an object that every write,
 every watch and etcd carry along (docs/decisions/0027)."""
 
+_FIRST_YEAR, _LAST_YEAR = 1000, 9000
+"""Any duration that a decision adds or takes away stays within what a datetime can hold."""
+
+
+def within_years(field: str) -> tuple[str, str]:
+    """The CEL rule of an object that refuses a moment that `Time` could not hold."""
+    year = f"self.{field}.getFullYear()"
+    return (
+        f"!has(self.{field}) || ({year} >= {_FIRST_YEAR} && {year} <= {_LAST_YEAR})",
+        f"{field} must lie within the years {_FIRST_YEAR} to {_LAST_YEAR}",
+    )
+
+
+def _utc(moment: datetime) -> datetime:
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ValueError(f"is outside of the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
 # metav1.Time: RFC 3339, UTC, whole seconds.
-Time = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str), Field(json_schema_extra={"format": "date-time"})]
+Time = Annotated[
+    datetime,
+    AfterValidator(_utc),
+    PlainSerializer(_rfc3339, return_type=str),
+    Field(json_schema_extra={"format": "date-time"}),
+]
 
 
 class Model(BaseModel):

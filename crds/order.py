@@ -1,11 +1,15 @@
 """The order in which tasks are taken: Foreground, then `queuePosition` with nulls last, what is urgent, the older one.
 
+Among tasks of one lane and position clients take turns (`controllers.pendingtask.turns`); the rest of the order holds
+within a client.
+
 Source: seed 000 "Qualification Loop" (`queuePosition ASC NULLS LAST, createdAt ASC`) and "Three-Way Task Routing": what
 is assigned to us goes to the GPU with high priority, so it comes before the others that nobody gave a position.
 """
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -19,13 +23,22 @@ CHAT = frozenset({pendingtask.Type.USER_INPUT})
 
 
 class Order(NamedTuple):
-    """Smaller is sooner. `lane` is 0 for Foreground and 1 for Background; `created` in seconds since the epoch."""
+    """Smaller is sooner. `lane` is 0 for Foreground and 1 for Background; `created` in seconds since the epoch.
+
+    `client` comes last: names are unique, so it decides about nothing by itself.
+    """
 
     lane: int
     position: int
     urgency: int
     created: int
     name: str
+    client: str = ""
+
+    @property
+    def given(self) -> int | None:
+        """`spec.queuePosition`."""
+        return None if self.position == _LAST else self.position
 
 
 def foreground(spec: pendingtask.Spec) -> bool:
@@ -42,4 +55,5 @@ def of(task: pendingtask.PendingTask) -> Order:
         0 if route is not None and route.decision is pendingtask.Decision.EXECUTE_HIGH else 1,
         int((task.metadata.creation_timestamp or _NEVER).timestamp()),
         f"{task.metadata.namespace}/{task.metadata.name}",
+        sys.intern(task.spec.client_id),
     )

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from crds import phases
 from crds.conditions import Condition, find
 from crds.exits import ExitReason
-from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules
+from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
@@ -22,6 +22,8 @@ CONTENT_BYTES = 32768
 # schema's "too long" cannot name a remedy, so a rule refuses whatever is over CONTENT_BYTES.
 _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
+APPROVALS = 8
+"""Decisions on approvals that a status holds."""
 
 
 class Type(StrEnum):
@@ -71,8 +73,16 @@ class Verdict(StrEnum):
     REJECTED = "Rejected"
 
 
+MOST_ENTRIES = 64
+"""Of messages, and of answers. The schema allows one more, so that a rule can refuse it and name the remedy: the
+schema's own "too many" cannot."""
 _APPEND_ONLY = rules(
     ("oldSelf.all(o, self.exists(n, n.id == o.id))", "is append-only; entries cannot be removed"),
+    (
+        f"self.size() <= {MOST_ENTRIES}",
+        f"must have at most {MOST_ENTRIES} entries; go on in a new PendingTask with the same correlationId"
+        " (once this one has ended or was rejected: kubectl jervis retry NAME --as NEW_NAME)",
+    ),
 )  # fmt: skip
 _ENTRY_FIXED = rules(("self == oldSelf", "an entry cannot be changed once it is written; add another one"))
 _AS_MAP = {"x-kubernetes-list-type": "map"}
@@ -92,7 +102,11 @@ class Attachment(Model):
 class Message(Model):
     """Something a user said about this task."""
 
-    model_config = ConfigDict(json_schema_extra=_ENTRY_FIXED)
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("self == oldSelf", "an entry cannot be changed once it is written; add another one"), within_years("at")
+        )
+    )
 
     id: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9._-]+$")]
     """Chosen by the sender; the same id twice is the same message."""
@@ -134,15 +148,16 @@ class Budget(Model):
     """Upper bounds of one orchestrator run; the smaller of this and the operator's setting holds."""
 
     max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    """Tokens in and out."""
+    """Tokens that models read and write in one round (until the task is answered or asks): those of a prompt are
+    estimated before the call and counted after it. At the bound the run ends with BudgetExhausted."""
     max_llm_calls: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Calls of a language model."""
+    """Calls of a language model in one round; at the bound the run ends with BudgetExhausted."""
     max_steps: Annotated[int, Field(ge=1, le=500)] | None = None
-    """Steps of the graph."""
+    """Steps of the graph in one run; at the bound the run ends with BudgetExhausted."""
     max_delegations: Annotated[int, Field(ge=0, le=40)] | None = None
-    """Delegations to specialist agents."""
+    """Not enforced: no run delegates yet. Reserved for delegations to specialist agents."""
     max_depth: Annotated[int, Field(ge=0, le=4)] | None = None
-    """Levels of sub-delegation."""
+    """Not enforced: no run delegates yet. Reserved for levels of sub-delegation."""
 
 
 class Spec(Model):
@@ -203,12 +218,18 @@ class Spec(Model):
     """When it is due."""
     messages: Annotated[
         tuple[Message, ...],
-        Field(max_length=64, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY}),
+        Field(
+            max_length=MOST_ENTRIES + 1,
+            json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY},
+        ),
     ] = ()
     """What the user added since. Append-only."""
     answers: Annotated[
         tuple[Answer, ...],
-        Field(max_length=64, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY}),
+        Field(
+            max_length=MOST_ENTRIES + 1,
+            json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY},
+        ),
     ] = ()
     """Answers to status.userTask.questions. Append-only."""
     approval: Approval | None = None
@@ -216,7 +237,9 @@ class Spec(Model):
     suspend: bool = False
     """Hold the task where it is; a running Job is asked to drain, and goes on from its checkpoint later."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    """Upper bound of one run, in seconds; at most a week. As for Jobs, it starts anew when a suspended run resumes."""
+    """Upper bound of one run, in seconds; at most a week (604800). Ten seconds before it the run ends by itself with
+    DeadlineExceeded; it resumes from its checkpoint when it is tried again. As for Jobs, it starts anew when a
+    suspended run resumes."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """How long the finished object stays, in seconds; default from the operator's settings."""
     budget: Budget | None = None
@@ -231,7 +254,7 @@ class Retry(Model):
     next_at: Time | None = None
     """Not before."""
     reason: Annotated[str, Field(max_length=1024)] = ""
-    """What went wrong last."""
+    """What went wrong last: a CamelCase word, a colon, a sentence."""
 
 
 class Hints(Model):
@@ -279,7 +302,7 @@ class Preemption(Model):
     by: Annotated[str, Field(min_length=1, max_length=63)]
     """Uid of the task that gets it."""
     name: Annotated[str, Field(max_length=317)] = ""
-    """Namespace and name of that task."""
+    """Namespace and name of that task; empty when it is of another namespace."""
     run: Annotated[int, Field(ge=1)]
     """For which run of that task; once that run is dispatched, the slot is not kept any more."""
     at: Time
@@ -310,6 +333,21 @@ class UserTask(Model):
     """Identity of this request; put it into spec.approval.requestId to decide on this one and no other."""
     earlier_approval: Annotated[str, Field(max_length=64)] = ""
     """SHA-256 of the spec.approval that was there when the request was made: that one decides nothing."""
+
+
+class Decided(Model):
+    """A person's decision that the operator has accepted, and the request that it answers."""
+
+    request_id: Annotated[str, Field(max_length=63)]
+    """The request, as status.userTask.requestId named it."""
+    attempt: Annotated[int, Field(ge=0)]
+    """Number of the run that asked."""
+    verdict: Verdict
+    """Approved or Rejected."""
+    comment: Annotated[str, Field(max_length=2048)] = ""
+    """Why."""
+    author: Annotated[str, Field(max_length=253)] = ""
+    """Who decided."""
 
 
 class ResultRef(Model):
@@ -364,6 +402,10 @@ class Status(Model):
     """The current run."""
     user_task: UserTask | None = None
     """What the task waits for."""
+    approvals: Annotated[
+        tuple[Decided, ...], Field(max_length=APPROVALS, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = ()
+    """Decisions on approval requests, in order; the latest eight. The next run reads them."""
     messages_seen: Annotated[int, Field(ge=0)] = 0
     """How many of spec.messages the last run has read."""
     answers_seen: Annotated[int, Field(ge=0)] = 0

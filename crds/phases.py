@@ -30,3 +30,6 @@ HOLDS_SLOT = frozenset({Phase.DISPATCHED_GPU, Phase.ORCHESTRATING})
 
 UNFINISHED = ",".join(f"status.phase!={phase.value}" for phase in sorted(TERMINAL))
 """Field selector of the tasks that have not ended."""
+
+ASKING = f"status.phase={Phase.USER_TASK.value}"
+"""Field selector of the tasks that wait for a person."""

@@ -7,6 +7,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Lines of it that begin wit
     enforce: never-say account number          an answer with these words, however cased and spaced, is not given
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
+    enforce: needs-approval                    an answer is given only after a person has approved it
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from dataclasses import dataclass
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
+NEEDS_APPROVAL = "needs-approval"
+_ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _LINE = re.compile(r"^[ \t]*enforce:[ \t]*(\S*)[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_KNOWN = ", ".join(sorted({*NEEDS_WORDS, ALWAYS_CITE}))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE))
 
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """One line: `verb` as listed above, `words` after it ("" for always-cite)."""
+    """One line: `verb` as listed above, `words` after it ("" for always-cite and needs-approval)."""
 
     verb: str
     words: str
@@ -34,13 +37,15 @@ def of(text: str) -> tuple[Provision, ...]:
     found = []
     for verb, words in _LINE.findall(text):
         name = verb.lower()
-        if name == ALWAYS_CITE and not words:
+        if name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
             found.append(Provision(name, words))
         else:
             line = f"enforce: {verb} {words}".strip()
-            raise ValueError(f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite")
+            raise ValueError(
+                f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval"
+            )
     return tuple(found)
 
 
@@ -54,6 +59,11 @@ class Provisions:
     def together(cls, texts: Iterable[str]) -> Provisions:
         """Of several rules."""
         return cls(tuple(one for text in texts for one in of(text)))
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person has to approve an answer before it is given."""
+        return any(one.verb == NEEDS_APPROVAL for one in self.all)
 
     def shows(self, source_urn: str, kind: str) -> bool:
         """Whether evidence of this source and kind may be put before a model."""

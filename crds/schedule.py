@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from crds.model import Model, Time, rules
+from crds.model import Model, Time, rules, within_years
 
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DAYS = "sun|mon|tue|wed|thu|fri|sat"
@@ -63,13 +63,14 @@ class Schedule(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             ("has(self.at) != has(self.cron)", "set exactly one of at and cron"),
+            within_years("at"),
             ("!has(self.timeZone) || has(self.cron)", "timeZone goes with cron; write the offset into at instead"),
             ("!has(self.concurrencyPolicy) || has(self.cron)", "concurrencyPolicy goes with cron; leave it out"),
         )
     )
 
     at: Time | None = None
-    """One moment, RFC 3339. The task is picked up ten minutes ahead."""
+    """One moment, RFC 3339. Qualification begins ten minutes ahead (operator.settings.advanceSeconds)."""
     cron: (
         Annotated[
             str,

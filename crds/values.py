@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from crds import scope
+from crds import addresses, scope
 from crds.model import IMMUTABLE, Model, rules
 
 Identifier = Annotated[str, Field(min_length=1, max_length=63, pattern=scope.IDENTIFIER)]
@@ -20,7 +20,8 @@ FixedIdentifier = Annotated[
 ]
 ModelName = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$")]
 Urn = Annotated[str, Field(max_length=1024, pattern=r"^[A-Za-z][A-Za-z0-9_-]*:.+$")]
-SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+_SUBDOMAIN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
+SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
 
 _QUANTITY = r"^[0-9]+(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)?$"
 Quantity = Annotated[str, Field(min_length=1, max_length=24, pattern=_QUANTITY)]
@@ -39,16 +40,35 @@ def quantity_bytes(text: str) -> int:
     return int(float(text))
 
 
-# A URL in an object is user input that a privileged pod will call: http(s) only, no credentials in it, and never a
-# link-local or metadata address. What else may be called is the network policy's matter.
-_URL_RULES = rules(
-    ("isURL(self) && url(self).getScheme() in ['http', 'https']", "must be an absolute http:// or https:// URL"),
+# A URL in an object is user input that a privileged pod will call: no credentials in it, never a link-local or metadata
+# address, and addresses in their usual form only, so that what is read is what is called. A name is judged by what it
+# resolves to, when it is called (`controllers.gpubackend.probe`); the rest is the network policy's matter. These are
+# patterns over the whole URL: the apiserver takes url().getHostname() for unbounded and refuses rules about it.
+_END = "([:/?#]|$)"
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_QUAD = f"self.matches('^[^:]+://({_OCTET}[.]){{3}}{_OCTET}{_END}')"
+_ENDS_IN_NUMBER = f"self.matches('^[^:]+://([^/?#:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?{_END}')"
+_ELSEWHERE = "|".join(text.replace(".", "[.]") for text in addresses.METADATA if ":" not in text)
+_NO_SERVER = f"(0|22[4-9]|2[3-5][0-9])[.][0-9.]+|169[.]254[.][0-9.]+|{_ELSEWHERE}|metadata([.]google[.]internal)?[.]?"
+_V6 = "([23][0-9a-f]{3}|f[cd][0-9a-f]{2}):[0-9a-f:]+|::1"
+_NO_SERVER_V6 = "2002:|fd00:0?ec2:[0:]*254]|fd20:0{0,2}ce:[0:]*254]"
+HOST_RULES = (
     ("!self.contains('@')", "must not contain credentials; put them into a Secret and name it in secretRef"),
     (
-        "!isURL(self) || (!url(self).getHostname().startsWith('169.254.')"
-        " && !url(self).getHostname().startsWith('[fe80:') && url(self).getHostname() != 'metadata.google.internal')",
-        "must not be a link-local or metadata address",
+        f"!{_ENDS_IN_NUMBER} || {_QUAD}",
+        "host must be a name or an IP address as in 10.0.0.1; no other notation of an address is taken",
     ),
+    (f"!self.matches('(?i)^[^:]+://({_NO_SERVER}){_END}')", "must not be a link-local or metadata address"),
+    (
+        f"!self.matches('^[^:]+://[[]') || (self.matches('(?i)^[^:]+://[[]({_V6})]{_END}')"
+        f" && !self.matches('(?i)^[^:]+://[[]({_NO_SERVER_V6})'))",
+        "an IPv6 address must be a global or unique local one such as [fd00::1]: no link-local or metadata address,"
+        " and none that carries an IPv4 address",
+    ),
+)
+_URL_RULES = rules(
+    ("isURL(self) && url(self).getScheme() in ['http', 'https']", "must be an absolute http:// or https:// URL"),
+    *HOST_RULES,
 )
 HttpUrl = Annotated[str, Field(min_length=8, max_length=2048, json_schema_extra=_URL_RULES)]
 

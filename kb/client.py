@@ -10,18 +10,18 @@ import httpx
 
 from crds import priority, scope
 from kb import doors, looking, transport, wire
-from kb.transport import Rejected, Unavailable
+from kb.transport import Rejected, Unavailable, token_file
 
-__all__ = ["Client", "Rejected", "Unavailable"]
+__all__ = ["Client", "Rejected", "Unavailable", "token_file"]
 
 
 class Client:
     """Calls one knowledge base. Timeouts, limits and TLS are those of the given `http` client.
 
-    `token` is the bearer token of a knowledge base that asks for one.
+    `token` is the bearer token of a knowledge base that asks for one, or gives it before each call (`token_file`).
     """
 
-    def __init__(self, base_url: str, http: httpx.AsyncClient, token: str = "") -> None:
+    def __init__(self, base_url: str, http: httpx.AsyncClient, token: str | transport.Token = "") -> None:
         self._transport = transport.Transport(base_url, http, token)
         self.rules = doors.Rules(self._transport)
         self.memory = doors.Memory(self._transport)

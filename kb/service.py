@@ -18,7 +18,7 @@ import prometheus_client
 import structlog
 from aiohttp import web
 
-from crds import errors, spans
+from crds import errors, keyring, runtoken, spans
 from kb import assembly, metrics, mongo, settings, wire
 from kb.access import grants, rates
 from kb.content import mongo as content_mongo
@@ -119,9 +119,17 @@ async def serve(config: settings.Settings) -> None:
             more,
         )
         tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
-        gate = access.Gate(tokens, rates.Rates(config.client_rate, config.client_burst), time.monotonic, shut)
+        limits = rates.Rates(config.client_rate, config.client_burst)
+        gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config))
         application = app.build(faces, meters, max_body=config.max_body_bytes, version=wire.VERSION, gate=gate)
         await _listen(application, config)
+
+
+def _verifier(config: settings.Settings) -> runtoken.Verifier | None:
+    if not config.run_token_keys:
+        return None
+    keys = keyring.Keyring(Path(config.run_token_keys), time.monotonic)
+    return runtoken.Verifier(keys, _now, runtoken.KNOWLEDGE_BASE)
 
 
 def _graph(config: settings.Settings) -> graph.Store:

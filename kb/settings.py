@@ -61,6 +61,8 @@ class Settings(BaseSettings):
 
     # Empty: whoever reaches the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
     tokens_file: str = ""
+    # Empty: run tokens are unknown. Otherwise the folder of their keys (crds.keyring), read again when it changes.
+    run_token_keys: str = ""
     # Requests of one client a second, on average and at once; 0 is no limit.
     client_rate: float = Field(default=0.0, ge=0)
     client_burst: int = Field(default=100, ge=1)

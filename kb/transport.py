@@ -6,7 +6,8 @@ Rejected    (Permanent)     the request is wrong, or the service has a bug: aski
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 import httpx
@@ -40,14 +41,31 @@ class Rejected(errors.Permanent):
         self.status = status
 
 
+Token = Callable[[], str]
+"""Gives the bearer token for one call, "" for none. Raises Unavailable while there is none to be had."""
+
+
+def token_file(path: str) -> Token:
+    """A `token` for a client: the file's content, read before each call because it is renewed; none for an empty path.
+    A file that cannot be read makes the call Unavailable: it may be there in a moment."""
+
+    def read() -> str:
+        try:
+            return Path(path).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unavailable(f"the token for the knowledge base cannot be read: {error}") from error
+
+    return read if path else str
+
+
 class Transport:
     """Calls to one knowledge base over the caller's `http`; `token` is sent as bearer token when there is one."""
 
-    def __init__(self, base_url: str, http: httpx.AsyncClient, token: str = "") -> None:
+    def __init__(self, base_url: str, http: httpx.AsyncClient, token: str | Token = "") -> None:
         self._base = base_url.rstrip("/")
         self._shown = addresses.shown(self._base)
         self._http = http
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._token: Token = token if callable(token) else lambda: token
 
     async def call(
         self,
@@ -78,12 +96,14 @@ class Transport:
         content: bytes | None = None,
     ) -> httpx.Response:
         """The answer, if it is a success; otherwise raises `Unavailable` or `Rejected`."""
+        token = self._token()
+        own = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             response = await self._http.request(
                 method,
                 self._base + path,
                 params=params,
-                headers=self._headers | dict(headers or {}),
+                headers=own | dict(headers or {}),
                 content=content,
             )
         except httpx.TimeoutException as error:

@@ -70,7 +70,10 @@ class IngestRequest(Request):
 
 
 class Hints(Reply):
-    """What the qualifier noticed about a document; the operator maps it to a route, deterministically."""
+    """What the qualifier noticed about a document; the operator maps it to a route, deterministically.
+
+    `questions`: what a person has to answer before anything can be done. `failure`: why nothing can be done at all.
+    """
 
     has_actionable_content: bool
     is_assigned_to_me: bool
@@ -78,6 +81,8 @@ class Hints(Reply):
     suggested_deadline: AwareDatetime | None = None
     urgency: Urgency
     reason: str
+    questions: list[str] = Field(default=[], max_length=16)
+    failure: str = ""
 
 
 class IngestReply(Reply):

@@ -1,44 +1,30 @@
-"""The operator's composition root: reads the settings once, builds, wires, runs.
+"""The operator's composition root: reads the settings once, builds, wires.
 
-    python operator/main.py
+    kopf run operator/main.py --standalone --quiet -n NAMESPACE [-n NAMESPACE ...]
+    kopf run operator/main.py --standalone --quiet -A
 
-kopf gives the process's life cycle and the registry of what is served; the handlers below only enqueue, and
-`controllers.stream` feeds them. What is built from the settings, and how it starts and stops, is `controllers.runtime`.
-This folder has no `__init__.py` and no file with the name of a module of the standard library, ever: `operator` is one
-itself.
+kopf lists and watches our kinds; the handlers below only enqueue. What is built from the settings, and how it starts
+and stops, is `controllers.runtime`. kopf's flags say which namespaces are served, and nothing else does. This folder
+has no `__init__.py` and no file with the name of a module of the standard library, ever: `operator` is one itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import kopf
 import prometheus_client
 import structlog
-import uvloop
 
-from controllers import kopf as bare
-from controllers import kube, settings, stream
-from controllers.runtime import collections, life
-from crds import GROUP, VERSION
-
-SERVED = bare.Kinds()
-"""The handlers of kinds: kopf registers them, `controllers.stream` feeds them."""
-
-
-class Patience:
-    """Waits between kopf's own requests: for ever. An apiserver that is away must not end the process."""
-
-    def __iter__(self) -> Iterator[float]:
-        yield from (0.5, 1.0, 2.0)
-        while True:
-            yield 4.0
-
+from controllers import namespaces
+from controllers import settings as configuration
+from controllers.runtime import app, watches
+from crds import GROUP, VERSION, errors, phases
 
 # -- kopf: life cycle ------------------------------------------------------------------------------------------------
 
@@ -46,13 +32,20 @@ class Patience:
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def startup(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
     """Build everything inside kopf's loop."""
-    configure(settings)
-
-    def hearer(kind: collections.Kind) -> stream.Heard:
-        handler = SERVED.handler(*kind)
-        return lambda event, raw: handler(event={"type": event, "object": raw}, memo=memo)
-
-    memo.runtime = life.Runtime(memo.config, hearer)
+    flags = click.get_current_context().params
+    try:
+        config = configuration.read()
+        scope = namespaces.Scope.of(
+            config.namespace,
+            patterns=flags["namespaces"],
+            everywhere=flags["clusterwide"],
+            labels=config.namespace_selector,
+        )
+    except errors.JervisError as error:
+        sys.exit(f"{error.message}\n{error.remedy}" if isinstance(error, namespaces.Invalid) else error.message)
+    prepare(config)
+    configure(settings, config, scope)
+    memo.runtime = app.Runtime(config, scope)
     await memo.runtime.start()
 
 
@@ -65,76 +58,66 @@ async def cleanup(memo: kopf.Memo, **_: Any) -> None:
 
 @kopf.on.login()
 async def login(memo: kopf.Memo, **_: Any) -> kopf.AiohttpSession:
-    """kopf's own session, for what it asks at the start. Called again after a 401."""
-    runtime: life.Runtime = memo.runtime
-    loaded = runtime.outside.loaded
-    session = kube.session(loaded, headers=kube.authorization(loaded))
-    return kopf.AiohttpSession(server=loaded.host, aiohttp_session=session, default_namespace=runtime.config.namespace)
-
-
-def configure(options: kopf.OperatorSettings) -> None:
-    """kopf as a life cycle and nothing else: no Events, no scanning, no peering, and nothing for it to watch."""
-    options.posting.enabled = False
-    options.scanning.disabled = True
-    options.peering.standalone = True
-    options.networking.request_timeout = 15
-    options.networking.connect_timeout = 5
-    options.networking.error_backoffs = Patience()
-    options.process.ultimate_exiting_timeout = 25.0
+    """The session for kopf's lists and watches. Called again after a 401."""
+    server, session = memo.runtime.session()
+    return kopf.AiohttpSession(server=server, aiohttp_session=session)
 
 
 # -- kopf: events ----------------------------------------------------------------------------------------------------
 
 
-@kopf.on.event(GROUP, VERSION, "pendingtasks", registry=SERVED)
-def on_task(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "pendingtasks")
+async def on_task(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.parts.tasks.inbox.observe_task(event["object"], deleted=event["type"] == "DELETED")
+    memo.runtime.handlers.task(event["type"], event["object"])
 
 
-@kopf.on.event("batch", "v1", "jobs", registry=SERVED)
-def on_job(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    """Enqueue the task that the Job belongs to."""
-    memo.runtime.parts.tasks.inbox.observe_job(event["object"], deleted=event["type"] == "DELETED")
-
-
-@kopf.on.event("", "v1", "pods", registry=SERVED)
-def on_pod(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
-    """Enqueue the task that the pod belongs to."""
-    memo.runtime.parts.tasks.inbox.observe_pod(event["object"], deleted=event["type"] == "DELETED")
-
-
-@kopf.on.event(GROUP, VERSION, "gpubackends", registry=SERVED)
-def on_backend(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "gpubackends")
+async def on_backend(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.parts.backends.observe(event["object"], deleted=event["type"] == "DELETED")
+    memo.runtime.handlers.backend(event["type"], event["object"])
 
 
-@kopf.on.event(GROUP, VERSION, "connections", registry=SERVED)
-def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+@kopf.on.event(GROUP, VERSION, "connections")
+async def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
     """Enqueue."""
-    memo.runtime.parts.connections.observe(event["object"], deleted=event["type"] == "DELETED")
+    memo.runtime.handlers.connection(event["type"], event["object"])
 
 
-def tidy_rarely() -> None:
-    """Nearly all that a request or an event makes is freed by its last reference; looking for cycles finds little.
-
-    What the imports have left is never looked through again.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+# -- settings --------------------------------------------------------------------------------------------------------
 
 
-def main() -> None:
-    """Run until SIGTERM."""
-    try:
-        config = settings.read()
-    except settings.Invalid as error:
-        sys.exit(error.message)
+class Patience:
+    """Waits between kopf's own requests: for ever. An apiserver that is away must not end the process."""
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.5, 1.0, 2.0)
+        while True:
+            yield 4.0
+
+
+def configure(options: kopf.OperatorSettings, config: configuration.Settings, scope: namespaces.Scope) -> None:
+    """kopf's documented settings: it watches, and neither writes, posts Events, nor peers."""
+    options.posting.enabled = False
+    options.peering.standalone = True
+    # kopf looks for Namespaces and CRDs itself only where a pattern leaves it no choice.
+    options.scanning.disabled = scope.fixed or scope.everywhere
+    options.networking.request_timeout = 15
+    options.networking.connect_timeout = 5
+    options.networking.error_backoffs = Patience()
+    options.watching.chunk_size = 100
+    options.watching.field_selectors[GROUP, VERSION, "pendingtasks"] = phases.UNFINISHED
+    # A collection without any event gets no bookmarks: its watch is ended, and begun again, before it counts as dead.
+    options.watching.server_timeout = min(60, round(config.watch_silence_seconds * watches.DEAD))
+    options.watching.inactivity_timeout = config.watch_silence_seconds * watches.DEAD
+    options.queueing.idle_timeout = 1.0
+    options.process.ultimate_exiting_timeout = 25.0
+
+
+def prepare(config: configuration.Settings) -> None:
+    """Logs and memory of the process."""
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # ships without annotations
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
-    logging.basicConfig(level=max(level, logging.WARNING), format="%(levelname)s %(name)s %(message)s")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -145,12 +128,8 @@ def main() -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
-    tidy_rarely()
-    memo = kopf.Memo(config=config)
-    operator = kopf.operator(standalone=True, namespaces=config.namespaces, memo=memo)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(operator)
-
-
-if __name__ == "__main__":
-    main()
+    # Nearly all that a request or an event makes is freed by its last reference; looking for cycles finds little.
+    # What the imports have left is never looked through again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)

@@ -1,7 +1,7 @@
 """The program of one orchestrator run: a LangGraph that reads a task, gathers evidence, answers, and says how it ended.
 
-I own: the graph (intake -> evidence -> respond -> finalize), its checkpoints and fence, the effects ledger, the budgets
-of a run, `task_results`, and the termination message that the operator reads.
+I own: the graph (intake -> evidence -> respond -> approve -> finalize), its checkpoints and fence, the effects
+ledger, the budgets of a run, `task_results`, and the termination message that the operator reads.
 
 Who may call me: nobody imports me. A Kubernetes Job starts `python -m orchestrator_job`.
 

@@ -9,7 +9,8 @@ crds.errors.Permanent
     +-- BudgetExhausted     steps or model calls are used up
     +-- DeadlineExceeded    the run's wall clock is used up
     +-- Stuck               the run repeats itself without learning anything
-    +-- MayHaveHappened     an effect was started and nobody knows whether it took place: a person must look
+    +-- NeedsApproval       a person must decide before the run goes on
+    |   +-- MayHaveHappened an effect was started, and whether it took place is unknown
     +-- Fenced              a newer run has the task; this one must not write any more
     +-- CheckpointRefused   the stored state cannot be read by this program
 """
@@ -62,10 +63,18 @@ class Stuck(Failure):
     reason = ExitReason.STUCK
 
 
-class MayHaveHappened(Failure):
-    """An effect was started by an earlier process, cannot be looked up and must not be repeated blindly."""
+class NeedsApproval(Failure):
+    """A person has to decide; `stored`: `task_results` holds what it is about."""
 
     reason = ExitReason.NEEDS_APPROVAL
+
+    def __init__(self, message: str, *, remedy: str | None = None, stored: bool = False) -> None:
+        super().__init__(message, field="spec.approval", remedy=remedy)
+        self.stored = stored
+
+
+class MayHaveHappened(NeedsApproval):
+    """An effect was started by an earlier process, cannot be looked up and must not be repeated blindly."""
 
 
 class Fenced(Failure):

@@ -1,17 +1,26 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
-`orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls}}}.
+`orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens}}}.
 The attempt comes from the Job and only rises; the epoch also tells two pods of one attempt apart (a Job that was
 suspended and resumed keeps its attempt).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator_job import errors, mongo
 
 COLLECTION = "orchestrator_fences"
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What a round has used so far, the call that was just booked included."""
+
+    calls: int
+    tokens: int
 
 
 class Fence:
@@ -42,26 +51,51 @@ class Fence:
         if await self._database.find_one(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch}) is None:
             raise self._lost()
 
-    async def reserve_call(self, round_number: int, limit: int) -> int:
-        """Book one model call of this round before it is made; returns how many are booked now.
+    async def reserve_call(
+        self, round_number: int, limit: int, tokens: int = 0, token_limit: int | None = None
+    ) -> Booking:
+        """Book one model call of this round, and `tokens` for its prompt, before it is made.
 
         Kept here and not in the state: a call that was running when the process died was paid for all the same. A
-        booking whose answer got lost may count twice, never zero times. Raises Fenced or BudgetExhausted.
+        booking whose answer got lost may count twice, never zero times. A call that is refused is taken off again, so
+        that a raised budget is worth what it says. Raises Fenced or BudgetExhausted.
         """
+        spent = await self._add(round_number, 1, tokens)
+        if spent.calls > limit:
+            await self._add(round_number, -1, -tokens)
+            raise errors.BudgetExhausted(
+                f"This round has used all of its {limit} model calls.",
+                field="spec.budget.maxLlmCalls",
+                remedy="Raise spec.budget.maxLlmCalls and try again, or add a message that narrows the task.",
+            )
+        # At least one token must be left for the answer.
+        if token_limit is not None and spent.tokens >= token_limit:
+            await self._add(round_number, -1, -tokens)
+            raise errors.BudgetExhausted(
+                f"This round has used {spent.tokens - tokens} of its {token_limit} tokens;"
+                f" the next model call takes about {tokens} for its prompt alone.",
+                field="spec.budget.maxTokens",
+                remedy="Raise spec.budget.maxTokens and try again, or add a message that narrows the task.",
+            )
+        return spent
+
+    async def settle_call(self, round_number: int, booked: int, used: int) -> None:
+        """Count the tokens that a call has really taken in place of those that were booked for it. Raises Fenced."""
+        if used != booked:
+            await self._add(round_number, 0, used - booked)
+
+    async def _add(self, round_number: int, calls: int, tokens: int) -> Booking:
         counter = f"r{round_number}"
         document = await self._database.update(
-            COLLECTION, {"_id": self.task_uid, "epoch": self.epoch}, {"$inc": {f"spent.{counter}.llmCalls": 1}}
+            COLLECTION,
+            {"_id": self.task_uid, "epoch": self.epoch},
+            {"$inc": {f"spent.{counter}.llmCalls": calls, f"spent.{counter}.tokens": tokens}},
         )
         if document is None:
             raise self._lost()
-        booked = int(document["spent"][counter]["llmCalls"])
-        if booked > limit:
-            raise errors.BudgetExhausted(
-                f"This round has used all of its {limit} model calls.",
-                field="budget.maxLlmCalls",
-                remedy="Raise the budget, or add a message that narrows the task.",
-            )
-        return booked
+        # A round that an earlier version began has no tokens yet.
+        spent = document["spent"][counter]
+        return Booking(int(spent["llmCalls"]), int(spent.get("tokens", 0)))
 
     def _lost(self) -> errors.Fenced:
         return errors.Fenced(

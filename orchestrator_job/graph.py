@@ -1,4 +1,4 @@
-"""The graph itself, and the only place that runs it: START -> intake -> evidence -> respond -> finalize -> END.
+"""The graph itself, and the only place that runs it: intake -> evidence -> respond -> approve -> finalize.
 
 LangGraph's own exceptions end here; what leaves this module is the vocabulary of `errors` and `drain`.
 """
@@ -63,7 +63,9 @@ class Program:
             raise drain.Drained(error.reason) from error
         except GraphRecursionError as error:
             raise errors.BudgetExhausted(
-                f"The run has used all of its {self._max_steps} steps.", field="budget.maxSteps"
+                f"The run has used all of its {self._max_steps} steps.",
+                field="spec.budget.maxSteps",
+                remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
             ) from error
         return dict(final)
 

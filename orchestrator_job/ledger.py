@@ -1,19 +1,23 @@
-"""The effects ledger: every effect on the world outside is announced, started and settled under one key.
+"""The effects ledger: every effect on the outside, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
-intent, result, attempt, epoch, updatedAt}.
+intent, result, askedBy?, decidedBy?, attempt, epoch, updatedAt}. `askedBy` is the attempt that asked a person about it,
+`decidedBy` the request whose decision was used.
 
 The key is made of the task, the plan step and the ordinal in it, never of arguments that a model wrote: the same step
 resumed is the same effect, however the model words it the second time. `started` without `done` means a process died in
-between: the outside is then asked by key; only what is known to be harmless to repeat is repeated.
+between: the outside is then asked by key; only what is known to be harmless to repeat is repeated. For the rest a
+person decides: Approved does it (again), Rejected leaves it out. A decision counts once, for the
+request that it answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from crds import pendingtask
 from orchestrator_job import errors, fence, mongo
 
 COLLECTION = "orchestrator_ledger"
@@ -41,18 +45,72 @@ class Effect(Protocol):
 
 
 class Ledger:
-    """The ledger of one task, written under the epoch of one process."""
+    """The ledger of one task, written under the epoch of one process. `decisions` are those of the task memory."""
 
-    def __init__(self, database: mongo.Database, guard: fence.Fence, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: mongo.Database,
+        guard: fence.Fence,
+        now: Callable[[], datetime],
+        decisions: Sequence[pendingtask.Decided] = (),
+    ) -> None:
+        self._decisions = decisions
         self._database = database
         self._guard = guard
         self._now = now
 
     async def settle(self, step: str, ordinal: int, effect: Effect) -> Receipt:
-        """Make sure that the effect has happened exactly once and return its receipt.
+        """Make sure that the effect has happened exactly once and return its receipt; {"skipped": True, ...} when a
+        person has decided against doing it.
 
-        Raises Fenced when a newer process has the task, MayHaveHappened when nobody can tell whether it took place.
+        Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place.
         """
+        key, entry = await self._open(step, ordinal, effect.intent())
+        if entry["state"] == "done":
+            return dict(entry["result"])
+        more: dict[str, Any] = {}
+        if entry["state"] == "started":
+            found = await effect.find(key)
+            if found is not None:
+                return await self._mark(key, "done", found)
+            if not effect.repeatable:
+                decided = self._decision(entry)
+                if decided is None:
+                    await self._mark(key, "started", None, askedBy=self._guard.attempt)
+                    raise errors.MayHaveHappened(
+                        f"Step {step!r} was started by an earlier run and may have happened; nothing was repeated.",
+                        remedy="Look whether it took place. Approve it to have it done again, reject it to leave it.",
+                    )
+                if decided.verdict is pendingtask.Verdict.REJECTED:
+                    return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})
+                # Used up: should this process die in the middle as well, the person is asked once more.
+                more["decidedBy"] = decided.request_id
+        await self._mark(key, "started", None, **more)
+        return await self._mark(key, "done", await effect.perform(key))
+
+    async def decide(self, step: str, what: Mapping[str, Any]) -> pendingtask.Decided | None:
+        """A person's decision on `step`, or None: the request is on record now, and the run must end with it.
+
+        `what` says what is decided about; small. Raises Fenced when a newer process has the task.
+        """
+        key, entry = await self._open(step, 0, what)
+        if entry["state"] == "done":
+            return pendingtask.Decided.model_validate(entry["result"])
+        decided = self._decision(entry)
+        if decided is None:
+            await self._mark(key, "started", None, askedBy=self._guard.attempt)
+            return None
+        await self._mark(key, "done", decided.wire(), decidedBy=decided.request_id)
+        return decided
+
+    def _decision(self, entry: Mapping[str, Any]) -> pendingtask.Decided | None:
+        """The latest decision on what this entry's latest request asked."""
+        asked, used = entry.get("askedBy"), entry.get("decidedBy")
+        fitting = [one for one in self._decisions if one.attempt == asked and one.request_id != used]
+        return fitting[-1] if fitting else None
+
+    async def _open(self, step: str, ordinal: int, intent: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+        """Key and entry of the step, announced now unless it was before."""
         key = f"{self._guard.task_uid}/{step}/{ordinal}"
         await self._database.insert(
             COLLECTION,
@@ -62,30 +120,19 @@ class Ledger:
                 "step": step,
                 "ordinal": ordinal,
                 "state": "intent",
-                "intent": dict(effect.intent()),
+                "intent": dict(intent),
                 **self._stamp(),
             },
         )
         entry = await self._database.find_one(COLLECTION, {"_id": key})
-        if entry is not None and entry["state"] == "done":
-            return dict(entry["result"])
-        if entry is not None and entry["state"] == "started":
-            found = await effect.find(key)
-            if found is not None:
-                return await self._mark(key, "done", found)
-            if not effect.repeatable:
-                raise errors.MayHaveHappened(
-                    f"Step {step!r} was started by an earlier run and may have happened; nothing was repeated.",
-                    remedy="Look whether it took place, then approve or reject it.",
-                )
-        await self._mark(key, "started", None)
-        return await self._mark(key, "done", await effect.perform(key))
+        # Gone between the two requests: the client is being erased, and `_mark` refuses what follows.
+        return key, entry if entry is not None else {"state": "intent"}
 
-    async def _mark(self, key: str, reached: str, receipt: Receipt | None) -> Receipt:
+    async def _mark(self, key: str, reached: str, receipt: Receipt | None, **more: Any) -> Receipt:
         written = await self._database.update(
             COLLECTION,
             {"_id": key, "epoch": {"$lte": self._guard.epoch}},
-            {"$set": {"state": reached, "result": receipt, **self._stamp()}},
+            {"$set": {"state": reached, "result": receipt, **more, **self._stamp()}},
         )
         if written is None:
             raise errors.Fenced(f"A newer run has written {key} to the ledger; this one stops.")

@@ -36,6 +36,7 @@ class TaskMemory(BaseModel):
     attachments: tuple[pendingtask.Attachment, ...] = ()
     messages: tuple[pendingtask.Message, ...] = ()
     answers: tuple[pendingtask.Answer, ...] = ()
+    approvals: tuple[pendingtask.Decided, ...] = ()
     context_summary: str | None = None
     graph_node_keys: tuple[str, ...] = ()
     rag_document_ids: tuple[str, ...] = ()
@@ -63,7 +64,8 @@ class TaskMemory(BaseModel):
     def digest(self) -> str:
         """Identity of what this round has to answer: it changes when a message or an answer is added.
 
-        SHA-256 in hex over content (or its reference's hash), messages and answers.
+        SHA-256 in hex over content (or its reference's hash), messages and answers. A decision on an approval is about
+        this round's own answer, so it changes nothing here.
         """
         said = {
             "content": self.content,

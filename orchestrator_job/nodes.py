@@ -1,7 +1,7 @@
-"""The four nodes of the graph. Each takes what it needs by name, reads the small state and returns what changes in it.
+"""The nodes that lead to an answer; `ending` has those after it.
 
-A node may be repeated from its start when the process died in it: intake, evidence and respond only read and store
-content under its own hash; finalize acts through the ledger.
+Each takes what it needs by name, reads the small state and returns what changes in it. A node may be repeated from its
+start when the process died in it: all of these only read and store content under its own hash.
 """
 
 from __future__ import annotations
@@ -13,26 +13,21 @@ from datetime import datetime
 
 import structlog
 
-from crds import exits, pendingtask, priority
+from crds import priority
 from kb import client as kb_client
 from kb import wire, writing
 from orchestrator_job import (
-    account,
     answer,
     artifacts,
     errors,
     fence,
-    ledger,
     memory,
-    mongo,
     pack,
     patience,
     prompt,
     question,
-    results,
     standing,
     stuck,
-    termination,
 )
 from orchestrator_job.state import State
 from router import client as router_client
@@ -160,6 +155,7 @@ class Respond:
         urgency: priority.Priority,
         num_ctx: int | None,
         max_llm_calls: int,
+        max_tokens: int | None,
         now: Callable[[], datetime],
     ) -> None:
         self._router = router
@@ -171,6 +167,7 @@ class Respond:
         self._urgency = urgency
         self._num_ctx = num_ctx
         self._max_llm_calls = max_llm_calls
+        self._max_tokens = max_tokens
         self._now = now
 
     async def __call__(self, state: State) -> State:
@@ -190,8 +187,7 @@ class Respond:
         ids = [item.id for item in items]
         problem = ""
         for tries in range(1 + RETRIES):
-            booked = await self._guard.reserve_call(state["round"], self._max_llm_calls)
-            text = await self._insistence.insist("ask the model", functools.partial(self._chat, talk))
+            text, calls = await self._ask(state["round"], talk)
             try:
                 given = answer.parse(text, ids, provided)
             except answer.Unusable as error:
@@ -199,81 +195,22 @@ class Respond:
                 _log.warning("answer.unusable", tries=tries + 1, problem=problem)
                 talk = [*talk, {"role": "assistant", "content": text}, prompt.correction(problem)]
                 continue
-            _log.info("answered", calls=booked, citations=given.citations, needs_input=given.needs_input)
+            _log.info("answered", calls=calls, citations=given.citations, needs_input=given.needs_input)
             return given.model_copy(update={"answer": prompt.restore(given.answer)})
         raise errors.InvalidOutput(
             f"Model {self._model!r} gave no usable answer in {1 + RETRIES} tries: {problem}",
             remedy="Run the task again, or choose a model that follows a JSON schema.",
         )
 
-    async def _chat(self, talk: list[dict[str, str]]) -> str:
-        return await self._router.chat(self._model, talk, self._urgency, answer.schema(), self._num_ctx)
-
-
-class Finalize:
-    """Writes the result and the session memory through the ledger and puts the outcome into the state."""
-
-    def __init__(
-        self,
-        task: memory.TaskMemory,
-        database: mongo.Database,
-        store: artifacts.Artifacts,
-        guard: fence.Fence,
-        book: ledger.Ledger,
-        loader: standing.Loader,
-        *,
-        model: str,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._task = task
-        self._database = database
-        self._store = store
-        self._guard = guard
-        self._book = book
-        self._loader = loader
-        self._model = model
-        self._now = now
-
-    async def __call__(self, state: State) -> State:
-        """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
-        given = answer.Answer.model_validate(await self._store.get(state["answer"]))
-        items = pack.load(await self._store.get(state["pack"]))
-        held = await self._loader.of(state)
-        reason = exits.ExitReason.NEEDS_INPUT if given.needs_input else exits.ExitReason.ANSWERED
-        asked = given.questions if given.needs_input else []
-        questions = [{"id": f"r{state['round']}-q{n}", "text": text} for n, text in enumerate(asked, start=1)]
-        summary = termination.shorten(
-            " ".join(["Needs to know:", *asked]) if given.needs_input else given.answer, pendingtask.SUMMARY_BYTES
+    async def _ask(self, round_number: int, talk: list[dict[str, str]]) -> tuple[str, int]:
+        """The model's text, and how many calls the round has made. The answer gets no more tokens than are left."""
+        about = prompt.tokens(talk)
+        spent = await self._guard.reserve_call(round_number, self._max_llm_calls, about, self._max_tokens)
+        left = None if self._max_tokens is None else self._max_tokens - spent.tokens
+        ask = functools.partial(
+            self._router.converse, self._model, talk, self._urgency, answer.schema(), self._num_ctx, left
         )
-        body = {
-            "exitReason": reason.value,
-            "summary": summary,
-            "answer": given.answer,
-            "citations": given.citations,
-            "confidence": given.confidence,
-            "questions": questions,
-            "evidence": [item.model_dump(by_alias=True) for item in items],
-            "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
-            "question": state["question"],
-            "model": self._model,
-            "round": state["round"],
-            "correlationId": self._task.correlation_id,
-            **account.of(self._task, items, given.citations),
-            "createdAt": self._now(),
-        }
-        step = f"r{state['round']}.finalize"
-        source = "chat" if self._task.mode is pendingtask.Mode.FOREGROUND else "background"
-        await self._book.settle(step, 0, results.SaveResult(self._database, self._guard, body))
-        await self._book.settle(
-            step,
-            1,
-            results.RememberSession(
-                self._database, self._task.scope, self._task.task_uid, source, summary, self._now()
-            ),
-        )
-        return {
-            "finished": state["round"],
-            "exit_reason": reason.value,
-            "summary": summary,
-            "questions": questions,
-        }
+        reply = await self._insistence.insist("ask the model", ask)
+        # A prompt that the backend has cached is not counted by it: the estimate stays.
+        await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
+        return reply.text, spent.calls

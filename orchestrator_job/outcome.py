@@ -11,6 +11,7 @@ from orchestrator_job import errors
 from router import client as router_client
 
 RESULTS = "task_results"
+_UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 finished (answered, or asks the user), 42 drained, 1 anything else."""
+        """0 finished (answered, or asks a person), 42 drained, 1 anything else."""
         if self.reason is exits.ExitReason.DRAINED:
             return exits.DRAINED
-        if self.has_result:
+        if self.has_result or self.reason in exits.ASKS:
             return exits.FINISHED
         return exits.FAILED
 
@@ -48,8 +49,12 @@ def drained(why: str) -> Outcome:
 def of_error(error: crds.errors.JervisError) -> Outcome:
     """What an error of the vocabulary means to the operator.
 
-    Everything operational is Unavailable (the operator asks again later); a permanent error says its own reason.
+    Everything operational is Unavailable (the operator asks again later), and so is a token that a service does not
+    accept: the next run gets a new one. Any other permanent error says its own reason.
     """
+    if (service := _unauthorized(error)) is not None:
+        summary = f"{service} did not accept the run's token: {error.message.rstrip('.')}. The next run gets a new one."
+        return Outcome(exits.ExitReason.UNAVAILABLE, summary, unavailable=service)
     if isinstance(error, crds.errors.Operational):
         service = _service(error)
         return Outcome(
@@ -59,8 +64,11 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
             retry_after=error.retry_after,
         )
     field, remedy = (error.field, error.remedy) if isinstance(error, crds.errors.Permanent) else (None, None)
-    summary = error.message if remedy is None or remedy in error.message else f"{error.message} {remedy}"
-    return Outcome(_reason(error), summary, field=field, remedy=remedy)
+    # What is to be approved may be long: the remedy has a field of its own.
+    alone = remedy is None or remedy in error.message or isinstance(error, errors.NeedsApproval)
+    summary = error.message if alone else f"{error.message} {remedy}"
+    stored = isinstance(error, errors.NeedsApproval) and error.stored
+    return Outcome(_reason(error), summary, has_result=stored, field=field, remedy=remedy)
 
 
 def of_bug(error: Exception) -> Outcome:
@@ -74,6 +82,13 @@ def _service(error: crds.errors.Operational) -> str:
     if isinstance(error, kb_client.Unavailable):
         return "kb"
     return "mongodb" if isinstance(error, errors.StoreUnavailable) else "a service"
+
+
+def _unauthorized(error: crds.errors.JervisError) -> str | None:
+    """Which service refused the token, if that is what happened."""
+    if isinstance(error, router_client.Unauthorized):
+        return "router"
+    return "kb" if isinstance(error, kb_client.Rejected) and error.status == _UNAUTHORIZED else None
 
 
 def _reason(error: crds.errors.JervisError) -> exits.ExitReason:

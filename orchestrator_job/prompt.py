@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from orchestrator_job import pack, standing
@@ -49,6 +49,11 @@ def defuse(text: str) -> str:
 def restore(text: str) -> str:
     """Undo `defuse` in what the model quoted."""
     return text.replace("&#91;", "[").replace("&lt;", "<")
+
+
+def tokens(talk: Sequence[Mapping[str, str]]) -> int:
+    """About how many tokens a model reads in `talk`: one for four bytes of UTF-8, and a few around each message."""
+    return sum(len(each["content"].encode()) // 4 + 4 for each in talk)
 
 
 def messages(

@@ -18,6 +18,7 @@ from kb import client as kb_client
 from orchestrator_job import (
     artifacts,
     drain,
+    ending,
     errors,
     fence,
     ledger,
@@ -65,12 +66,12 @@ class Run:
         self._fields = fields
         self._now = now
         self._spans = traced
-        self._kb = kb_client.Client(settings.kb_url, http, settings.kb_token)
+        self._kb = kb_client.Client(settings.kb_url, http, kb_client.token_file(settings.run_token_file))
         self._router = router_client.Client(
             settings.router_url,
             http,
             mode=settings.mode.value,
-            token=router_client.token_file(settings.router_token_file),
+            token=router_client.token_file(settings.run_token_file),
         )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
         self._store = artifacts.Artifacts(database, settings.task_uid, now)
@@ -86,7 +87,7 @@ class Run:
 
         request.listen(limit)
         try:
-            async with asyncio.timeout(self._settings.wall_clock_seconds):
+            async with asyncio.timeout(self._settings.working_seconds):
                 return await work
         except drain.Drained as error:
             return outcome.drained(error.reason)
@@ -97,8 +98,9 @@ class Run:
         except TimeoutError:
             return outcome.of_error(
                 errors.DeadlineExceeded(
-                    f"The run has used its {self._settings.wall_clock_seconds:.0f} seconds.",
-                    remedy="Raise JERVIS_WALL_CLOCK_SECONDS; the next run resumes from the checkpoint.",
+                    f"The run has used the {self._settings.wall_clock_seconds:.0f} seconds that it may take.",
+                    field="spec.activeDeadlineSeconds",
+                    remedy="Raise spec.activeDeadlineSeconds and try again; the next run resumes from the checkpoint.",
                 )
             )
         except crds.errors.JervisError as error:
@@ -131,8 +133,9 @@ class Run:
 
     def _nodes(self, task: memory.TaskMemory) -> list[tuple[str, graph.Node]]:
         settings, store, guard = self._settings, self._store, self._guard
-        book = ledger.Ledger(self._database, guard, self._now)
+        book = ledger.Ledger(self._database, guard, self._now, task.approvals)
         loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
+        come_to = ending.Account(task, store, loader, model=settings.model, now=self._now)
         return [
             ("intake", nodes.Intake(task, self._kb, store, self._insistence, loader)),
             (
@@ -160,13 +163,12 @@ class Run:
                     urgency=settings.priority,
                     num_ctx=settings.num_ctx,
                     max_llm_calls=_smaller(settings.max_llm_calls, task.budget, "max_llm_calls"),
+                    max_tokens=task.budget.max_tokens if task.budget is not None else None,
                     now=self._now,
                 ),
             ),
-            (
-                "finalize",
-                nodes.Finalize(task, self._database, store, guard, book, loader, model=settings.model, now=self._now),
-            ),
+            ("approve", ending.Approval(come_to, self._database, guard, book)),
+            ("finalize", ending.Finalize(task, come_to, self._database, guard, book, now=self._now)),
         ]
 
     async def _tidy(self, saver: Any, round_number: int) -> None:

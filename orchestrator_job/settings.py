@@ -35,12 +35,11 @@ class Settings(BaseSettings):
     task_name: Annotated[str, Field(min_length=1)]
     task_namespace: Annotated[str, Field(min_length=1)]
     attempt: Annotated[int, Field(ge=0)]
+    run_token_file: str = ""
+    """Where the run's token for the knowledge base and the router is mounted; read before each call, because it may be
+    renewed. Empty where neither asks for one."""
     kb_url: _Url
-    kb_token: Annotated[str, Field(repr=False)] = ""
-    """Bearer token of a knowledge base that asks for one."""
     router_url: _Url
-    router_token_file: str = ""
-    """Where the kubelet keeps a token for a router that asks for one; it is renewed there, so it is read each time."""
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
     priority: Priority = Priority.P0
@@ -59,7 +58,8 @@ class Settings(BaseSettings):
     max_llm_calls: Annotated[int, Field(ge=1)] = 60
     """Model calls per round, processes that were killed included."""
     wall_clock_seconds: _Seconds = 3600
-    """Working time of one process; waiting while preempted does not count."""
+    """The Job's activeDeadlineSeconds, set by the operator. The process ends by itself `drain_grace_seconds` earlier,
+    so that it can still say so; waiting while preempted does not count."""
     drain_grace_seconds: _Seconds = 10
     """From SIGTERM to cancelling the node in flight; must fit into the pod's terminationGracePeriodSeconds."""
     unavailable_seconds: Annotated[float, Field(ge=0)] = 120
@@ -70,3 +70,8 @@ class Settings(BaseSettings):
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
     """Context window asked of the backend; None leaves it to the backend, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+
+    @property
+    def working_seconds(self) -> float:
+        """Time from the start of the process to its own deadline; at least half of a very short one."""
+        return max(self.wall_clock_seconds - self.drain_grace_seconds, self.wall_clock_seconds / 2)

@@ -6,7 +6,7 @@ A change of meaning raises SCHEMA; `rounds` refuses what this program does not k
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 SCHEMA = 1
 
@@ -19,6 +19,7 @@ class State(TypedDict, total=False):
     standing                 artifact key: the rules in force and what is known about the user; absent in older threads
     question, query          what the model is asked, and what the knowledge base is asked
     trail                    digests of the last actions, for `stuck`
+    approval                 what a person decided on this round's answer (`Decided`); empty when nothing asks for it
     exit_reason, summary, questions   the outcome of round `finished`
     """
 
@@ -32,6 +33,7 @@ class State(TypedDict, total=False):
     pack: str
     answer: str
     trail: list[str]
+    approval: dict[str, Any]
     finished: int
     exit_reason: str
     summary: str

@@ -3,13 +3,16 @@
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
      "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
 
-Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; longer ones are cut, which would
-leave broken JSON). What does not fit is shortened here: questions give way before the summary does.
+Every field is bounded here, whatever it comes from: summary 2 KiB, at most 16 questions with ids of 63 characters and
+texts of 2 KiB, field and remedy 256 bytes, retryAfterSeconds a whole number up to a day. Nothing nests deeper than
+questions[].text. Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; longer ones are
+cut, which would leave broken JSON). What does not fit is shortened: questions give way before the summary does.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ LIMIT = 4096
 _MORE = "…"
 _FIELD_BYTES = 256
 _SHORTEST_QUESTION = 64
+_MOST_QUESTIONS = 16
+_ID_BYTES = 63
+_LONGEST_RETRY = 86_400
 
 
 def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
@@ -30,7 +36,7 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
     """
     summary_bytes = pendingtask.SUMMARY_BYTES
     question_bytes = pendingtask.SUMMARY_BYTES
-    count = len(result.questions)
+    count = min(len(result.questions), _MOST_QUESTIONS)
     while True:
         body = _body(result, task_uid, attempt, summary_bytes, question_bytes, count)
         message = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -52,10 +58,12 @@ def write(path: Path, message: bytes) -> None:
 
 def shorten(text: str, limit: int) -> str:
     """`text` cut to at most `limit` bytes of UTF-8 at a character boundary, with a mark where something is missing."""
-    raw = text.encode()
+    # A lone surrogate, as file names and broken escapes bring them, has no UTF-8.
+    raw = text.encode(errors="replace")
     if len(raw) <= limit:
-        return text
-    return raw[: limit - len(_MORE.encode())].decode(errors="ignore") + _MORE
+        return raw.decode()
+    room = limit - len(_MORE.encode())
+    return raw[:room].decode(errors="ignore") + _MORE if room >= 0 else ""
 
 
 def _body(
@@ -70,12 +78,13 @@ def _body(
         body["ref"] = pendingtask.ResultRef(collection=outcome.RESULTS, key=task_uid).wire()
     if count:
         body["questions"] = [
-            {"id": question.id, "text": shorten(question.text, question_bytes)} for question in result.questions[:count]
+            {"id": shorten(question.id, _ID_BYTES), "text": shorten(question.text, question_bytes)}
+            for question in result.questions[:count]
         ]
     if result.unavailable is not None:
         body["unavailable"] = result.unavailable
-    if result.retry_after is not None:
-        body["retryAfterSeconds"] = result.retry_after
+    if result.retry_after is not None and math.isfinite(result.retry_after):
+        body["retryAfterSeconds"] = min(max(0, math.ceil(result.retry_after)), _LONGEST_RETRY)
     for name, value in (("field", result.field), ("remedy", result.remedy)):
         if value is not None:
             body[name] = shorten(value, _FIELD_BYTES)

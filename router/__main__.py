@@ -111,7 +111,7 @@ async def _run(settings: Settings) -> None:
         counts=dispatcher.counts,
     )
     outbox.append(warmer.perform)
-    outside = Outside(settings, now=now)
+    outside = Outside(settings, now=now, wall=_today)
     gate = outside.gate()
 
     def schedule() -> None:
@@ -168,6 +168,7 @@ async def _run(settings: Settings) -> None:
                 draining=lambda: state.draining,
                 **({} if candidate is None else {"successor": candidate.successor}),
                 own_parameters=settings.own_parameters,
+                placed=lambda backend: state.placed(backend, _today()),
                 guarded=gate.closed,
             )
         ),

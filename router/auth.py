@@ -1,9 +1,10 @@
-"""Who calls: bearer tokens from a file and, when asked for, service accounts of the cluster.
+"""Who calls: run tokens, bearer tokens from a file and, when asked for, service accounts of the cluster.
 
-Without either everybody may enter and nobody is an administrator. The tokens' file is a JSON list of
-`{"name", "token", "admin"?, "ceiling"?}`, mounted from a Secret and read again when it changes. Tokens of service
-accounts are reviewed by the apiserver (TokenReview); its answer is kept for a while, by the digest
-of the token, and goes on being believed for longer while the apiserver is away.
+Without the last two every client may enter and none is an administrator; a run token that is shown bounds its request
+in any case (`router.runs`). The tokens' file is a JSON list of `{"name", "token", "admin"?, "ceiling"?}`, mounted from
+a Secret and read again when it changes. Tokens of service accounts are reviewed by the apiserver (TokenReview); its
+answer is kept for a while, by the digest of the token, and goes on being believed for longer while the apiserver is
+away.
 """
 
 from __future__ import annotations
@@ -174,31 +175,45 @@ class Reviewed:
         return identity
 
 
+FindRun = Callable[[str, str], Identity | None]
+"""(path, token) -> the run that a run token is for, None for a token of another kind. Raises Refusal."""
+
+
 class Gate:
-    """Decides who a request is from. Without `tokens` and `reviewed` it is open."""
+    """Decides who a request is from. Without `tokens` and `reviewed` it is open, but for what a run token says.
+
+    `checks`: requests have to be looked at at all. `closed`: tokens are the router's own business and reach no backend.
+    """
 
     def __init__(
         self,
         tokens: Tokens | None = None,
         reviewed: Reviewed | None = None,
         *,
+        runs: FindRun | None = None,
         free: Iterable[str] = (),
         required: bool = True,
     ) -> None:
         """`free` are paths that need no token. Without `required` none does, but a token that is shown must be good."""
         self._tokens = tokens
         self._reviewed = reviewed
+        self._runs = runs
         self._free = frozenset(free)
-        self._required = required
         self.closed = tokens is not None or reviewed is not None
+        self.checks = self.closed or runs is not None
+        self._required = required and self.closed
 
     def needs(self, path: str) -> bool:
         """Must a request for this path say who it is from?"""
-        return self.closed and path not in self._free
+        return self.checks and path not in self._free
 
     def known(self, request: Request) -> Identity | None:
         """Who it is, if that can be said at once; None when `ask` must find out. Raises Refusal(401)."""
         if not self._required and not _shows(request):
+            return ANYBODY
+        if self._runs is not None and (run := self._runs(request.path, _shown(request))) is not None:
+            return run
+        if not self.closed:
             return ANYBODY
         token = _bearer(request)
         key = digest(token)
@@ -248,8 +263,13 @@ def digest(token: str) -> bytes:
 
 
 def refused(why: str) -> Refusal:
+    """401 that says which token to send."""
+    return unauthorized(f"{why}; {_HINT}")
+
+
+def unauthorized(why: str) -> Refusal:
     """401."""
-    return Refusal(401, f"{why}; {_HINT}", headers=(("WWW-Authenticate", 'Bearer realm="jervis"'),))
+    return Refusal(401, why, headers=(("WWW-Authenticate", 'Bearer realm="jervis"'),))
 
 
 def accounts(
@@ -263,10 +283,15 @@ def _shows(request: Request) -> bool:
     return hygiene.AUTHORIZATION in request.special or hygiene.API_KEY in request.special
 
 
-def _bearer(request: Request) -> str:
+def _shown(request: Request) -> str:
+    """The token of the request, "" when it has none."""
     scheme, _, token = (request.get(hygiene.AUTHORIZATION) or "").partition(" ")
     if scheme.lower() == "bearer" and (token := token.strip()):
         return token
-    if key := request.get(hygiene.API_KEY):
-        return key
+    return request.get(hygiene.API_KEY) or ""
+
+
+def _bearer(request: Request) -> str:
+    if token := _shown(request):
+        return token
     raise refused("the request has no bearer token")

@@ -5,6 +5,7 @@ Every call carries its priority. Errors are sorted by retry meaning:
     Unavailable(Operational)   429, 5xx, timeouts, refused or broken connections, an answer that breaks off: come again
      |- Taken                  409: somebody else has reserved what was to be reserved
     Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: somebody must change something
+     |- Unauthorized           401: the token is missing, wrong or expired
 
 Chats are always streamed from the router and put together here: the wait is then bounded by silence, not by the length
 of the answer, and a caller that is cancelled hangs up, which frees the GPU at once.
@@ -18,6 +19,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,19 @@ class Taken(Unavailable):
 
 class Rejected(errors.Permanent):
     """The request cannot succeed as it is; the message names the model or the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of a model: its text, and what the backend counted as tokens read and written (0: it did not say)."""
+
+    text: str
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+
+
+class Unauthorized(Rejected):
+    """The router does not know the token, or its time is over."""
 
 
 def token_file(path: str) -> Callable[[], str | None]:
@@ -105,16 +120,30 @@ class Client:
         format_schema: Mapping[str, Any] | None = None,
         num_ctx: int | None = None,
     ) -> str:
-        """Answer of `model` to `messages` ([{role, content}, ...]) as one string.
+        """Answer of `model` to `messages` ([{role, content}, ...]) as one string; see `converse`."""
+        return (await self.converse(model, messages, priority, format_schema, num_ctx)).text
+
+    async def converse(
+        self,
+        model: str,
+        messages: Sequence[Mapping[str, Any]],
+        priority: priority.Priority,
+        format_schema: Mapping[str, Any] | None = None,
+        num_ctx: int | None = None,
+        num_predict: int | None = None,
+    ) -> Reply:
+        """Answer of `model` to `messages` ([{role, content}, ...]) with its token counts.
 
         `format_schema` is a JSON schema that the answer must follow (Ollama's `format`); the text is then JSON, not yet
         validated. `num_ctx` is the context window in tokens; None leaves it to the backend's configuration.
+        `num_predict` is the most tokens that the answer may have: a longer one is cut there.
         """
         body: dict[str, Any] = {"model": model, "messages": list(messages), "stream": True}
         if format_schema is not None:
             body["format"] = format_schema
-        if num_ctx is not None:
-            body["options"] = {"num_ctx": num_ctx}
+        options = {"num_ctx": num_ctx, "num_predict": num_predict}
+        if given := {name: value for name, value in options.items() if value is not None}:
+            body["options"] = given
         pieces: list[str] = []
         async with self._post("/api/chat", model, priority, body) as response:
             async for line in response.aiter_lines():
@@ -123,7 +152,7 @@ class Client:
                 record = _record(line, model)
                 pieces.append(record.get("message", {}).get("content") or "")
                 if record.get("done"):
-                    return "".join(pieces)
+                    return Reply("".join(pieces), _count(record, "prompt_eval_count"), _count(record, "eval_count"))
         raise Unavailable(f"The answer of model {model!r} broke off before its end.")
 
     async def embed(self, model: str, texts: Sequence[str], priority: priority.Priority) -> list[list[float]]:
@@ -208,6 +237,12 @@ def _record(text: str | bytes, model: str) -> dict[str, Any]:
     return record
 
 
+def _count(record: Mapping[str, Any], name: str) -> int:
+    """A counter of Ollama's last record; a prompt that was cached whole has none."""
+    value = record.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
 def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     """Raise what the status code means."""
     subject = f"Model {model!r}" if model else "The router"
@@ -219,6 +254,8 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:
         raise Rejected(message, field="model", remedy="Name a model that /api/tags lists, or add it to a GpuBackend.")
+    if code == 401:
+        raise Unauthorized(message)
     if code == 413:
         raise Rejected(message, field="messages", remedy="Send less: the router's body limit is exceeded.")
     raise Rejected(message)

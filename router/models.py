@@ -1,56 +1,13 @@
-"""Names of models: one spelling for comparing, the client's own spelling for forwarding.
-
-Source: Ollama's `types/model/name.go`: `[host/][namespace/]model[:tag]`, compared without case; the defaults are host
-`registry.ollama.ai`, namespace `library`, tag `latest`.
-"""
+"""What the GpuBackends say about models. The rule of their names and patterns is `crds.modelnames`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from crds import gpubackend
+from crds.modelnames import Pattern, family, is_pattern, normalise
 
-_HOST = "registry.ollama.ai/"
-_NAMESPACE = "library/"
-_TAG = "latest"
-
-
-# Bounded: the argument comes from clients.
-@lru_cache(maxsize=4096)
-def normalise(name: str) -> str:
-    """`Registry.Ollama.ai/library/Qwen3` -> `qwen3:latest`; an empty name stays empty (it names no model)."""
-    text = name.strip().lower()
-    _, scheme, rest = text.partition("://")
-    if scheme:
-        text = rest
-    text = text.removeprefix(_HOST).removeprefix(_NAMESPACE)
-    if text and ":" not in text.rsplit("/", 1)[-1]:
-        text = f"{text}:{_TAG}"
-    return text
-
-
-def family(name: str) -> str:
-    """The normalised name without its tag."""
-    return normalise(name).rsplit(":", 1)[0]
-
-
-def is_pattern(name: str) -> bool:
-    """Does the name hold a `*`?"""
-    return "*" in name
-
-
-class Pattern:
-    """Names with `*` for anything; `text` is normalised but for a missing tag, which stays missing only after a `*`."""
-
-    def __init__(self, text: str) -> None:
-        self.text = normalise(text) if not text.rstrip().endswith("*") else normalise(text + ":").rstrip(":")
-        self._matches = re.compile(".*".join(map(re.escape, self.text.split("*")))).fullmatch
-
-    def fits(self, name: str) -> bool:
-        """Is a normalised name meant?"""
-        return self._matches(name) is not None
+__all__ = ["Pattern", "Table", "family", "is_pattern", "normalise"]
 
 
 class Table:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +28,19 @@ FREE = ("/", "/healthz", "/readyz", "/activez", "/metrics", "/router", "/router/
 class Outside:
     """Builds on demand; the connection to the apiserver is made once."""
 
-    def __init__(self, settings: Settings, *, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._settings = settings
         self._now = now
+        self._wall = wall
         self._api: kube.Apiserver | None = None
 
     def gate(self) -> auth.Gate:
-        """Raises auth.Invalid for a tokens' file that cannot be used."""
-        settings, tokens, reviewed = self._settings, None, None
+        """Raises auth.Invalid for a tokens' file that cannot be used, runtoken.Unusable for such keys."""
+        settings, tokens, reviewed, runs = self._settings, None, None, None
+        if settings.run_token_keys is not None:
+            from router.runs import Runs
+
+            runs = Runs(Path(settings.run_token_keys), monotonic=self._now, wall=self._wall).find
         if settings.tokens_file is not None:
             tokens = auth.Tokens(Path(settings.tokens_file))
             tokens.load()
@@ -45,7 +51,7 @@ class Outside:
                 auth.accounts(settings.allowed_accounts, settings.admin_accounts, settings.account_ceilings),
                 now=self._now,
             )
-        return auth.Gate(tokens, reviewed, free=FREE, required=settings.token_required)
+        return auth.Gate(tokens, reviewed, runs=runs, free=FREE, required=settings.token_required)
 
     def secrets(self, backends: book.Book, use: Callable[[Mapping[str, str]], None]) -> secrets.Secrets:
         """From files when the backends come from the environment, else from the apiserver."""

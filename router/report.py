@@ -45,9 +45,15 @@ class Report:
         self._now = now
         self.last_p0: datetime | None = None
         self.last_user_p0: datetime | None = None
+        self.last_user_p0_on: dict[str, datetime] = {}
+        """By backend: when a user's P0 request was last given to it."""
         self.leader: Leader = _ALONE
         """Set before anybody is served when there are other routers."""
         self.draining = False
+
+    def placed(self, backend: str, at: datetime) -> None:
+        """A user's P0 request was given to that backend."""
+        self.last_user_p0_on[backend] = at
 
     def document(self) -> status.Status:
         """The state of this moment."""
@@ -102,6 +108,7 @@ class Report:
             reservation=None if host is None or host.lease is None else _reservation(host.lease, now),
             running=[] if host is None else _running(host),
             swaps=0 if host is None or host.residency is None else host.residency.swaps,
+            last_user_p0=self.last_user_p0_on.get(entry.name),
         )
 
 

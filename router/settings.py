@@ -40,6 +40,7 @@ class Settings(BaseSettings):
         str | None, Field(validation_alias=AliasChoices("JERVIS_ROUTER_KUBECONFIG", "KUBECONFIG"))
     ] = None
     tokens_file: str | None = None
+    run_token_keys: str | None = None
     token_review: bool = False
     token_required: bool = True
     token_audiences: tuple[str, ...] = ()

@@ -67,6 +67,9 @@ class Backend(Wire):
     reservation: Reservation | None = None
     running: list[Running] = []
     swaps: int = Field(default=0, description="changes of model sets since the router started")
+    last_user_p0: datetime | None = Field(
+        alias="lastUserP0", default=None, description="the last P0 request given to it that no Background run made"
+    )
 
 
 class Waiter(Wire):

@@ -24,7 +24,7 @@ from typing import Any
 
 import uvloop
 
-from bench.operator import baseline, flow, processes, scale
+from bench.operator import archive, baseline, flow, processes, scale
 from bench.operator.report import Report
 
 CASES: dict[str, Callable[[Path], Coroutine[Any, Any, Report]]] = {
@@ -32,11 +32,13 @@ CASES: dict[str, Callable[[Path], Coroutine[Any, Any, Report]]] = {
     "lifecycle": flow.lifecycle,
     "qualification": flow.qualification,
     "dispatch": flow.dispatch,
+    "burst": flow.burst,
     "crowd": flow.crowd,
     "preemption": flow.preemption,
     "memory": scale.memory,
     "restart": scale.restart,
     "idle": scale.idle,
+    "archive": archive.archive,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,19 @@ async def dispatch(directory: Path, *, rate: float = 20.0, count: int = 600) -> 
                 figures = await dispatched(here, report, kind, rate, count, spec)
                 report.checks[f"{kind} p50 ms"] = (figures["p50_ms"], "<=", 40.0)
                 report.checks[f"{kind} p99 ms"] = (figures["p99_ms"], "<=", 250.0)
+    return report
+
+
+async def burst(directory: Path, *, rate: float = 75.0, count: int = 750) -> Report:
+    """More mails for ten seconds than can be served: their Jobs come before every write that can wait."""
+    report = Report()
+    async with site(directory) as here:
+        await here.backend(SLOTS)
+        await here.listen()
+        async with here.running():
+            await warm(here)
+            figures = await dispatched(here, report, "burst", rate, count, MAIL)
+    report.checks["p99 ms"] = (figures["p99_ms"], "<=", 1500.0)
     return report
 
 
@@ -173,7 +187,8 @@ async def dispatched(
 async def seed(here: Site, count: int, phase: str = "ReadyForGpu") -> float:
     """Mails that have been qualified already; the seconds that this took."""
     route = {"decision": "Execute", "reason": "by rule", "hints": {"hasActionableContent": True, "urgency": "normal"}}
-    stamp = "2026-01-01T00:00:00Z"
+    # Not longer ago: a task that has aged would get a slot although users are active.
+    stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     condition = {
         "type": "Qualified",
         "status": "True",

@@ -113,10 +113,12 @@ def _lean(raw: kube.Object) -> kube.Object:
 
 
 def _pod(raw: kube.Object) -> kube.Object:
+    meta = raw["metadata"]
     return {
         "metadata": {
-            "name": f"{raw['metadata']['name']}-pod00",
+            "name": f"{meta['name']}-pod00",
             "labels": raw["spec"]["template"]["metadata"]["labels"],
+            "ownerReferences": [{**KIND, "name": meta["name"], "uid": meta["uid"], "controller": True}],
         },
         "spec": {
             "containers": [{"name": job.CONTAINER, "image": "fake"}],

@@ -116,7 +116,7 @@ class Site:
             **settings,
         }
         log = self.directory / f"operator-{self._starts}.log"
-        return process.Operator(log, children.interpreted, **known)
+        return process.Operator(log, children.interpreted, [self.namespace], **known)
 
     @contextlib.asynccontextmanager
     async def running(self, **settings: object) -> AsyncIterator[process.Operator]:

@@ -1,4 +1,4 @@
-"""`approve` and `reject`: one decision, either way."""
+"""`approve` and `reject`: one decision, either way, on one request or on many."""
 
 from __future__ import annotations
 
@@ -6,33 +6,44 @@ from typing import Annotated
 
 from typer import Option
 
-from cli import edits, options
-from cli.commands import done
+from cli import bulk, edits, errors, options, order, reading
 from cli.reading import Object
 from cli.session import Session
-from crds.pendingtask import Verdict
+from crds import phases
+from crds.pendingtask import UserTaskKind, Verdict
 
 Comment = Annotated[str, Option("--comment", "-m", help="Why; the run reads it.")]
 
 
-@options.connected
-def approve(session: Session, name: options.TaskName, comment: Comment = "") -> None:
-    """Approve what a task asks for; a failed task is tried again."""
-    _decide(session, name, Verdict.APPROVED, comment)
+@options.choosing
+def approve(session: Session, chosen: bulk.Choice, comment: Comment = "") -> None:
+    """Approve what a task asks for; a failed task is tried again. Selected tasks: approval requests only."""
+    _decide(session, chosen, Verdict.APPROVED, comment)
 
 
-@options.connected
-def reject(session: Session, name: options.TaskName, comment: Comment = "") -> None:
-    """Reject what a task asks for; a failed task is given up."""
-    _decide(session, name, Verdict.REJECTED, comment)
+@options.choosing
+def reject(session: Session, chosen: bulk.Choice, comment: Comment = "") -> None:
+    """Reject what a task asks for; a failed task is given up. Selected tasks: approval requests only."""
+    _decide(session, chosen, Verdict.REJECTED, comment)
 
 
-def _decide(session: Session, name: str, verdict: Verdict, comment: str) -> None:
+def _decide(session: Session, chosen: bulk.Choice, verdict: Verdict, comment: str) -> None:
     author = session.kube.whoami()
 
     def change(raw: Object) -> edits.Patch | None:
+        if chosen.selects:
+            _request(raw)
         return edits.decide(raw, verdict, comment, author)
 
-    raw, written = session.kube.edit(name, change)
     word = verdict.value.lower()
-    done.say(session, raw, written, word, otherwise=f"was {word} already")
+    verb = "Approve" if verdict is Verdict.APPROVED else "Reject"
+    act = bulk.edited(session, change)
+    bulk.run(session, chosen, bulk.Verb(verb, word, f"was {word} already", act, phases.ASKING))
+
+
+def _request(raw: Object) -> None:
+    """Raises `Misplaced` for a failure: giving up a whole selection of those is `delete`, another try is `retry`."""
+    task = reading.task(raw)
+    asked = task.status.user_task
+    if order.phase(task) is not phases.Phase.USER_TASK or asked is None or asked.kind is not UserTaskKind.APPROVAL:
+        raise errors.Misplaced(f"PendingTask {task.metadata.name!r} asks for no approval.")

@@ -10,7 +10,7 @@ import pydantic
 import typer
 from typer import Option
 
-from cli import errors, options, printable
+from cli import errors, options, printable, services
 from cli.knowledge import erase
 from cli.reading import Object
 from cli.session import Session
@@ -29,7 +29,7 @@ def run(
     project: Annotated[str, Option(help="Only this project of the client.")] = "",
     group: Annotated[str, Option(help="Only what this group of the client owns itself.")] = "",
     everywhere: Annotated[bool, Option("--all-namespaces", "-A", help="Tasks of every namespace.")] = False,
-    token: Annotated[str, Option(envvar="JERVIS_KB_TOKEN", help="Bearer token, where one is needed.")] = "",
+    token: services.KbToken = "",
     yes: Annotated[bool, Option("--yes", help="Do not ask for the name again.")] = False,
     timeout: Annotated[float, Option(help="Seconds until the tasks are gone.", min=0.0)] = 300.0,
 ) -> None:
@@ -98,13 +98,7 @@ def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: fl
 
 
 async def _forget(url: str, token: str, where: scope.Scope, by: str) -> str:
-    # Imported late: who only asks for --help needs no HTTP client.
-    import httpx
-
-    from kb import client
-
-    async with httpx.AsyncClient(timeout=_KB_SECONDS) as http:
-        door = client.Client(url, http, token)
+    async with services.knowledge(url, token, _KB_SECONDS) as door:
         done = await erase.run(door, where, by, wait=True, told=lambda one: _tell(erase.sentence(one)))
     return erase.sentence(done)
 

@@ -20,9 +20,13 @@ def run(
     attempt: Annotated[int | None, Option(help="Of this run instead of the latest.", min=1)] = None,
     tail: Annotated[int | None, Option(help="Only so many of the last lines.", min=0)] = None,
 ) -> None:
-    """The log of a task's Job: of the current run, or of the last one."""
+    """The log of a task's Job: of the current run, or of the last one.
+
+    Runs are in the release's namespace, and so is the right to read their logs.
+    """
     pod = waiting.pod(session, name, attempt, follow=follow)
     sink = sys.stdout.buffer
-    for piece in session.kube.log(pod["metadata"]["name"], labels.CONTAINER, follow=follow, tail=tail):
+    meta = pod["metadata"]
+    for piece in session.kube.log(meta["namespace"], meta["name"], labels.CONTAINER, follow=follow, tail=tail):
         sink.write(piece)
         sink.flush()

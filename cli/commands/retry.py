@@ -1,4 +1,4 @@
-"""`retry`: have a failed task tried again."""
+"""`retry`: have failed tasks tried again."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Annotated
 
 from typer import Option
 
-from cli import edits, options
+from cli import bulk, edits, options
 from cli.commands import done
 from cli.reading import Object
 from cli.session import Session
+from crds import phases
 
 
-@options.connected
+@options.choosing
 def run(
     session: Session,
-    name: options.TaskName,
+    chosen: bulk.Choice,
     anew: Annotated[str, Option("--as", metavar="NEW_NAME", help="Make a new task of one that has ended.")] = "",
 ) -> None:
-    """Try a failed task again: phase UserTask, kind Failure. What has ended starts anew with --as."""
+    """Try failed tasks again: phase UserTask, kind Failure. What has ended starts anew with --as."""
     if anew:
-        created = session.kube.create(edits.again(session.kube.task(name), anew))
+        created = session.kube.create(edits.again(session.kube.task(chosen.only("--as")), anew))
         done.say(session, created, True, "created", otherwise="")
         return
     author = session.kube.whoami()
@@ -28,5 +29,9 @@ def run(
     def change(raw: Object) -> edits.Patch | None:
         return edits.retry(raw, author)
 
-    raw, written = session.kube.edit(name, change)
-    done.say(session, raw, written, "will be tried again", otherwise="was asked to be tried again already")
+    act = bulk.edited(session, change)
+    bulk.run(
+        session,
+        chosen,
+        bulk.Verb("Retry", "will be tried again", "was asked to be tried again already", act, phases.ASKING),
+    )

@@ -11,7 +11,7 @@ import typer
 from rich import text
 from typer import Argument, Option
 
-from cli import document, errors, options, reading, waiting
+from cli import document, errors, options, reading, services, waiting
 from cli.session import Session
 from cli.views import story
 from crds import scope
@@ -46,6 +46,7 @@ def run(
     source_urn: Annotated[str, Option(help="Identity of the source; known content is replaced.")] = "",
     position: Annotated[int | None, Option(help="spec.queuePosition.")] = None,
     kb: Annotated[str, Option(help="URL of the knowledge base; needed above 32 KiB.", envvar="JERVIS_KB_URL")] = "",
+    token: services.KbToken = "",
     wait: Annotated[
         bool, Option("--wait", help="Until it has ended or asks a person; the exit status says which.")
     ] = False,
@@ -54,7 +55,7 @@ def run(
     """Make a task of a file. More than 32 KiB goes to the knowledge base, the task then holds a reference."""
     wishes = document.Wishes(client, project, group, type_, mode, name, title, source_urn, position)
     draft = document.draft(file, _bytes(file), wishes)
-    reference = _store(kb, wishes, draft) if draft.stored else None
+    reference = _store(kb, token, wishes, draft) if draft.stored else None
     raw = session.kube.create(draft.manifest(reference))
     created = f"pendingtask.jervis.dev/{raw['metadata']['name']} created"
     if not wait:
@@ -78,7 +79,7 @@ def _bytes(file: str) -> bytes:
         ) from error
 
 
-def _store(kb: str, wishes: document.Wishes, draft: document.Draft) -> ContentRef:
+def _store(kb: str, token: str, wishes: document.Wishes, draft: document.Draft) -> ContentRef:
     """Raises the errors of `kb.client`."""
     if not kb:
         raise errors.Unusable(
@@ -89,14 +90,9 @@ def _store(kb: str, wishes: document.Wishes, draft: document.Draft) -> ContentRe
     # The first use of the flags outside of an object; a wrong one is named before anything is stored.
     draft.manifest(ContentRef(key="unknown", sha256="0" * 64, bytes=1))
     owner = scope.Scope(client_id=wishes.client, project_id=wishes.project, group_id=wishes.group)
-    return asyncio.run(_send(kb, owner, draft.content.encode()))
+    return asyncio.run(_send(kb, token, owner, draft.content.encode()))
 
 
-async def _send(url: str, owner: scope.Scope, body: bytes) -> ContentRef:
-    # Imported late: most submissions are small and need no HTTP client.
-    import httpx
-
-    from kb import client
-
-    async with httpx.AsyncClient(timeout=_KB_SECONDS) as http:
-        return await client.Client(url, http).store(owner, body, "text/plain; charset=utf-8")
+async def _send(url: str, token: str, owner: scope.Scope, body: bytes) -> ContentRef:
+    async with services.knowledge(url, token, _KB_SECONDS) as kb:
+        return await kb.store(owner, body, "text/plain; charset=utf-8")

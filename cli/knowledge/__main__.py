@@ -15,7 +15,7 @@ import typer
 from rich import console, progress, table
 
 from cli import __main__ as tasks
-from cli import codes, errors, printable
+from cli import codes, errors, printable, services
 from cli.knowledge import erase, folder, ingest
 from cli.output import Format, Output
 from crds import errors as root
@@ -26,7 +26,7 @@ _Answer = TypeVar("_Answer")
 _SECONDS = 300.0
 
 Url = Annotated[str, typer.Option(envvar="JERVIS_KB_URL", help="Address of the knowledge base.")]
-Token = Annotated[str, typer.Option(envvar="JERVIS_KB_TOKEN", help="Bearer token, where one is needed.")]
+Token = services.KbToken
 Client = Annotated[str, typer.Option("--client", help='Whose data it is; "" is global.')]
 Project = Annotated[str, typer.Option("--project", help="Project of the client.")]
 Group = Annotated[str, typer.Option("--group", help="Group of the project.")]

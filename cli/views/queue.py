@@ -8,8 +8,8 @@ from datetime import datetime
 from rich import console, text
 
 from cli import age, order
-from cli.views import table
-from crds import conditions, pendingtask
+from cli.views import table, waiting
+from crds import conditions, pendingtask, waits
 from crds.phases import Phase
 
 _FOR = {
@@ -21,12 +21,20 @@ _FOR = {
 }
 
 
-def draw(tasks: Sequence[pendingtask.PendingTask], now: datetime, *, namespaces: bool) -> console.RenderableType:
-    """`tasks` in the order given, numbered from 1."""
+def draw(
+    tasks: Sequence[pendingtask.PendingTask],
+    now: datetime,
+    *,
+    namespaces: bool,
+    told: waits.Queue | None = None,
+) -> console.RenderableType:
+    """`tasks` in the order given, numbered from 1; `told`: what the operator says of them."""
     if not tasks:
         return text.Text("No tasks are waiting.")
+    known = {one.uid: one for one in told.items} if told is not None else {}
     head = ("NAMESPACE",) if namespaces else ()
     headings = ("#", *head, "NAME", "TYPE", "CLIENT", "MODE", "POSITION", "PHASE", "AGE", "WAITS FOR")
+    headings = (*headings, "BEFORE", "SINCE") if told is not None else headings
     rows = []
     for number, task in enumerate(tasks, start=1):
         meta, spec = task.metadata, task.spec
@@ -35,7 +43,13 @@ def draw(tasks: Sequence[pendingtask.PendingTask], now: datetime, *, namespaces:
         position = "" if spec.queue_position is None else str(spec.queue_position)
         old = age.since(meta.creation_timestamp, now)
         what = (meta.name, spec.type.value, spec.client_id, mode.value, position, order.phase(task).value, old)
-        rows.append((str(number), *where, *what, waits_for(task, now)))
+        row, one = (str(number), *where, *what), known.get(meta.uid)
+        if one is not None and one.phase is order.phase(task):
+            postponed = one.reason is waits.Reason.POSTPONED
+            lacks = waits_for(task, now) if postponed else waiting.lacks(one, now)
+            rows.append((*row, lacks, waiting.before(one), age.since(one.since, now)))
+        else:
+            rows.append((*row, waits_for(task, now), *(("", "") if told is not None else ())))
     return table.plain(headings, rows)
 
 

@@ -4,7 +4,8 @@ Reads only, so any replica answers. A ticket opens one namespace; what is outsid
 
 GET /api/v1/history?client=&phase=&name=&limit=&since=&before=    a page
 GET /api/v1/history/{uid}                                         one task with its object and its result
-GET /openapi.json                                                 both, described; open to everybody
+GET /api/v1/results/{uid}                                         what the last run stored, of a live task as well
+GET /openapi.json                                                 all, described; open to everybody
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from crds import errors, history, model
 
 RETRY_SECONDS = 5
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class History:
@@ -31,9 +32,10 @@ class History:
         self._description = orjson.dumps(openapi.document())
 
     def serve(self, application: web.Application) -> None:
-        """Add the three paths."""
-        application.router.add_get("/api/v1/history", _answering(self._page))
-        application.router.add_get("/api/v1/history/{uid}", _answering(self._one))
+        """Add the paths."""
+        application.router.add_get("/api/v1/history", answering(self._page))
+        application.router.add_get("/api/v1/history/{uid}", answering(self._one))
+        application.router.add_get("/api/v1/results/{uid}", answering(self._result))
         application.router.add_get("/openapi.json", self._describe)
 
     def application(self) -> web.Application:
@@ -43,7 +45,7 @@ class History:
         return made
 
     async def _page(self, request: web.Request) -> web.Response:
-        namespace = await self._door.namespace(_ticket(request))
+        namespace = await self._door.namespace(ticket(request))
         for name in set(request.query):
             if len(request.query.getall(name)) > 1:
                 raise query.Unreadable(f"{name} is given more than once", field=name, remedy="Give it once.")
@@ -51,51 +53,66 @@ class History:
         if asked.namespace not in ("", namespace):
             raise tickets.Elsewhere(namespace)
         wanted = replace(asked, namespace=namespace)
-        return _json(wire.page(await self._archive.page(wanted), wanted))
+        return reply(wire.page(await self._archive.page(wanted), wanted))
 
     async def _one(self, request: web.Request) -> web.Response:
-        namespace = await self._door.namespace(_ticket(request))
+        namespace = await self._door.namespace(ticket(request))
         uid = query.uid(request.match_info["uid"])
         found = await self._archive.one(uid)
         if found is None or found["namespace"] != namespace:
-            return _failure(404, "not_found", f"no task {uid} was archived")
-        return _json(wire.whole(found))
+            return failure(404, "not_found", f"no task {uid} was archived")
+        return reply(wire.whole(found))
+
+    async def _result(self, request: web.Request) -> web.Response:
+        namespace = await self._door.namespace(ticket(request))
+        uid = query.uid(request.match_info["uid"])
+        # The archive first: what it holds is the last word.
+        kept = await self._archive.one(uid)
+        found = kept or await self._archive.live(uid)
+        if found is None or found["namespace"] != namespace or not found["result"]:
+            return failure(404, "not_found", f"no run of task {uid} has stored a result")
+        return reply(wire.result(uid, found, archived=kept is not None))
 
     async def _describe(self, _: web.Request) -> web.Response:
         return web.Response(body=self._description, content_type="application/json")
 
 
-def _answering(handler: Handler) -> Handler:
-    async def answer(request: web.Request) -> web.Response:
+def answering(handler: Handler) -> Handler:
+    """`handler`, with errors as `Failure` and their status code."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except query.Unreadable as error:
-            return _failure(400, "bad_request", error.message, error.field, error.remedy)
+            return failure(400, "bad_request", error.message, error.field, error.remedy)
         except tickets.Elsewhere as error:
-            return _failure(403, "forbidden", error.message, error.field, error.remedy)
+            return failure(403, "forbidden", error.message, error.field, error.remedy)
         except tickets.Denied as error:
-            response = _failure(401, "unauthorized", error.message, error.field, error.remedy)
+            response = failure(401, "unauthorized", error.message, error.field, error.remedy)
             response.headers["WWW-Authenticate"] = f'Bearer realm="{history.AUDIENCE}"'
             return response
         except errors.Operational as error:
-            response = _failure(503, "unavailable", error.message)
+            response = failure(503, "unavailable", error.message)
             response.headers["Retry-After"] = str(RETRY_SECONDS)
             return response
 
     return answer
 
 
-def _ticket(request: web.Request) -> str:
+def ticket(request: web.Request) -> str:
+    """The ticket that a request shows, "" when it shows none."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     return request.headers.get(history.TICKET_HEADER) or (token.strip() if kind.lower() == "bearer" else "")
 
 
-def _json(reply: model.Model, status: int = 200) -> web.Response:
+def reply(said: model.Model, status: int = 200) -> web.Response:
+    """`said` as JSON."""
     return web.Response(
-        body=orjson.dumps(reply.model_dump(mode="json", by_alias=True)), status=status, content_type="application/json"
+        body=orjson.dumps(said.model_dump(mode="json", by_alias=True)), status=status, content_type="application/json"
     )
 
 
-def _failure(status: int, code: str, message: str, field: str | None = None, remedy: str | None = None) -> web.Response:
+def failure(status: int, code: str, message: str, field: str | None = None, remedy: str | None = None) -> web.Response:
+    """An answer that is not 200."""
     problem = wire.Problem(code=code, message=message, field=field, remedy=remedy)
-    return _json(wire.Failure(error=problem), status)
+    return reply(wire.Failure(error=problem), status)

@@ -6,8 +6,9 @@ Every call may be repeated after a lost answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from controllers.memory.mongo import AtWire
 from crds import errors, leftovers
 
 ARCHIVE = leftovers.ARCHIVE
+MEMORY = leftovers.MEMORY
 RESULTS = leftovers.RESULTS
 MOST_BYTES = 16 * 1024 * 1024 - 16 * 1024
 """A document's bound with room for the command around it; beyond it some servers just close the connection."""
@@ -35,6 +37,7 @@ _INDEXES = (
     [("namespace", pymongo.ASCENDING), ("name", pymongo.ASCENDING), *_NEWEST_FIRST],
     [("archivedAt", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
 )
+_BY_STATE = [("archived", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)]
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
 
 
@@ -44,6 +47,14 @@ class Unavailable(errors.Operational):
 
 class Rejected(errors.Permanent):
     """MongoDB will never take this document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is archived of one task: the generation of its spec, and its correlationId for the log."""
+
+    generation: int
+    correlation: str = ""
 
 
 class Archive:
@@ -84,29 +95,75 @@ class Archive:
         with _trouble("create the archive's indexes"):
             for keys in _INDEXES:
                 await self._archive.create_index(keys)
+            await self._database[MEMORY].create_index(_BY_STATE)
 
-    async def result(self, uid: str) -> Mapping[str, Any] | None:
-        """The task's document of `task_results`, or None. Raises `Unavailable`."""
+    async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
+        """The documents of `task_results` that these tasks have, one after the other. Raises `Unavailable`."""
+        with _trouble("read the tasks' results"):
+            async for found in self._database[RESULTS].find({"_id": {"$in": list(uids)}}):
+                yield found
+
+    async def live(self, uid: str) -> Mapping[str, Any] | None:
+        """Namespace, name and result of a task that a run was made for; None when no run stored one. Whose it is stands
+        in what the run was given. Raises `Unavailable`."""
         with _trouble("read the task's result"):
-            found: Mapping[str, Any] | None = await self._database[RESULTS].find_one({"_id": uid})
-        return found
+            owner = await self._database[MEMORY].find_one({"_id": uid}, {"namespace": 1, "name": 1})
+            if owner is None:
+                return None
+            stored = await self._database[RESULTS].find_one({"_id": uid})
+        return None if stored is None else {"name": "", "namespace": "", **owner, "result": stored}
 
-    async def store(self, document: Mapping[str, Any]) -> None:
-        """Insert or replace by _id; returns once it is acknowledged. Raises `Unavailable` or `Rejected`."""
-        self._fence()
-        with _trouble("take the archived task"):
-            size = len(bson.encode(document))
-            if size > MOST_BYTES:
-                raise Rejected(f"the archived task is {size} bytes with its result, more than {MOST_BYTES}")
+    async def store(self, documents: AsyncIterable[Mapping[str, Any]]) -> Mapping[str, Rejected]:
+        """Insert or replace by _id; returns once all are acknowledged, with those that MongoDB will never take.
+
+        Raises `Unavailable`: then some may be stored, and storing them again changes nothing.
+        """
+        refused: dict[str, Rejected] = {}
+        batch: list[Mapping[str, Any]] = []
+        size = 0
+        async for document in documents:
             try:
-                # Not replaced: what was noted about the task since it was archived first (`told`) stays.
-                fields = {key: value for key, value in document.items() if key != "_id"}
-                written = await self._archive.update_one({"_id": document["_id"]}, {"$set": fields}, upsert=True)
-            except pymongo.errors.WriteError as error:
-                # About this document: the others must not wait for it.
-                raise Rejected(f"MongoDB does not take the archived task: {str(error)[:200]}") from error
+                with _trouble("take the archived task"):
+                    length = len(bson.encode(document))
+                if length > MOST_BYTES:
+                    raise Rejected(f"the archived task is {length} bytes with its result, more than {MOST_BYTES}")
+            except Rejected as error:
+                refused[document["_id"]] = error
+                continue
+            if batch and size + length > MOST_BYTES:
+                refused |= await self._write(batch)
+                batch, size = [], 0
+            batch.append(document)
+            size += length
+        return refused | await self._write(batch)
+
+    async def _write(self, batch: Sequence[Mapping[str, Any]]) -> dict[str, Rejected]:
+        """One batch. A document that is refused holds up none of the others."""
+        if not batch:
+            return {}
+        self._fence()
+        # Not replaced: what was noted about the task since it was archived first (`outcome`) stays.
+        updates = [
+            pymongo.UpdateOne(
+                {"_id": one["_id"]}, {"$set": {key: value for key, value in one.items() if key != "_id"}}, upsert=True
+            )
+            for one in batch
+        ]
+        with _trouble("take the archived tasks"):
+            try:
+                written = await self._archive.bulk_write(updates, ordered=False)
+            except pymongo.errors.BulkWriteError as error:
+                if error.details.get("writeConcernErrors"):
+                    raise
+                return {
+                    batch[one["index"]]["_id"]: Rejected(
+                        f"MongoDB does not take the archived task: {str(one.get('errmsg'))[:200]}"
+                    )
+                    for one in error.details["writeErrors"]
+                }
         if not written.acknowledged:
-            raise Unavailable("MongoDB did not acknowledge the archived task")
+            raise Unavailable("MongoDB did not acknowledge the archived tasks")
+        return {}
 
     async def untold(
         self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
@@ -134,11 +191,18 @@ class Archive:
         with _trouble("note what became of an outcome"):
             await self._archive.update_one({"_id": uid}, {"$set": {"outcome": dict(outcome)}})
 
-    async def confirmed(self, uids: Collection[str]) -> set[str]:
-        """Which of them the archive holds at this moment. Raises `Unavailable`."""
+    async def confirmed(self, uids: Collection[str]) -> dict[str, Held]:
+        """What the archive holds of them at this moment. Raises `Unavailable`."""
+        fields = {"object.metadata.generation": 1, "object.spec.correlationId": 1}
         with _trouble("confirm the archived tasks"):
-            cursor = self._archive.find({"_id": {"$in": list(uids)}}, {"_id": 1})
-            return {one["_id"] async for one in cursor}
+            found = self._archive.find({"_id": {"$in": list(uids)}}, fields)
+            return {
+                one["_id"]: Held(
+                    int(one["object"]["metadata"].get("generation", 1)),
+                    one["object"].get("spec", {}).get("correlationId", ""),
+                )
+                async for one in found
+            }
 
     async def over(
         self, namespaces: Collection[str], before: datetime, after: Place | None, limit: int
@@ -161,35 +225,78 @@ class Archive:
 
     async def sweep(self, uids: Collection[str], now: datetime) -> dict[str, int]:
         """Remove what runs of these tasks left behind; how many documents of each collection. Raises `Unavailable`."""
-        removed = {}
         with _trouble("remove what runs left behind"):
-            for collection, field in LEFTOVERS.items():
-                self._fence()
-                gone = await self._database[collection].delete_many({field: {"$in": list(uids)}})
-                removed[collection] = gone.deleted_count
+            removed = await self._remove(uids)
             self._fence()
             # Last: a sweep that was cut off is repeated.
             await self._archive.update_many({"_id": {"$in": list(uids)}}, {"$set": {"sweptAt": now}})
         return removed
+
+    async def overdue(self, namespaces: Collection[str], before: datetime, most: int) -> int:
+        """How many tasks `expire` would remove, counted up to `most`. Raises `Unavailable`."""
+        with _trouble("count what was archived long ago"):
+            return int(await self._archive.count_documents(_expired(namespaces, before), limit=most))
+
+    async def size(self) -> int:
+        """About how many tasks the archive holds. Raises `Unavailable`."""
+        with _trouble("count the archived tasks"):
+            return int(await self._archive.estimated_document_count())
 
     async def expire(self, namespaces: Collection[str], before: datetime, limit: int) -> int:
         """Remove up to `limit` documents archived before `before`, once nothing else is left of their tasks; how many.
 
         Raises `Unavailable`.
         """
-        query = {
-            "archivedAt": {"$lt": before},
-            "namespace": {"$in": list(namespaces)},
-            "sweptAt": {"$exists": True},
-        }
         with _trouble("remove what was archived long ago"):
-            cursor = self._archive.find(query, {"_id": 1}).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
-            uids = [one["_id"] async for one in cursor]
+            cursor = self._archive.find(_expired(namespaces, before), {"_id": 1})
+            uids = [one["_id"] async for one in cursor.sort([("archivedAt", 1), ("_id", 1)]).limit(limit)]
             if not uids:
                 return 0
             self._fence()
             gone = await self._archive.delete_many({"_id": {"$in": uids}})
         return int(gone.deleted_count)
+
+    async def unarchived(
+        self, namespaces: Collection[str], before: datetime, after: str, limit: int
+    ) -> list[Mapping[str, Any]]:
+        """Memories of tasks, {_id, namespace, name}, last written before `before` and not known to be archived.
+
+        By uid, beyond `after`. Those found to be archived are noted as such and not looked at again, so a page may
+        hold fewer than it was made from; an empty one says that `after` was the last. Raises `Unavailable`.
+        """
+        memory = self._database[MEMORY]
+        while True:
+            query = {
+                "archived": None,
+                "namespace": {"$in": list(namespaces)},
+                "updatedAt": {"$lt": before},
+                "_id": {"$gt": after},
+            }
+            with _trouble("list the memories of tasks"):
+                cursor = memory.find(query, {"namespace": 1, "name": 1}).sort("_id", 1).limit(limit)
+                found = [one async for one in cursor]
+            held = await self.confirmed([one["_id"] for one in found])
+            if held:
+                self._fence()
+                with _trouble("note which tasks are archived"):
+                    await memory.update_many({"_id": {"$in": list(held)}}, {"$set": {"archived": True}})
+            left = [one for one in found if one["_id"] not in held]
+            if left or len(found) < limit:
+                return left
+            after = found[-1]["_id"]
+
+    async def abandon(self, uids: Collection[str]) -> dict[str, int]:
+        """Remove what is kept of tasks that were deleted and never archived, by collection. Raises `Unavailable`."""
+        with _trouble("remove what deleted tasks left behind"):
+            return await self._remove(uids)
+
+    async def _remove(self, uids: Collection[str]) -> dict[str, int]:
+        removed = {}
+        for collection, field in LEFTOVERS.items():
+            self._fence()
+            gone = await self._database[collection].delete_many({field: {"$in": list(uids)}})
+            removed[collection] = gone.deleted_count
+        return removed
 
     async def page(self, query: Query) -> list[Mapping[str, Any]]:
         """Archived tasks that match, the one that ended last first, without contents. Raises `Unavailable`."""
@@ -214,6 +321,10 @@ class Archive:
     def close(self) -> None:
         """Drop the connections."""
         self._client.close()
+
+
+def _expired(namespaces: Collection[str], before: datetime) -> dict[str, Any]:
+    return {"archivedAt": {"$lt": before}, "namespace": {"$in": list(namespaces)}, "sweptAt": {"$exists": True}}
 
 
 @contextmanager

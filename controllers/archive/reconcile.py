@@ -1,97 +1,109 @@
-"""The loop around `sweep.plan`: list, archive, mark, list nothing again, delete. On the leader alone.
+"""The loop around `sweep.plan`: list, archive, mark, delete. On the leader alone.
 
-One sweep reads all finished objects in pages and keeps a few fields of each; finished objects are in no watch. An
-object is marked with the version that was archived as precondition and deleted with the version that was looked at,
-so that a change in between wins. Before each handful of deletions the archive is asked whether it really holds them:
-with MongoDB away nothing is deleted, and a mark that lies (a forged label, a restored backup) is made true first.
-Every write asks the lease's fence.
+A sweep lists the finished tasks as rows (metadata and four columns), which is what it decides by. The objects without
+the mark are then listed whole, page by page; a page is archived in one write to MongoDB and marked in parallel. So
+each object is read whole once. Finished objects are in no watch; every sweep starts from what the API and MongoDB say,
+so a restart loses nothing.
+
+An object is marked with the version that was archived as precondition and deleted with the version that was looked at,
+so that a change in between wins. Before each batch of deletions the archive is asked whether it really holds them, and
+at their present generation: with MongoDB away nothing is deleted, and a mark that lies (a forged label, a restored
+backup, a spec edited since) is made true first. Every write asks the lease's fence.
+
+Between its steps a sweep yields to live tasks, but no longer than it takes to be done before the next sweep
+(`backpressure.Schedule`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 import structlog
 
-from controllers import courtesy, kube, metrics
-from controllers.archive import finished, mongo, record, sweep
+from controllers import backpressure, kube, metrics
+from controllers.archive import clock, finished, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
-from controllers.archive.query import Place
 from crds import errors, labels, phases
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 500
-"""Objects archived per sweep, and archived documents looked at per sweep for leftovers."""
+AT_ONCE = 5000
+"""Objects archived, and objects deleted, per sweep: then the finished ones are listed anew."""
+ROWS = 500
+"""Rows per list request."""
+LISTED_SHARE = 60
+"""A pause after a page of rows is at most this part of the time between two sweeps."""
 PAGE = 100
 """Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
+STEP = 20
+"""Objects archived by one write to MongoDB, a page of them behind schedule; then live tasks are yielded to."""
+PARALLEL, MOST_PARALLEL = 4, 64
+"""Requests to the apiserver at the same time: on schedule, and after several steps behind it, each of which doubles
+their number. Where live work makes the apiserver slow, the rate is what is under way divided by what each takes."""
+CROWD = 500
+"""Tasks that one sweep found to do; from there on the next one does not wait for a calm moment."""
 LOOK_SECONDS = 1.0
 """Between two looks whether the work lets a sweep through."""
-MOST_LOOKS = 120
-"""Then it is swept in any case: finished objects must not pile up under a load that never ends."""
 JOBS_AT_ONCE = 100
 """Tasks whose Jobs one request removes: their uids are part of its URL."""
-
 MOST_REFUSALS = 3
-"""Objects in a row that the apiserver may leave unarchived or undeleted; then it is taken to be away until the next
-sweep. One that it always refuses, by somebody's policy, holds nobody up: those come last."""
+"""Objects at a time that the apiserver leaves unmarked or undeleted, and none that it takes: it is taken to be away
+until the next sweep. One that it refuses for good, by a policy, counts the first time only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`every` in seconds between sweeps.
+    """`every` in seconds between the beginnings of two sweeps; half of it each has for archiving and for deleting.
 
-    `retention` counts from archiving until a run's documents are removed, `history` until the archived one is. While
-    more than `pile` tasks wait to be archived nobody is yielded to.
+    `deletes_per_second` is the rate of deletions that suffices as a rule; when more are due, they go faster.
     """
 
     every: float = 30.0
     deletes_per_second: float = 10.0
-    retention: timedelta = timedelta(days=30)
-    history: timedelta = timedelta(days=365)
-    pile: int = 4 * AT_ONCE
 
-    def budget(self) -> sweep.Budget:
-        """Of one sweep: what fits between two of them."""
-        return sweep.Budget(AT_ONCE, max(1, round(self.every * self.deletes_per_second)))
-
-    def handful(self) -> int:
-        """Deletions per question to the archive: about a second's."""
-        return max(1, round(self.deletes_per_second))
+    def rate(self, due: int) -> float:
+        """Deletions a second when so many are due."""
+        return max(self.deletes_per_second, due / (self.every / 2))
 
 
 class Archivist:
-    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be looked at; they come first, and with `polite`
-    also those that are looked at. `sleep`: asyncio's.
-
-    Every sweep starts from what the API and MongoDB say, so a restart loses nothing.
-    """
+    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be processed; they come first, and with `polite`
+    also those that are being processed. `runs`: the namespace of their Jobs, the release's. `sleep`: asyncio's."""
 
     def __init__(
         self,
         api: kube.Kube,
         archive: mongo.Archive,
         *,
-        namespaces: Sequence[str],
+        namespaces: Collection[str],
+        runs: str,
         terms: sweep.Terms,
         pace: Pace,
+        kept: retention.Retention,
         ran: Callable[[str], bool],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        polite: courtesy.Courtesy,
+        polite: backpressure.Backpressure,
         busy: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._api, self._archive, self._namespaces = api, archive, tuple(namespaces)
-        self._terms, self._pace, self._ran, self._metrics = terms, pace, ran, measured
-        self._wall, self._polite, self._busy, self._sleep = wall, polite, busy, sleep
+        self._api, self._archive, self._namespaces, self._runs = api, archive, namespaces, runs
+        self._terms, self._pace, self._kept, self._ran, self._metrics = terms, pace, kept, ran, measured
+        self._polite, self._busy, self._monotonic, self._sleep = polite, busy, monotonic, sleep
+        self._clock = clock.Clock(wall, api.server.now, skew=measured.clock_skew.set)
         self._prepared = False
         self._rejected: dict[str, str] = {}
         self._refused: set[str] = set()
-        self._from: Place | None = None
+        self._row = 0
+        self._due = 0
+        """Tasks that the last sweep found to archive or delete."""
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
@@ -101,6 +113,7 @@ class Archivist:
         while True:
             again = False
             await self._calm()
+            begun = self._monotonic()
             try:
                 again = await self.once()
                 self._metrics.archive_up.set(1)
@@ -108,181 +121,236 @@ class Archivist:
                 self._metrics.archive_up.set(0)
                 log.warning("nothing is archived or deleted", reason=error.message)
             except errors.JervisError as error:
-                log.warning("swept in vain", reason=error.message)
+                log.warning("the sweep of finished tasks failed", reason=error.message)
             except Exception:
                 # The edge of a sweep: a bug of ours here must not stop the tasks.
                 self._metrics.failures.inc()
                 log.exception("sweeping failed")
-            await self._sleep(0.0 if again else self._pace.every)
+            await self._sleep(0.0 if again else max(0.0, self._pace.every - (self._monotonic() - begun)))
 
     async def _calm(self) -> None:
-        """Return once no task waits, or after two minutes."""
-        for _ in range(MOST_LOOKS):
+        """Return once no task waits, or after another `every`; the sooner the more the last sweep found to do."""
+        patience = self._pace.every * max(0.0, 1 - self._due / CROWD)
+        for _ in range(int(patience / LOOK_SECONDS)):
             if not self._busy():
                 return
             await self._sleep(LOOK_SECONDS)
 
     async def once(self) -> bool:
-        """One sweep over everything; True when the budget left something and something was done."""
-        tasks = await self._list()
+        """One sweep over everything; True when its bounds left something and something was done."""
+        tasks, complete = await self._list()
+        listed = frozenset(tasks)
+        now = self._clock.agreed()
         self._measure(tasks)
-        await self._clear_jobs(tasks)
+        if now is not None:
+            await self._clear_jobs(tasks, now)
         if not self._prepared:
             await self._archive.prepare()
             self._prepared = True
-        able = [task for task in tasks.values() if self._rejected.get(task.uid) != task.version]
-        budget = self._pace.budget()
-        first = sweep.plan(able, self._terms, self._wall(), budget)
-        written = await self._keep_all(tasks, first.archive, yielding=first.unarchived <= self._pace.pile)
-        second = sweep.plan(list(tasks.values()), self._terms, self._wall(), budget)
-        removed = await self._remove(tasks, second.delete)
-        await self._clear(tasks)
-        await self._forget()
+        waiting = sum(not task.archived and not self._is_rejected(task) for task in tasks.values())
+        archived = await self._archive_all(tasks, waiting, now)
+        planned = sweep.Plan() if now is None else sweep.plan(list(tasks.values()), self._terms, now, AT_ONCE)
+        removed = await self._remove(tasks, planned.delete)
+        if now is not None:
+            await self._kept.sweep(complete, listed, now)
+        self._due = waiting + planned.due
         self._measure(tasks)
-        return (first.more or second.more) and (written or removed > 0)
+        return (archived < waiting and archived >= AT_ONCE) or (planned.due > AT_ONCE and removed > 0)
 
-    async def _list(self) -> dict[str, Finished]:
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> tuple[dict[str, Finished], set[str]]:
+        """The finished tasks by uid, and the namespaces that were listed to the end."""
         tasks: dict[str, Finished] = {}
+        complete = set()
         for namespace in self._namespaces:
             try:
                 for phase in sorted(phases.TERMINAL):
-                    async for raw in self._api.each(kube.TASKS, namespace, fields=f"status.phase={phase}", page=PAGE):
-                        task = finished.of(raw)
-                        if task is not None:
-                            tasks[task.uid] = task
+                    pages = self._api.rows(kube.TASKS, namespace, fields=f"status.phase={phase}", page=ROWS)
+                    begun = self._polite.begin()
+                    async with aclosing(pages):
+                        async for rows in pages:
+                            tasks |= {task.uid: task for task in map(finished.of_row, rows) if task is not None}
+                            await self._polite.after(begun, self._pace.every / LISTED_SHARE)
+                            begun = self._polite.begin()
+                complete.add(namespace)
             except errors.JervisError as error:
                 # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
                 log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
         self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
         self._refused &= tasks.keys()
-        return tasks
+        return tasks, complete
 
-    async def _clear_jobs(self, tasks: dict[str, Finished]) -> None:
-        """Remove the Jobs, and with them the pods, of tasks whose end is recorded for long enough; many per request."""
-        ended = sweep.jobs(tasks.values(), self._terms, self._wall())
+    async def _unmarked(self) -> AsyncGenerator[list[kube.Object]]:
+        """Finished objects without the mark, whole, page by page."""
         for namespace in self._namespaces:
-            uids = sorted(task.uid for task in ended if task.namespace == namespace and self._ran(task.uid))
-            for start in range(0, len(uids), JOBS_AT_ONCE):
-                some = uids[start : start + JOBS_AT_ONCE]
-                await self._api.delete_all(kube.JOBS, namespace, f"{labels.TASK_UID} in ({','.join(some)})")
-                log.info("jobs of finished tasks removed", namespace=namespace, tasks=len(some))
+            for phase in sorted(phases.TERMINAL):
+                fields = f"status.phase={phase}"
+                pages = self._api.pages(kube.TASKS, namespace, finished.UNARCHIVED_SELECTOR, fields=fields, page=PAGE)
+                try:
+                    async with aclosing(pages):
+                        async for raws, _ in pages:
+                            yield raws
+                except kube.Unavailable as error:
+                    log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
 
-    async def _keep_all(self, tasks: dict[str, Finished], wanted: Sequence[Finished], *, yielding: bool) -> bool:
-        """Archive one after the other; was any?"""
-        done, row = False, 0
-        for task in sorted(wanted, key=lambda one: one.uid in self._refused):
-            begun = self._polite.begin()
-            try:
-                done = await self._keep(tasks, task) or done
-                row = 0
-            except kube.Unavailable as error:
-                row += 1
-                self._put_last(task, error)
-                if row == MOST_REFUSALS:
+    # -- archiving -------------------------------------------------------------------------------------------------
+
+    async def _archive_all(self, tasks: dict[str, Finished], waiting: int, now: datetime | None) -> int:
+        """Archive what has no mark; how many. Raises `mongo.Unavailable`."""
+        done, width = 0, PARALLEL
+        if not waiting:
+            return done
+        schedule = backpressure.Schedule(waiting, self._pace.every / 2, monotonic=self._monotonic)
+        async with aclosing(self._unmarked()) as pages:
+            async for raws in pages:
+                left = raws
+                while left:
+                    begun = self._polite.begin()
+                    step = STEP if width == PARALLEL else PAGE
+                    some, left = left[:step], left[step:]
+                    stored = await self._store(some)
+                    done += len(stored)
+                    if not await self._each(stored, partial(self._mark, tasks, now), width):
+                        return done
+                    spare = schedule.spare(done)
+                    width = PARALLEL if spare else min(MOST_PARALLEL, 2 * width)
+                    await self._polite.after(begun, spare)
+                if done >= AT_ONCE:
                     break
-            if yielding:
-                await self._polite.after(begun)
         return done
+
+    async def _store(self, raws: Sequence[kube.Object]) -> list[Finished]:
+        """Write the objects into the archive; those that it has acknowledged. Raises `mongo.Unavailable`."""
+        read = {task.uid: (task, raw) for raw in raws if (task := finished.of(raw)) is not None}
+        able = {uid: pair for uid, pair in read.items() if not self._is_rejected(pair[0])}
+        refused = await self._archive.store(self._documents(able))
+        for uid, error in refused.items():
+            self._reject(able[uid][0], error)
+        self._metrics.archived.inc(len(able) - len(refused))
+        return [task for uid, (task, _) in able.items() if uid not in refused]
+
+    async def _documents(self, able: Mapping[str, tuple[Finished, kube.Object]]) -> AsyncGenerator[dict[str, object]]:
+        """Each with its result, one result in memory at a time."""
+        left, now = dict(able), self._clock.earlier()
+        async with aclosing(self._archive.results(able)) as results:
+            async for result in results:
+                yield record.of(*left.pop(result["_id"]), result, now)
+        for task, raw in left.values():
+            yield record.of(task, raw, None, now)
+
+    async def _mark(self, tasks: dict[str, Finished], now: datetime | None, task: Finished) -> None:
+        """Mark the version that was archived. One that goes in this sweep in any case needs no mark."""
+        if now is not None and task.uid not in self._refused and sweep.over(task, self._terms, now):
+            tasks[task.uid] = replace(task, archived=True)
+            return
+        mark = {"resourceVersion": task.version, "labels": {finished.ARCHIVED_LABEL: finished.ARCHIVED}}
+        try:
+            raw = await self._api.merge(kube.TASKS, task.namespace, task.name, {"metadata": mark})
+        except kube.NotFound:
+            tasks.pop(task.uid, None)
+        except kube.Conflict:
+            self._metrics.conflicts.inc()
+        except kube.Refused as error:
+            self._reject(task, error)
+        else:
+            marked = finished.of(raw)
+            if marked is not None:
+                tasks[task.uid] = marked
+
+    async def _archive_again(self, tasks: dict[str, Finished], task: Finished) -> None:
+        """The archive does not hold the object as it is now, whatever its mark says."""
+        try:
+            raw = await self._api.get(kube.TASKS, task.namespace, task.name)
+        except kube.NotFound:
+            tasks.pop(task.uid, None)
+            return
+        if raw["metadata"]["uid"] == task.uid:
+            for stored in await self._store([raw]):
+                tasks[task.uid] = replace(stored, archived=True)
+
+    # -- deleting --------------------------------------------------------------------------------------------------
+
+    async def _clear_jobs(self, tasks: dict[str, Finished], now: datetime) -> None:
+        """Remove the Jobs, and with them the pods, of tasks whose end is recorded for long enough; many per request."""
+        ended = sweep.jobs(tasks.values(), self._terms, now)
+        uids = sorted(task.uid for task in ended if self._ran(task.uid))
+        for start in range(0, len(uids), JOBS_AT_ONCE):
+            some = uids[start : start + JOBS_AT_ONCE]
+            await self._api.delete_all(kube.JOBS, self._runs, f"{labels.TASK_UID} in ({','.join(some)})")
+            log.info("jobs of finished tasks removed", tasks=len(some))
+
+    async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
+        """Delete at the rate that the number asks for; how many. Raises `mongo.Unavailable`."""
+        rate, before = self._pace.rate(len(removals)), len(tasks)
+        schedule = backpressure.Schedule(len(removals), len(removals) / rate, monotonic=self._monotonic)
+        batch, width = max(1, min(PAGE, round(rate))), PARALLEL
+        # Those that were refused before come last.
+        removals = sorted(removals, key=lambda one: one.task.uid in self._refused)
+        for start in range(0, len(removals), batch):
+            some = {one.task.uid: one for one in removals[start : start + batch]}
+            held = await self._archive.confirmed(some)
+            for uid in [uid for uid, one in some.items() if not _holds(held, one.task)]:
+                task = some.pop(uid).task
+                log.warning("marked as archived, and the archive does not hold it as it is", **_about(task))
+                await self._archive_again(tasks, task)
+            due = [one.task for one in some.values()]
+            if not await self._each(due, partial(self._delete, tasks, some, held), width):
+                break
+            spare = schedule.spare(start + batch)
+            width = PARALLEL if spare else min(MOST_PARALLEL, 2 * width)
+            await self._sleep(spare)
+        return before - len(tasks)
+
+    async def _delete(
+        self,
+        tasks: dict[str, Finished],
+        due: Mapping[str, sweep.Removal],
+        held: Mapping[str, mongo.Held],
+        task: Finished,
+    ) -> None:
+        try:
+            await self._api.delete(kube.TASKS, task.namespace, task.name, uid=task.uid, version=task.version)
+        except kube.Conflict:
+            self._metrics.conflicts.inc()
+            return
+        tasks.pop(task.uid, None)
+        why = due[task.uid].why.value
+        self._metrics.deleted.labels(why).inc()
+        log.info("finished task deleted", **_about(task), correlation_id=held[task.uid].correlation, why=why)
+
+    # -- both ------------------------------------------------------------------------------------------------------
+
+    async def _each(self, tasks: Sequence[Finished], act: Callable[[Finished], Awaitable[None]], width: int) -> bool:
+        """`act` on each, `width` at a time; False when the apiserver is taken to be away."""
+        gate = asyncio.Semaphore(width)
+
+        async def one(task: Finished) -> None:
+            async with gate:
+                await act(task)
+
+        outcomes = await asyncio.gather(*map(one, tasks), return_exceptions=True)
+        new = 0
+        for task, error in zip(tasks, outcomes, strict=True):
+            if isinstance(error, kube.Unavailable | kube.Refused):
+                new += task.uid not in self._refused
+                self._put_last(task, error)
+            elif error is not None:
+                raise error
+        self._row = 0 if None in outcomes else self._row + new
+        return self._row < MOST_REFUSALS
 
     def _put_last(self, task: Finished, error: errors.JervisError) -> None:
         if task.uid not in self._refused:
             log.warning("a finished task is left for the next sweep", **_about(task), reason=error.message)
         self._refused.add(task.uid)
 
-    async def _keep(self, tasks: dict[str, Finished], task: Finished) -> bool:
-        """Archive the object as it is now, then mark that version. False when it is left for another sweep."""
-        try:
-            raw = await self._api.get(kube.TASKS, task.namespace, task.name)
-            fresh = finished.of(raw)
-            if fresh is None or fresh.uid != task.uid:
-                del tasks[task.uid]
-                return False
-            result = await self._archive.result(fresh.uid)
-            await self._archive.store(record.of(fresh, raw, result, self._wall()))
-            self._metrics.archived.inc()
-            mark = {"resourceVersion": fresh.version, "labels": {finished.ARCHIVED_LABEL: finished.ARCHIVED}}
-            marked = finished.of(await self._api.merge(kube.TASKS, task.namespace, task.name, {"metadata": mark}))
-        except kube.NotFound:
-            del tasks[task.uid]
-            return False
-        except kube.Conflict:
-            self._metrics.conflicts.inc()
-            return False
-        except errors.Permanent as error:
-            self._rejected[task.uid] = task.version
-            log.error("a finished task cannot be archived and stays", **_about(task), reason=error.message)
-            return False
-        if marked is not None:
-            tasks[task.uid] = marked
-        return True
+    def _reject(self, task: Finished, error: errors.JervisError) -> None:
+        self._rejected[task.uid] = task.version
+        log.error("a finished task cannot be archived and stays", **_about(task), reason=error.message)
 
-    async def _remove(self, tasks: dict[str, Finished], removals: Sequence[sweep.Removal]) -> int:
-        """Delete at the set pace; how many."""
-        number, row, handful = 0, 0, self._pace.handful()
-        removals = sorted(removals, key=lambda one: one.task.uid in self._refused)
-        for start in range(0, len(removals), handful):
-            some = removals[start : start + handful]
-            held = await self._archive.confirmed([one.task.uid for one in some])
-            for one in some:
-                try:
-                    if one.task.uid not in held:
-                        log.warning("marked as archived and is not", **_about(one.task))
-                        await self._keep(tasks, one.task)
-                    elif await self._delete(one):
-                        tasks.pop(one.task.uid, None)
-                        number += 1
-                    row = 0
-                except (kube.Unavailable, kube.Refused) as error:
-                    row += 1
-                    self._put_last(one.task, error)
-                    if row == MOST_REFUSALS:
-                        return number
-                await self._sleep(1 / self._pace.deletes_per_second)
-        return number
-
-    async def _delete(self, one: sweep.Removal) -> bool:
-        task = one.task
-        try:
-            await self._api.delete(kube.TASKS, task.namespace, task.name, uid=task.uid, version=task.version)
-        except kube.Conflict:
-            self._metrics.conflicts.inc()
-            return False
-        self._metrics.deleted.labels(one.why.value).inc()
-        log.info("finished task deleted", **_about(task), why=one.why.value)
-        return True
-
-    async def _clear(self, tasks: dict[str, Finished]) -> None:
-        """Remove what runs left behind, where the task is archived for long and gone. A page per sweep, in turn."""
-        now = self._wall()
-        found = await self._archive.over(self._namespaces, now - self._pace.retention, self._from, AT_ONCE)
-        # Tasks that still are objects stay on the list; walking on from the last place passes them by.
-        self._from = Place(found[-1]["archivedAt"], found[-1]["_id"]) if len(found) == AT_ONCE else None
-        gone = [
-            one["_id"]
-            for one in found
-            if one["_id"] not in tasks and await self._gone(one["_id"], one["namespace"], one["name"])
-        ]
-        if gone:
-            removed = await self._archive.sweep(gone, now)
-            for collection, number in removed.items():
-                self._metrics.swept.labels(collection).inc(number)
-            log.info("leftovers of runs removed", tasks=len(gone), documents=sum(removed.values()))
-
-    async def _forget(self) -> None:
-        """Remove what was archived long ago: the history is bounded."""
-        gone = await self._archive.expire(self._namespaces, self._wall() - self._pace.history, AT_ONCE)
-        if gone:
-            self._metrics.swept.labels(mongo.ARCHIVE).inc(gone)
-            log.info("history removed", tasks=gone, older_than_days=self._pace.history.days)
-
-    async def _gone(self, uid: str, namespace: str, name: str) -> bool:
-        try:
-            raw = await self._api.get(kube.TASKS, namespace, name)
-        except kube.NotFound:
-            return True
-        except kube.Unavailable:
-            return False  # nobody knows
-        return bool(raw["metadata"]["uid"] != uid)
+    def _is_rejected(self, task: Finished) -> bool:
+        return self._rejected.get(task.uid) == task.version
 
     def _measure(self, tasks: dict[str, Finished]) -> None:
         archived = sum(task.archived for task in tasks.values())
@@ -291,11 +359,11 @@ class Archivist:
         self._metrics.archive_rejected.set(len(self._rejected))
 
 
+def _holds(held: Mapping[str, mongo.Held], task: Finished) -> bool:
+    found = held.get(task.uid)
+    return found is not None and found.generation == task.generation
+
+
 def _about(task: Finished) -> dict[str, str]:
     """What every log line about a task carries."""
-    return {
-        "uid": task.uid,
-        "task": task.name,
-        "namespace": task.namespace,
-        "correlation_id": task.correlation,
-    }
+    return {"uid": task.uid, "task": task.name, "namespace": task.namespace}

@@ -1,4 +1,4 @@
-"""Which finished tasks to archive and which to delete: a pure decision over all of them at one moment.
+"""Which finished tasks to delete: a pure decision over all of them at one moment.
 
 Source: operator.md point 9 ("TTL on by default, from persisted completion time; archive acknowledged
 before delete; deletes rate-limited").
@@ -24,23 +24,16 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`success` and `failure` are the default TTLs; `per_client` finished objects may stay, leaving ones apart.
-
-    `jobs`: how long the Jobs of a finished task stay, for whoever wants to read their logs.
+    """`success` and `failure` are the default TTLs. At most `per_client` finished objects of one client in one
+    namespace and `total` of all may stay, those that are leaving apart. `jobs`: how long the Jobs of a finished task
+    stay, so that their logs can be read.
     """
 
     success: timedelta = timedelta(days=1)
     failure: timedelta = timedelta(days=7)
     per_client: int = 1000
+    total: int = 10_000
     jobs: timedelta = timedelta(minutes=10)
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How many objects one sweep may archive and delete at the most."""
-
-    archive: int
-    delete: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +46,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """In order. `more`: the budget left something undone. `unarchived`: how many there are, beyond the budget too."""
+    """What to delete, in order. `due`: how many there are, beyond the bound too."""
 
-    archive: tuple[Finished, ...] = ()
     delete: tuple[Removal, ...] = ()
-    more: bool = False
-    unarchived: int = 0
+    due: int = 0
 
 
 def expiry(task: Finished, terms: Terms) -> datetime | None:
@@ -69,16 +60,16 @@ def expiry(task: Finished, terms: Terms) -> datetime | None:
     return task.completed + (default if task.ttl is None else timedelta(seconds=task.ttl))
 
 
-def plan(tasks: Collection[Finished], terms: Terms, now: datetime, budget: Budget) -> Plan:
-    """What to do now. An object that is not archived is never deleted; one that is leaving is archived all the same."""
-    unarchived = sorted((task for task in tasks if not task.archived), key=_age)
+def over(task: Finished, terms: Terms, now: datetime) -> bool:
+    """Its time is over, and it is not on its way out already."""
+    end = expiry(task, terms)
+    return end is not None and end <= now and not task.leaving
+
+
+def plan(tasks: Collection[Finished], terms: Terms, now: datetime, most: int) -> Plan:
+    """What to delete now, at most `most`. An object that is not archived is never deleted, nor one that is leaving."""
     removals = sorted(_removals(tasks, terms, now), key=lambda one: (one.why is Why.CROWDED, _age(one.task)))
-    return Plan(
-        archive=tuple(unarchived[: budget.archive]),
-        delete=tuple(removals[: budget.delete]),
-        more=len(unarchived) > budget.archive or len(removals) > budget.delete,
-        unarchived=len(unarchived),
-    )
+    return Plan(tuple(removals[:most]), len(removals))
 
 
 def jobs(tasks: Iterable[Finished], terms: Terms, now: datetime) -> list[Finished]:
@@ -89,18 +80,39 @@ def jobs(tasks: Iterable[Finished], terms: Terms, now: datetime) -> list[Finishe
 def _removals(tasks: Collection[Finished], terms: Terms, now: datetime) -> Iterable[Removal]:
     staying = []
     for task in tasks:
-        over = expiry(task, terms)
         if task.leaving:
             continue
-        if task.archived and over is not None and over <= now:
+        if task.archived and over(task, terms, now):
             yield Removal(task, Why.EXPIRED)
         else:
             staying.append(task)
-    excess = {client: number - terms.per_client for client, number in Counter(one.client for one in staying).items()}
+    counts = Counter(map(_holder, staying))
+    most = share(counts.values(), terms)
+    excess = {holder: number - most for holder, number in counts.items()}
     for task in sorted(staying, key=_age):
-        if task.archived and task.completed is not None and excess[task.client] > 0:
-            excess[task.client] -= 1
+        if task.archived and task.completed is not None and excess[_holder(task)] > 0:
+            excess[_holder(task)] -= 1
             yield Removal(task, Why.CROWDED)
+
+
+def share(numbers: Iterable[int], terms: Terms) -> int:
+    """How many objects each client may keep: `per_client`, or less so that all together keep at most `total`.
+
+    The largest bound that does: clients with few objects keep all of them.
+    """
+    wanted = sorted(min(number, terms.per_client) for number in numbers)
+    left = terms.total
+    for place, number in enumerate(wanted):
+        fair = left // (len(wanted) - place)
+        if number > fair:
+            return fair
+        left -= number
+    return terms.per_client
+
+
+def _holder(task: Finished) -> tuple[str, str]:
+    """A client of another namespace is another one: its tasks push out none here."""
+    return task.namespace, task.client
 
 
 def _age(task: Finished) -> tuple[datetime, str]:

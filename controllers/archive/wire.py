@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from controllers.archive.query import Place, Query, rfc3339
-from crds.history import Entry, Failure, Page, Problem, Whole
+from crds.history import Entry, Failure, Page, Problem, Result, Whole
 
-__all__ = ["Entry", "Failure", "Page", "Problem", "Whole", "page", "whole"]
+__all__ = ["Entry", "Failure", "Page", "Problem", "Result", "Whole", "page", "result", "whole"]
 
 
 def page(found: Sequence[Mapping[str, Any]], query: Query) -> Page:
@@ -22,6 +22,12 @@ def page(found: Sequence[Mapping[str, Any]], query: Query) -> Page:
 def whole(found: Mapping[str, Any]) -> Whole:
     """`found` is a document of the archive; times in the result become RFC 3339."""
     return Whole.model_validate({**_entry(found), "object": found["object"], "result": plain(found["result"])})
+
+
+def result(uid: str, found: Mapping[str, Any], *, archived: bool) -> Result:
+    """`found` has the task's namespace and name, and as `result` its document of `task_results`."""
+    fields = {"uid": uid, "namespace": found["namespace"], "name": found["name"], "archived": archived}
+    return Result.model_validate({**fields, "result": plain(found["result"])})
 
 
 def plain(value: Any) -> Any:

@@ -38,13 +38,18 @@ def unneeded(spec: Spec) -> Finding:
 
 def absent(name: str, namespace: str) -> Finding:
     """There is no such Secret."""
-    text = f"Secret {name!r} does not exist in namespace {namespace!r}; create it, or mend spec.secretRef.name."
+    text = (
+        f"Secret {name!r} does not exist in namespace {namespace!r}; create it there, or correct spec.secretRef.name."
+    )
     return Finding(False, "SecretNotFound", text)
 
 
-def unreadable(name: str) -> Finding:
-    """The operator has no right to it."""
-    text = f"The operator may not read Secret {name!r}; add its name to rbac.connectionSecrets of the chart."
+def unreadable(name: str, namespace: str) -> Finding:
+    """The operator has no right to it. The Secret of a Connection is read in the Connection's own namespace."""
+    text = (
+        f"The operator may not read Secret {name!r} in namespace {namespace!r}, that of the Connection; add its name to"
+        " rbac.connectionSecrets of the chart, which holds for each watched namespace."
+    )
     return Finding(None, "SecretNotReadable", text)
 
 
@@ -57,5 +62,5 @@ def of_keys(spec: Spec, keys: Iterable[str]) -> Finding:
         return Finding(None, "NotTried", f"Secret {name!r} has the keys; no call has tried them yet.")
     needed = " or ".join(" and ".join(repr(key) for key in sorted(way)) for way in ways)
     field = "spec.secretRef.key" if wanted else "spec.secretRef"
-    text = f"Secret {name!r} lacks {needed}, which {spec.type.value} needs; add it there, or mend {field}."
+    text = f"Secret {name!r} lacks {needed}, which {spec.type.value} needs; add it there, or correct {field}."
     return Finding(False, "SecretKeyMissing", text)

@@ -20,10 +20,11 @@ SCHEMES = {
 }
 
 
-def patch(conn: connection.Connection, found: Finding, now: datetime) -> dict[str, Any]:
-    """Merge patch of the status; empty when it already says all of this. `found` is about its credentials."""
+def patch(conn: connection.Connection, found: Finding, now: datetime, *, file_urls: bool = False) -> dict[str, Any]:
+    """Merge patch of the status; empty when it already says all of this. `found` is about its credentials; `file_urls`
+    allows file:// for Git."""
     listed = conn.status.conditions
-    for one in _conditions(conn, found, now):
+    for one in _conditions(conn, found, now, _url_problem(conn, file_urls)):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
@@ -32,13 +33,14 @@ def patch(conn: connection.Connection, found: Finding, now: datetime) -> dict[st
     return {"conditions": [c.wire() for c in listed], "observedGeneration": conn.metadata.generation}
 
 
-def _conditions(conn: connection.Connection, found: Finding, now: datetime) -> tuple[conditions.Condition, ...]:
+def _conditions(
+    conn: connection.Connection, found: Finding, now: datetime, problem: str
+) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
     def make(type_: str, ok: bool | None, reason: str, message: str) -> conditions.Condition:
         return conditions.make(type_, ok, reason, message, now=now, generation=generation)
 
-    problem = _url_problem(conn)
     credentials = make("CredentialsValid", found.ok, found.reason, found.message)
     if found.ok is False:
         return credentials, make("Ready", False, found.reason, found.message)
@@ -53,7 +55,7 @@ def _conditions(conn: connection.Connection, found: Finding, now: datetime) -> t
     return credentials, make("Ready", False, "PollingNotEnabled", text)
 
 
-def _url_problem(conn: connection.Connection) -> str:
+def _url_problem(conn: connection.Connection, file_urls: bool) -> str:
     allowed = SCHEMES.get(conn.spec.type)
     try:
         parts = urlsplit(conn.spec.url)
@@ -61,6 +63,11 @@ def _url_problem(conn: connection.Connection) -> str:
         return f"spec.url {conn.spec.url!r} is no URL: {error}."
     if allowed is not None and parts.scheme not in allowed:
         return f"spec.url of type {conn.spec.type.value} must start with {' or '.join(s + '://' for s in allowed)}."
+    if parts.scheme == "file" and not file_urls:
+        return (
+            "spec.url: file:// is not allowed, it names a file of the pod that reads it. Use https:// or ssh://, or set"
+            " connections.allowFileUrls of the chart."
+        )
     if allowed is not None and parts.scheme != "file" and not parts.hostname:
         return f"spec.url {conn.spec.url!r} names no host."
     return ""

@@ -31,28 +31,46 @@ class Connections:
         work: queue.WorkQueue[str],
         measured: metrics.Metrics,
         leadership: lease.Lease,
+        file_urls: bool = False,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._api, self._work, self._metrics, self._lease = api, work, measured, leadership
-        self._wall, self._monotonic = wall, monotonic
+        self._wall, self._monotonic, self._file_urls = wall, monotonic, file_urls
         self._known: dict[str, connection.Connection] = {}
         self._failures: dict[str, int] = {}
         self.may_act = asyncio.Event()
 
-    def known(self, namespace: str) -> Iterator[kube.Object]:
-        """The Connections of a namespace, as much of them as a deletion needs."""
+    def known(self, namespace: str | None) -> Iterator[kube.Object]:
+        """The Connections of a namespace, None for all, as much of them as a deletion needs."""
         for uid, one in self._known.items():
-            if one.metadata.namespace == namespace:
-                yield {"metadata": {"uid": uid, "namespace": namespace, "name": one.metadata.name}}
+            meta = one.metadata
+            if namespace in (None, meta.namespace):
+                yield {
+                    "metadata": {
+                        "uid": uid,
+                        "namespace": meta.namespace,
+                        "name": meta.name,
+                        "resourceVersion": meta.resource_version,
+                    }
+                }
+
+    def version(self, uid: str) -> int | None:
+        """The resourceVersion that is known."""
+        known = self._known.get(uid)
+        return None if known is None else int(known.metadata.resource_version)
+
+    def leave(self, uid: str) -> None:
+        """The Connection is deleted, or served no more for now."""
+        self._known.pop(uid, None)
+        self._failures.pop(uid, None)
+        self._work.forget(uid)
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a Connection."""
         uid = raw["metadata"]["uid"]
         if deleted:
-            self._known.pop(uid, None)
-            self._failures.pop(uid, None)
-            self._work.forget(uid)
+            self.leave(uid)
         elif self._take(raw):
             self._work.put(uid, (raw["metadata"]["name"],))
 
@@ -82,7 +100,7 @@ class Connections:
         if self._known.get(uid) is not conn:
             return  # it changed meanwhile, and is in the queue again
         self._failures[uid] = 0 if found.ok is not False else self._failures.get(uid, 0) + 1
-        patch = decide.patch(conn, found, self._wall())
+        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls)
         if patch:
             await self._write(conn, patch)
         if conn.spec.secret_ref is not None and uid in self._known:
@@ -100,7 +118,7 @@ class Connections:
         except kube.NotFound:
             return credentials.absent(reference.name, namespace)
         except kube.Forbidden:
-            return credentials.unreadable(reference.name)
+            return credentials.unreadable(reference.name, namespace)
         return credentials.of_keys(conn.spec, raw.get("data") or {})
 
     async def _write(self, conn: connection.Connection, patch: dict[str, Any]) -> None:

@@ -6,9 +6,18 @@ from datetime import datetime
 from typing import Any
 
 from controllers.gpubackend.probe import Answer, Failure
-from crds import conditions, gpubackend
+from crds import conditions, gpubackend, modelnames
 
 READY = "Ready"
+
+
+def misplaced(namespace: str) -> Failure:
+    """For an object outside of `namespace`, the release's: nothing calls it and its slots do not count."""
+    text = (
+        f"GpuBackends are used in namespace {namespace!r} only: this one is not called, and its slots do not count."
+        f" Create it there (kubectl apply -n {namespace}) and delete it here."
+    )
+    return Failure("WrongNamespace", text)
 
 
 def patch(backend: gpubackend.GpuBackend, found: Answer | Failure, now: datetime) -> dict[str, Any]:
@@ -29,10 +38,21 @@ def patch(backend: gpubackend.GpuBackend, found: Answer | Failure, now: datetime
 
 
 def missing(backend: gpubackend.GpuBackend, models: frozenset[str]) -> list[str]:
-    """Models of the sets that the server does not have; a name without a tag means `:latest`."""
-    have = {_full(name) for name in models}
+    """Entries of the sets that no model of the server fits, names and patterns (`crds.modelnames`)."""
+    have = {modelnames.normalise(name) for name in models}
     wanted = {model.name for one in backend.spec.model_sets for model in one.models}
-    return sorted(name for name in wanted if _full(name) not in have)
+    return sorted(name for name in wanted if not any(modelnames.fits(name, model) for model in have))
+
+
+def has(backend: gpubackend.GpuBackend, model: str, models: frozenset[str] | None) -> bool:
+    """Does one of its sets mean that model? A pattern means what the server has; `models`, None while unknown."""
+    wanted = modelnames.normalise(model)
+    listed = None if models is None else {modelnames.normalise(name) for name in models}
+    entries = [member.name for one in backend.spec.model_sets for member in one.models]
+    named = [name for name in entries if modelnames.fits(name, wanted)]
+    if listed is None:
+        return any(not modelnames.is_pattern(name) for name in named)
+    return bool(named) and wanted in listed
 
 
 def _conditions(
@@ -46,14 +66,13 @@ def _conditions(
     if isinstance(found, Failure):
         return (
             make("Reachable", False, found.reason, found.message),
-            make("ModelsLoaded", None, "Unreachable", "The server could not be asked."),
+            make("ModelsLoaded", None, found.reason, "The server could not be asked."),
             make(READY, False, found.reason, found.message),
         )
     absent = missing(backend, found.models)
-    reachable = make("Reachable", True, "Answered", f"Ollama {found.version}.")
+    reachable = make("Reachable", True, "Answered", f"Ollama {found.version or 'of an unknown version'}.")
     if absent:
-        names = ", ".join(absent)
-        text = f"The server lacks {names}. Pull them there, or take them out of spec.modelSets."
+        text = _lacks(absent)
         return reachable, make("ModelsLoaded", False, "ModelsMissing", text), make(READY, False, "ModelsMissing", text)
     present = make("ModelsLoaded", True, "Present", "The server has every model of its sets.")
     if backend.spec.drain:
@@ -67,6 +86,11 @@ def ready(backend: gpubackend.GpuBackend) -> bool:
     return found is not None and found.status is conditions.Status.TRUE
 
 
+def offers(backend: gpubackend.GpuBackend) -> bool:
+    """May its slots be booked?"""
+    return backend.spec.kind is gpubackend.Kind.GPU and not backend.spec.drain and ready(backend)
+
+
 def serves(backend: gpubackend.GpuBackend) -> bool:
     """May what runs on it go on? One that drains takes nothing new, but ends what it has."""
     found = conditions.find(backend.status.conditions, "Reachable")
@@ -74,8 +98,13 @@ def serves(backend: gpubackend.GpuBackend) -> bool:
     return backend.spec.kind is gpubackend.Kind.GPU and (ready(backend) or (backend.spec.drain and reachable))
 
 
-def _full(name: str) -> str:
-    return name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest"
+def _lacks(absent: list[str]) -> str:
+    names = ", ".join(name for name in absent if not modelnames.is_pattern(name))
+    patterns = ", ".join(name for name in absent if modelnames.is_pattern(name))
+    said = [f"The server lacks {names}."] if names else []
+    if patterns:
+        said.append(f"No model of the server matches {patterns}.")
+    return " ".join([*said, "Pull models that fit, or correct spec.modelSets."])[:1024]
 
 
 def _said(one: conditions.Condition) -> tuple[str, str, str, str]:

@@ -1,30 +1,55 @@
-"""The shell of GpuBackend: probe with backoff, write the status when something changed, know what is on offer."""
+"""The shell of GpuBackend: probe with backoff, write the status when something changed, know what is on offer.
+
+GpuBackends are those of the release's namespace, as for the router. One in another watched namespace gets a condition
+that says so; it is not called, and it offers nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-import httpx
 import pydantic
 import structlog
 
 from controllers import backoff, events, kube, lease, metrics, queue
-from controllers.gpubackend import absence, decide, probe, slots
+from controllers.gpubackend import absence, decide, probe, slots, token
 from crds import conditions, errors, gpubackend
 
 log = structlog.get_logger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Known:
+    """An object as it was seen last. `models` are those that the server listed last; None: it was not asked yet."""
+
+    version: int
+    raw: kube.Object
+    backend: gpubackend.GpuBackend
+    models: frozenset[str] | None = None
+
+
+def key(raw: kube.Object) -> str:
+    """namespace/name: what there is one of at a time, unlike a uid."""
+    return f"{raw['metadata']['namespace']}/{raw['metadata']['name']}"
+
+
 class Backends:
-    """All GpuBackends by uid. `changed` is called when the offer of slots may be another one."""
+    """All GpuBackends by namespace/name; those of `namespace`, the release's, count.
+
+    `changed` is called when the offer of slots may be another one. A backend that stops serving counts as there for
+    `gone` seconds (`absence`).
+    """
 
     def __init__(
         self,
         api: kube.Kube,
-        http: httpx.AsyncClient,
+        probed: probe.Probe,
         *,
+        namespace: str,
+        gone: float,
         work: queue.WorkQueue[str],
         poster: events.Poster,
         measured: metrics.Metrics,
@@ -34,92 +59,129 @@ class Backends:
         monotonic: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
-        self._api, self._http, self._work, self._poster = api, http, work, poster
+        self._api, self._probe, self._work, self._poster = api, probed, work, poster
+        self._namespace = namespace
         self._metrics, self._lease, self._interval = measured, leadership, interval
         self._wall, self._monotonic, self._changed = wall, monotonic, changed
-        self._known: dict[str, tuple[int, kube.Object, gpubackend.GpuBackend]] = {}
+        self._known: dict[str, _Known] = {}
         self._failures: dict[str, int] = {}
-        self._absent = absence.Absence(monotonic)
+        self._absent = absence.Absence(monotonic, gone)
         self.may_act = asyncio.Event()
 
     def offers(self) -> Iterator[slots.Offer]:
-        """What may be booked: Ready GPU backends that do not drain."""
-        for _, _, backend in self._known.values():
-            usable = backend.spec.kind is gpubackend.Kind.GPU and not backend.spec.drain and decide.ready(backend)
-            yield slots.Offer(backend.metadata.name, backend.spec.num_parallel if usable else 0)
+        """What may be booked, and what is expected back. A Ready GPU that does not drain may be booked."""
+        offered, expected = self._offered(), self._absent.expected()
+        for name in sorted({*offered, *expected}):
+            yield slots.Offer(name, offered.get(name, 0), absent=expected.get(name, 0))
+
+    def _used(self) -> Iterator[_Known]:
+        return (one for one in self._known.values() if one.backend.metadata.namespace == self._namespace)
+
+    def _offered(self) -> dict[str, int]:
+        backends = (one.backend for one in self._used())
+        return {one.metadata.name: one.spec.num_parallel for one in backends if decide.offers(one)}
 
     def reservable(self, model: str) -> bool:
-        """Is a GPU there whose model sets name the model, and another backend for everybody who is kept off it?"""
-        serving = [one.spec for _, _, one in self._known.values() if not one.spec.drain and decide.ready(one)]
-        gpus = (spec for spec in serving if spec.kind is gpubackend.Kind.GPU)
-        named = {member.name.lower() for spec in gpus for one in spec.model_sets for member in one.models}
-        return len(serving) > 1 and model.lower() in named
+        """Is a GPU there whose model sets mean the model, and another backend for all who are kept off it?"""
+        serving = [one for one in self._used() if not one.backend.spec.drain and decide.ready(one.backend)]
+        gpus = (one for one in serving if one.backend.spec.kind is gpubackend.Kind.GPU)
+        return len(serving) > 1 and any(decide.has(one.backend, model, one.models) for one in gpus)
 
-    def gone_in(self, name: str) -> float | None:
-        """Seconds until what runs on that backend has to stop, because it is deleted or not Ready; None: it serves.
+    def serves(self, name: str) -> bool:
+        """Is that backend there and Ready, or does it drain and end what runs on it?"""
+        one = self._known.get(f"{self._namespace}/{name}")
+        return one is not None and decide.serves(one.backend)
 
-        One that drains serves what runs on it. "" is no backend: what runs without one loses none.
-        """
-        if not name:
-            return None
-        serving = (one for _, _, one in self._known.values() if decide.serves(one))
-        return self._absent.gone_in(name, present=any(one.metadata.name == name for one in serving))
+    def known(self, namespace: str | None) -> Iterator[kube.Object]:
+        """The backends of a namespace, None for all, as they were seen last."""
+        return (one.raw for one in self._known.values() if namespace in (None, one.backend.metadata.namespace))
 
-    def known(self, namespace: str) -> Iterator[kube.Object]:
-        """The backends of a namespace, as they were seen last."""
-        return (raw for _, raw, _ in self._known.values() if raw["metadata"]["namespace"] == namespace)
+    def version(self, uid: str) -> int | None:
+        """The resourceVersion that is known of the backend with that uid."""
+        found = (one for one in self._known.values() if one.backend.metadata.uid == uid)
+        return next((int(one.raw["metadata"]["resourceVersion"]) for one in found), None)
+
+    def leave(self, uid: str) -> None:
+        """The backend is served no more, for now."""
+        for place in [place for place, one in self._known.items() if one.backend.metadata.uid == uid]:
+            self._forget(place)
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a GpuBackend."""
-        uid = raw["metadata"]["uid"]
+        place = key(raw)
         if deleted:
-            self._known.pop(uid, None)
-            self._failures.pop(uid, None)
-            self._work.forget(uid)
-            self._changed()
+            known = self._known.get(place)
+            if known is None or known.backend.metadata.uid == raw["metadata"]["uid"]:
+                self._forget(place)
             return
         fresh, respecified = self._take(raw)
         if respecified:
-            self._work.put(uid, (raw["metadata"]["name"],))
+            self._work.put(place, (raw["metadata"]["name"],))
         if fresh:
-            self._changed()
+            self._slots_changed()
+
+    def _forget(self, place: str) -> None:
+        self._known.pop(place, None)
+        self._failures.pop(place, None)
+        self._work.forget(place)
+        self._slots_changed()
+
+    def _slots_changed(self) -> None:
+        if self._absent.offered(self._offered()):
+            # Who waits for it has to be looked at once it is not expected back any more.
+            asyncio.get_running_loop().call_later(self._absent.patience, self._changed)
+        self._changed()
 
     async def work(self) -> None:
         """One worker: probe until cancelled."""
         await self.may_act.wait()
         while True:
-            uid = await self._work.get()
+            place = await self._work.get()
             try:
-                await self._look(uid)
+                await self._look(place)
             except errors.JervisError as error:
-                log.info("backend looked at in vain", reason=error.message)
-                self._later(uid, backoff.PROBE.first)
+                log.info("backend looked at in vain", backend=place, reason=error.message)
+                self._later(place, backoff.PROBE.first)
             except Exception:
                 # The edge of a look: one backend that trips a bug of ours must not stop the others.
                 self._metrics.failures.inc()
                 log.exception("looking at a backend failed")
-                self._later(uid, self._interval)
+                self._later(place, self._interval)
             finally:
-                self._work.done(uid)
+                self._work.done(place)
 
-    async def _look(self, uid: str) -> None:
-        known = self._known.get(uid)
+    async def _look(self, place: str) -> None:
+        known = self._known.get(place)
         if known is None:
             return
-        found = await probe.ask(self._http, known[2].spec.url)
-        failed = isinstance(found, probe.Failure)
-        self._metrics.probes.labels(found.reason if isinstance(found, probe.Failure) else "Answered").inc()
-        self._failures[uid] = self._failures.get(uid, 0) + 1 if failed else 0
-        current = self._known.get(uid)
-        if current is None:
+        if known.backend.metadata.namespace != self._namespace:
+            patch = decide.patch(known.backend, decide.misplaced(self._namespace), self._wall())
+            if patch:
+                await self._write(known, patch)
             return
-        _, raw, backend = current
-        patch = decide.patch(backend, found, self._wall())
+        found = await self._ask(known.backend)
+        failed = isinstance(found, probe.Failure)
+        self._failures[place] = self._failures.get(place, 0) + 1 if failed else 0
+        current = self._known.get(place)
+        if current is None or current.backend.metadata.uid != known.backend.metadata.uid:
+            return
+        if isinstance(found, probe.Answer):
+            current = self._known[place] = dataclasses.replace(current, models=found.models)
+        patch = decide.patch(current.backend, found, self._wall())
         if patch:
-            await self._write(backend, raw, patch)
-        self._later(uid, backoff.PROBE.delay(self._failures[uid]) if failed else self._interval)
+            await self._write(current, patch)
+        self._later(place, backoff.PROBE.delay(self._failures[place]) if failed else self._interval)
 
-    async def _write(self, backend: gpubackend.GpuBackend, raw: kube.Object, patch: dict[str, object]) -> None:
+    async def _ask(self, backend: gpubackend.GpuBackend) -> probe.Answer | probe.Failure:
+        bearer = await token.read(self._api, backend)
+        found = bearer if isinstance(bearer, probe.Failure) else await self._probe.ask(backend.spec.url, bearer)
+        self._metrics.probes.labels(found.reason if isinstance(found, probe.Failure) else "Answered").inc()
+        if isinstance(found, probe.Failure):
+            log.info("backend does not answer", backend=backend.metadata.name, reason=found.reason, cause=found.cause)
+        return found
+
+    async def _write(self, known: _Known, patch: dict[str, object]) -> None:
+        backend, place = known.backend, key(known.raw)
         meta = backend.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version},
@@ -130,43 +192,47 @@ class Backends:
         except kube.Conflict:
             self._metrics.conflicts.inc()
             self._take(await self._api.get(kube.BACKENDS, meta.namespace, meta.name))
+            self._slots_changed()
             raise
         except kube.NotFound:
-            self._known.pop(meta.uid, None)
+            self._forget(place)
             return
         before = decide.ready(backend)
         self._take(written)
-        after = self._known[meta.uid][2]
+        after = self._known[place].backend
         condition = conditions.find(after.status.conditions, decide.READY)
         if condition is not None and (decide.ready(after) != before or not backend.status.conditions):
             good = condition.status is conditions.Status.TRUE
             self._poster.post(written, condition.reason, condition.message, warning=not good)
-            log.info("backend changed", backend=meta.name, ready=good, reason=condition.reason)
-        self._changed()
+            log.info("backend changed", backend=place, ready=good, reason=condition.reason)
+        self._slots_changed()
 
     def _take(self, raw: kube.Object) -> tuple[bool, bool]:
         """(newer than what is known, its spec is another one)."""
-        uid, number = raw["metadata"]["uid"], int(raw["metadata"]["resourceVersion"])
-        known = self._known.get(uid)
-        if known is not None and number <= known[0]:
+        place, number = key(raw), int(raw["metadata"]["resourceVersion"])
+        known = self._known.get(place)
+        if known is not None and number <= known.version:
             return False, False
         try:
             backend = gpubackend.GpuBackend.model_validate(raw)
         except pydantic.ValidationError as error:
-            log.error("backend cannot be read", backend=raw["metadata"]["name"], error=str(error))
+            log.error("backend cannot be read", backend=place, error=str(error))
             return False, False
-        respecified = known is None or known[2].metadata.generation != backend.metadata.generation
+        before = None if known is None else (known.backend.metadata.uid, known.backend.metadata.generation)
+        respecified = before != (backend.metadata.uid, backend.metadata.generation)
         slim = {**raw, "metadata": {k: v for k, v in raw["metadata"].items() if k != "managedFields"}}
-        self._known[uid] = (number, slim, backend)
+        models = None if known is None or respecified else known.models
+        self._known[place] = _Known(number, slim, backend, models)
         return True, respecified
 
-    def _later(self, uid: str, seconds: float) -> None:
-        known = self._known.get(uid)
+    def _later(self, place: str, seconds: float) -> None:
+        known = self._known.get(place)
         if known is not None:
-            self._work.wake(uid, (known[2].metadata.name,), self._monotonic() + seconds)
+            self._work.wake(place, (known.backend.metadata.name,), self._monotonic() + seconds)
 
     def gauges(self) -> None:
         """Bring the gauges up to date; called before a scrape."""
-        ready = sum(decide.ready(backend) for _, _, backend in self._known.values())
+        used = list(self._used())
+        ready = sum(decide.ready(one.backend) for one in used)
         self._metrics.backends.labels("true").set(ready)
-        self._metrics.backends.labels("false").set(len(self._known) - ready)
+        self._metrics.backends.labels("false").set(len(used) - ready)

@@ -7,7 +7,7 @@ asks `fence` first and is not sent when that raises. Errors are sorted by retry 
 """
 
 from controllers.kube.access import authorization, configuration, session, tls
-from controllers.kube.client import Kube
+from controllers.kube.client import Kube, Row
 from controllers.kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
 from controllers.kube.leases import LeaseStore
 from controllers.kube.resources import (
@@ -16,6 +16,7 @@ from controllers.kube.resources import (
     EVENTS,
     JOBS,
     LEASES,
+    NAMESPACES,
     PODS,
     SECRETS,
     TASKS,
@@ -30,6 +31,7 @@ __all__ = [
     "EVENTS",
     "JOBS",
     "LEASES",
+    "NAMESPACES",
     "PODS",
     "SECRETS",
     "TASKS",
@@ -44,6 +46,7 @@ __all__ = [
     "Object",
     "Refused",
     "Resource",
+    "Row",
     "Unavailable",
     "authorization",
     "configuration",

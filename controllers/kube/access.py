@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -61,6 +61,7 @@ def session(
     *,
     fence: Callable[[], None] | None = None,
     limit: int = 0,
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
 ) -> aiohttp.ClientSession:
     """A session with the configuration's TLS. Without `headers` each request brings its own authorization.
 
@@ -72,6 +73,7 @@ def session(
         request_class=aiohttp.ClientRequest if fence is None else _fenced(fence),
         headers=headers,
         cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=middlewares,
     )
 
 

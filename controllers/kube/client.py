@@ -7,12 +7,14 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
 
 from controllers.kube.access import authorization
+from controllers.kube.clock import ServerClock
 from controllers.kube.errors import NotFound, Unavailable, refusal
 from controllers.kube.resources import TOKEN_REVIEWS, Object, Resource
 from crds import errors
@@ -20,13 +22,24 @@ from crds import errors
 UNCHECKED = {"fieldValidation": "Ignore"}
 """What is written is made from our models: nobody reads the warnings about unknown or double fields that the apiserver
 would otherwise look for in every body. The schema is checked all the same."""
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _WITH_FIELDS = frozenset({"POST", "PUT", "PATCH"})
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 TOKEN_SECONDS = 10.0
 """For so long a token is taken for the present one; asking the package for it costs as much as sending a request."""
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One object of a Table. `cells` by the name of the column; None where the object has no such field."""
+
+    metadata: Object
+    cells: dict[str, Any]
+
+
 class Kube:
-    """Typed calls; `counted(verb, code)` is told of every answer (code 0: none came)."""
+    """Typed calls; `server` knows the time there; `counted(verb, code)` is told of every answer (code 0: none came)."""
 
     def __init__(
         self,
@@ -41,6 +54,7 @@ class Kube:
         self._loaded, self._http = loaded, http
         self._monotonic, self._token_until = monotonic, -math.inf
         self._common: dict[str, str] = {}
+        self.server = ServerClock(monotonic)
         self._fence, self._counted = fence, counted
         self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, 5.0))
 
@@ -66,28 +80,61 @@ class Kube:
                     yield item
 
     async def pages(
-        self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
+        self,
+        resource: Resource,
+        namespace: str | None,
+        labels: str = "",
+        *,
+        fields: str = "",
+        page: int = 500,
+        metadata: bool = False,
     ) -> AsyncGenerator[tuple[list[Object], str]]:
         """The same page by page, each with the resourceVersion that the whole list shows.
 
-        The next page is asked for before one is handed out: the server makes it while that one is taken in.
+        The next page is asked for before one is handed out: the server makes it while that one is taken in. With
+        `metadata` the server sends {metadata} of each object and nothing else (PartialObjectMetadataList).
         """
         params = {"limit": str(page), **_selectors(labels, fields)}
-        ahead: asyncio.Task[Object] | None = self._ahead(resource.path(namespace), params)
+        accept = METADATA_LIST if metadata else ""
+        async with aclosing(self._lists(resource.path(namespace), params, accept)) as lists:
+            async for found in lists:
+                yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
+
+    async def rows(
+        self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
+    ) -> AsyncGenerator[list[Row]]:
+        """The same objects page by page without spec and status: metadata, and the printer columns of the kind.
+
+        Source: Kubernetes "API concepts", receiving resources as Tables.
+        """
+        params = {"limit": str(page), "includeObject": "Metadata", **_selectors(labels, fields)}
+        names: list[str] = []
+        async with aclosing(self._lists(resource.path(namespace), params, TABLE)) as lists:
+            async for found in lists:
+                names = [column["name"] for column in found.get("columnDefinitions") or ()] or names
+                yield [
+                    Row(row["object"]["metadata"], dict(zip(names, row["cells"], strict=True)))
+                    for row in found.get("rows") or ()
+                ]
+
+    async def _lists(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[Object]:
+        """Each page of a collection as it is served; the next one is asked for before one is handed out."""
+
+        def ask(more: Mapping[str, str]) -> asyncio.Task[Object]:
+            sent = self._send("GET", path, params={**params, **more}, accept=accept)
+            return asyncio.create_task(sent, name=f"list {path}")
+
+        ahead: asyncio.Task[Object] | None = ask({})
         try:
             while ahead is not None:
                 found = await ahead
                 following = found["metadata"].get("continue")
-                more = {**params, "continue": following}
-                ahead = self._ahead(resource.path(namespace), more) if following else None
-                yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
+                ahead = ask({"continue": following}) if following else None
+                yield found
         finally:
             if ahead is not None:
                 ahead.cancel()
                 await asyncio.gather(ahead, return_exceptions=True)
-
-    def _ahead(self, path: str, params: Mapping[str, str]) -> asyncio.Task[Object]:
-        return asyncio.create_task(self._send("GET", path, params=params), name=f"list {path}")
 
     async def watch(
         self,
@@ -99,12 +146,13 @@ class Kube:
         fields: str = "",
         seconds: int,
         silence: float,
+        metadata: bool = False,
     ) -> AsyncGenerator[list[Object]]:
         """What happens after the resourceVersion `since`, until the server has had enough after about `seconds`.
 
         Each turn brings the events of one reading from the wire, bookmarks included: {type, object}. The first turn
         brings none: the watch has begun. Raises `Expired`, and `Unavailable` also when nothing comes for `silence`
-        seconds.
+        seconds. With `metadata` each object has its metadata only.
         """
         path = resource.path(namespace)
         params = {
@@ -115,7 +163,7 @@ class Kube:
             **_selectors(labels, fields),
         }
         patience = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.sock_connect, sock_read=silence)
-        headers = self._headers()
+        headers = self._headers(METADATA if metadata else "")
         try:
             async with self._http.get(
                 f"{self._loaded.host}{path}", params=params, headers=headers, timeout=patience
@@ -186,14 +234,14 @@ class Kube:
         found = await self._send("POST", TOKEN_REVIEWS.path(None), body=body, fenced=False)
         return found.get("status") or {}
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, accept: str = "") -> dict[str, str]:
         """Of every request. Compression would cost both ends more than it saves between neighbours."""
         now = self._monotonic()
         if now >= self._token_until:
             plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
             self._common = {**plain, **authorization(self._loaded)}
             self._token_until = now + TOKEN_SECONDS
-        return dict(self._common)
+        return {**self._common, "Accept": accept} if accept else dict(self._common)
 
     def _refused(self, verb: str, path: str, code: int, payload: bytes, retry_after: str | None) -> errors.JervisError:
         if code == 401:
@@ -208,10 +256,11 @@ class Kube:
         body: Mapping[str, Any] | None = None,
         params: Mapping[str, str] | None = None,
         fenced: bool = True,
+        accept: str = "",
     ) -> Object:
         if verb != "GET" and fenced:
             self._fence()
-        headers = self._headers()
+        headers = self._headers(accept)
         if body is not None:
             headers["Content-Type"] = "application/merge-patch+json" if verb == "PATCH" else "application/json"
         if verb in _WITH_FIELDS:
@@ -230,6 +279,7 @@ class Kube:
             self._counted(verb, 0)
             raise Unavailable(f"the Kubernetes API did not answer {verb} {path}: {error!r}") from error
         self._counted(verb, response.status)
+        self.server.heard(response.headers.get("Date"))
         if response.status >= 300:
             raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
         found: Object = orjson.loads(payload)

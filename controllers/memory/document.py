@@ -36,7 +36,8 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "attachments": [one.wire() for one in spec.attachments],
         "messages": [one.wire() for one in spec.messages[: status.messages_seen]],
         "answers": [one.wire() for one in spec.answers[: status.answers_seen]],
-        "approval": spec.approval.wire() if spec.approval else None,
+        # Not spec.approval: that may be about a request of long ago, or about none.
+        "approvals": [one.wire() for one in status.approvals],
         "budget": spec.budget.wire() if spec.budget else None,
         "routingDecision": status.route.decision.value if status.route else None,
         "routingReason": status.route.reason if status.route else None,
@@ -50,6 +51,8 @@ def of_findings(
 ) -> dict[str, Any]:
     """What qualification found out; kept from then on. Whose it is stands with it: a task may never be dispatched."""
     return {
+        "namespace": task.metadata.namespace,
+        "name": task.metadata.name,
         "scope": _scope(task.spec),
         "contextSummary": summary,
         "graphNodeKeys": list(node_keys),

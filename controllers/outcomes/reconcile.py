@@ -12,7 +12,7 @@ further apart, and goes on where it stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from controllers import backoff, courtesy, metrics
+from controllers import backoff, backpressure, metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
@@ -71,14 +71,14 @@ class Reporter:
         archive: mongo.Archive,
         tell: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
         *,
-        namespaces: Sequence[str],
+        namespaces: Collection[str],
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        polite: courtesy.Courtesy,
+        polite: backpressure.Backpressure,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._archive, self._tell, self._namespaces = archive, tell, tuple(namespaces)
+        self._archive, self._tell, self._namespaces = archive, tell, namespaces
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
         self._polite = polite
         self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))

@@ -8,8 +8,10 @@ Source: seed 000 "Preemption" (active user requests), blueprint section 4 "Execu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
 import pydantic
 import structlog
@@ -22,21 +24,33 @@ log = structlog.get_logger(__name__)
 EVERY_SECONDS = 3.0
 ANSWER_SECONDS = 2.0
 
-Ask = Callable[[], Awaitable[datetime | None]]
+
+class Seen(NamedTuple):
+    """`last`: the last user request; `on`: by backend, when one was last given to it."""
+
+    last: datetime | None = None
+    on: Mapping[str, datetime] = MappingProxyType({})
+
+
+Ask = Callable[[], Awaitable[Seen]]
 
 
 def of_router(router: client.Client) -> Ask:
     """Ask that router, for two seconds at most."""
 
-    async def ask() -> datetime | None:
+    async def ask() -> Seen:
         async with asyncio.timeout(ANSWER_SECONDS):
-            return (await router.status()).last_user_p0
+            found = await router.status()
+        on = {one.name: one.last_user_p0 for one in found.backends if one.last_user_p0 is not None}
+        return Seen(found.last_user_p0, on)
 
     return ask
 
 
 class Users:
-    """`ask` brings the moment of the last user request; None asks nobody: then tasks alone tell of users.
+    """`ask` brings what the router has seen of users; without one tasks alone tell of them.
+
+    `last_on` is by backend; `unplaced` is the last request that no backend is known to serve.
 
     `needed` says whether Background work waits; `changed` is called when it may go on, or not, because of an answer;
     `heard` is told whether the router answered.
@@ -60,6 +74,8 @@ class Users:
         self._pending = False
         self._answers: bool | None = None
         self.last: datetime | None = None
+        self.last_on: Mapping[str, datetime] = {}
+        self.unplaced: datetime | None = None
         self.in_doubt_since: datetime | None = None
 
     def wanted(self) -> None:
@@ -85,13 +101,17 @@ class Users:
         """Ask once."""
         assert self._ask is not None
         try:
-            last = await self._ask()
+            seen = await self._ask()
         except (errors.JervisError, TimeoutError, pydantic.ValidationError) as error:
             self.in_doubt_since = self.in_doubt_since or self._wall()
             self._tell(False, str(error) or "no answer in time")
         else:
             # The router's clock is not ours: what it says is never later than now.
-            self.last = None if last is None else min(last, self._wall())
+            now = self._wall()
+            self.last = None if seen.last is None else min(seen.last, now)
+            self.last_on = {name: min(at, now) for name, at in seen.on.items()}
+            placed = max(seen.on.values(), default=None)
+            self.unplaced = self.last if placed is None or (seen.last is not None and placed < seen.last) else None
             self.in_doubt_since = None
             self._tell(True, "")
         self._asked_at, self._pending = self._monotonic(), False

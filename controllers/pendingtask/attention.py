@@ -7,15 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import pydantic
+import structlog
 
 from controllers import kube, queue
 from controllers.pendingtask import contents, index, rooms
+from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.world import Observation
 from crds import pendingtask
-from crds.phases import TERMINAL
+from crds.phases import HOLDS_SLOT, TERMINAL
+
+log = structlog.get_logger(__name__)
 
 MANY = 4
 """Tasks looked at at the same time: a look takes no longer than its requests to the apiserver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A task as the API serves it, and which field of it cannot be parsed."""
+
+    object: kube.Object
+    field: str
+    why: str
 
 
 class Attention:
@@ -27,7 +43,7 @@ class Attention:
         *,
         work: queue.WorkQueue[str],
         tasks: index.Tasks,
-        workloads: index.Workloads,
+        workloads: loads.Workloads,
         book: rooms.Rooms,
         monotonic: Callable[[], float],
     ) -> None:
@@ -38,6 +54,8 @@ class Attention:
         self.forgotten: Callable[[str], None] = lambda uid: None
         """Called with a task that is gone; set by the composition root."""
         self.contents = contents.Contents()
+        self.unreadable: dict[str, Unreadable] = {}
+        """By uid: objects that cannot be parsed, until that is written into them."""
         self._timer: asyncio.TimerHandle | None = None
         self._calling = False
 
@@ -102,12 +120,41 @@ class Attention:
             self.contents.keep(raw)
         return fresh
 
+    def admit(self, raw: kube.Object) -> bool:
+        """As `take`; an object that cannot be parsed is put aside to be reported. What holds no slot is not served then
+        as it was before either."""
+        uid = raw["metadata"]["uid"]
+        try:
+            fresh = self.take(raw)
+        except pydantic.ValidationError as error:
+            # Where and why; the error's own text shows what stands there.
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            found = Unreadable(raw, ".".join(str(part) for part in first["loc"]), str(first["msg"]))
+            log.error("task cannot be read", task=raw["metadata"]["name"], field=found.field, error=found.why)
+            entry = self.tasks.entry(uid)
+            if entry is not None and entry.phase not in HOLDS_SLOT:
+                self.forget(uid, 0)
+            self.unreadable[uid] = found
+            self.work.put(uid, (0, 0, 0, 0, raw["metadata"]["name"]))
+            return False
+        self.unreadable.pop(uid, None)
+        return fresh
+
     def forget(self, uid: str, at: int) -> None:
         """The task is finished or gone; versions up to `at` stay out."""
         self.tasks.forget(uid, at)
+        self._drop(uid)
+
+    def leave(self, uid: str) -> None:
+        """The task's namespace is served no more, for now: its run holds its slot as long as its pod lives."""
+        self.tasks.leave(uid)
+        self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
         self.workloads.forget_task(uid)
         self.contents.drop(uid)
         self.observations.pop(uid, None)
+        self.unreadable.pop(uid, None)
         self.rooms.leave(uid)
         self.rooms.settle(uid)
         self.work.forget(uid)
@@ -119,7 +166,7 @@ class Attention:
         meta = task.metadata
         raw = await self._read(meta.uid, meta.namespace, meta.name)
         if raw is not None:
-            self.take(raw)
+            self.admit(raw)
 
     async def fetch(self, uid: str) -> pendingtask.PendingTask | None:
         """The whole task from the API, content included; None when it is gone."""
@@ -129,11 +176,11 @@ class Attention:
 
     async def _read(self, uid: str, namespace: str, name: str) -> kube.Object | None:
         try:
-            raw = await self._api.get(kube.TASKS, namespace, name)
+            raw: kube.Object | None = await self._api.get(kube.TASKS, namespace, name)
         except kube.NotFound:
-            self.forget(uid, 0)
-            return None
-        if raw["metadata"]["uid"] != uid:
-            self.forget(uid, 0)
-            return None
-        return raw
+            raw = None
+        if raw is not None and raw["metadata"]["uid"] == uid:
+            return raw
+        self.workloads.abandon(uid)
+        self.forget(uid, 0)
+        return None

@@ -48,6 +48,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         hold.retry_later,
         dispatch.bystanders,
         dispatch.breaker,
+        dispatch.refused,
         dispatch.idle,
         dispatch.slot,
         dispatch.claim,

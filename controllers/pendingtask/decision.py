@@ -6,7 +6,7 @@ again, and in which waiting room the task sits meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -17,10 +17,18 @@ from controllers.pendingtask import phases
 from controllers.pendingtask.world import PodView, World
 from crds import conditions, pendingtask
 from crds.model import Model
-from crds.phases import Phase
+from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
-Field = Model | str | int | None
+Field = Model | tuple[Model, ...] | str | int | None
 """A value of a field of the status."""
+
+_TRUE_IN: Mapping[str, frozenset[Phase]] = {
+    "Dispatched": HOLDS_SLOT,
+    "WaitingForUser": frozenset({Phase.USER_TASK}),
+}
+"""Conditions that can be true in some phases only."""
+_ONLY_UNFINISHED = frozenset({"Suspended", "Preempted"})
+"""Conditions that can be true in any phase but the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +222,39 @@ def to(
     }
     for name, value in fields.items():
         # A merge patch merges objects: what the old one had and the new one has not must be taken out by name.
-        patch[_camel(name)] = _replaced(view, name, value.wire()) if isinstance(value, Model) else value
+        if isinstance(value, tuple):
+            patch[_camel(name)] = [one.wire() for one in value]
+        else:
+            patch[_camel(name)] = _replaced(view, name, value.wire()) if isinstance(value, Model) else value
     extra = list(conds)
     if phases.terminal(phase):
         patch["completedAt"] = moment(view.now)
         extra.append(condition(view, "Finished", True, reason, message))
-    listed = put(view, *extra)
+        if not any(one.type == "Succeeded" for one in conds):
+            extra.append(condition(view, "Succeeded", phase is not Phase.ERROR, reason, message))
+    listed = put(view, *extra, *_outdated(view, phase, reason, message, extra))
     if listed is not None:
         patch["conditions"] = listed
     return Decision(patch, effects, note=Note(reason, message, warning=warning))
+
+
+def _outdated(
+    view: View, phase: Phase, reason: str, message: str, given: Iterable[conditions.Condition]
+) -> Iterator[conditions.Condition]:
+    """Conditions that were true before the step, are not any more in `phase`, and that the step itself left alone."""
+    named = {one.type for one in given}
+    for old in view.task.status.conditions:
+        if old.type == "Accepted" and old.status is not conditions.Status.TRUE:
+            yield condition(view, old.type, True, "Readable", "")
+        if old.type in named or old.status is not conditions.Status.TRUE:
+            continue
+        if (old.type in _ONLY_UNFINISHED and phase in TERMINAL) or phase not in _TRUE_IN.get(old.type, (phase,)):
+            yield condition(view, old.type, False, reason, message)
+
+
+def clip(text: str) -> str:
+    """At most 2 KiB of UTF-8, cut between characters; what is no text (half of a surrogate pair) becomes "?"."""
+    return text.encode(errors="replace")[: pendingtask.SUMMARY_BYTES].decode(errors="ignore")
 
 
 def _camel(name: str) -> str:

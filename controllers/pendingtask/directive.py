@@ -35,18 +35,28 @@ def of_chat() -> Directive:
     return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, "user input")
 
 
-def of_hints(type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datetime) -> Directive:
-    """The decision tree of the seed, in its order; `why` is the qualifier's own sentence."""
+def of_hints(
+    type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datetime, failure: str = "", asks: bool = False
+) -> Directive:
+    """The decision tree of the seed, in its order; `why` is the qualifier's own sentence.
+
+    What a user made on purpose is executed: its run can ask for itself. Else `failure` (why nothing can be done) comes
+    first, and questions (`asks`) before any work that something is asked for.
+    """
     said = f": {why}" if why else ""
     if type_ in ORDERED:
         return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, f"made by a user{said}")
+    if failure:
+        return Directive(Decision.FAIL, Phase.USER_TASK, failure)
+    if asks and hints.has_actionable_content:
+        return Directive(Decision.ASK, Phase.USER_TASK, f"something has to be known first{said}")
     if not hints.has_actionable_content:
         return Directive(Decision.INFO_ONLY, Phase.DONE, f"information only{said}")
     if hints.is_assigned_to_me:
         return Directive(Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU, f"assigned to us{said}")
     deadline = hints.suggested_deadline
     if hints.has_future_deadline and deadline is not None:
-        if deadline - lead >= now:
+        if deadline >= now + lead:
             return Directive(Decision.DEFER, Phase.SCHEDULED, f"deadline {deadline:%Y-%m-%d}{said}", deadline - lead)
         return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, f"deadline {deadline:%Y-%m-%d} is close{said}")
     return Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{said}")

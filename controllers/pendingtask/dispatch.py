@@ -18,8 +18,10 @@ from controllers.pendingtask import job as jobs
 from controllers.pendingtask.decision import Decision, Field, Launch, Room, View, condition, remark, to, wait, whole
 from crds import pendingtask
 from crds.phases import Phase
+from crds.waits import MESSAGES, Reason
 
 BYSTANDER_SECONDS = 5.0
+REFUSED = "NamespaceRefused"
 
 
 def bystanders(view: View) -> Decision | None:
@@ -36,7 +38,7 @@ def running(view: View) -> Decision | None:
     job = view.world.job
     if job is None or not drain.kept_runs(view):
         return None
-    if job.queued or _has_slot(view):
+    if job.queued or view.world.slots.free or _has_slot(view):
         return bystanders(view) or claim(view)
     return drain.stopped(job)
 
@@ -52,14 +54,26 @@ def over(view: View) -> Decision | None:
 
 
 def breaker(view: View) -> Decision | None:
-    """Dispatching failed too often in a row for anybody. Only users' tasks say so: the others wait anyway."""
+    """Dispatching failed too often in a row. Users' tasks say so at once, the others when it lasts (`_waits`)."""
     if view.world.dispatch_open:
         return None
-    decision = wait(room=Room.GPU)
     if not order.foreground(view.task.spec) or launch.failing(view):
-        return decision
-    told = "Runs could not be dispatched several times in a row; the next try follows within 30 s."
+        return _waits(view)
+    told = MESSAGES[Reason.CIRCUIT_OPEN]
+    decision = wait(room=Room.GPU)
     return remark(view, condition(view, "Dispatched", False, launch.CIRCUIT_OPEN, told), decision=decision)
+
+
+def refused(view: View) -> Decision | None:
+    """Dispatches of this namespace were refused too often in a row. It does not wait in line with the others: nothing
+    that becomes free would help it, and it must hold up no probe of theirs."""
+    if view.world.refused_for is None:
+        return None
+    decision = wait(view.world.refused_for)
+    if launch.failing(view):
+        return decision
+    told = "Runs of this namespace were refused several times in a row (a quota, an admission policy); see its Events."
+    return remark(view, condition(view, "Dispatched", False, REFUSED, told), decision=decision)
 
 
 def idle(view: View) -> Decision | None:
@@ -67,27 +81,39 @@ def idle(view: View) -> Decision | None:
     if order.foreground(view.task.spec):
         return None
     if view.world.user_active:
-        return wait(room=Room.GPU)
+        return _waits(view)
     for moment in (view.world.last_user, view.world.in_doubt_since):
         if moment is not None and moment + view.world.limits.idle_threshold > view.now:
-            return wait(room=Room.GPU)
+            return _waits(view)
     return None
 
 
 def slot(view: View) -> Decision | None:
-    """Is one free? Without any Ready GPU a user's task goes all the same: the router may answer from a CPU."""
+    """Is one free? Without any Ready GPU a few users' tasks go all the same: the router may answer from a CPU."""
     if _has_slot(view):
         return None
     slots, foreground = view.world.slots, order.foreground(view.task.spec)
     decision = wait(room=Room.GPU)
     if slots.total == 0:
-        told = "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or mend one."
+        told = MESSAGES[Reason.NO_GPU_BACKEND]
+        if foreground:
+            most = view.world.limits.runs_without_gpu
+            told += f" Runs that go without one: at most {most} (operator.settings.runsWithoutGpu)."
         return remark(view, condition(view, "Dispatched", False, "NoGpuBackend", told), decision=decision)
     if not foreground:
-        return decision
+        return _waits(view)
     told = "Every GPU slot is taken; it gets the next one, or that of a Background run that is asked to stop."
     noted = remark(view, condition(view, "Dispatched", False, "NoFreeSlot", told), decision=decision)
     return replace(noted, note=replace(noted.note, warning=False) if noted.note else None)
+
+
+def _waits(view: View) -> Decision:
+    """A Background task waits; its condition says why when it has for long. There is no Event of it."""
+    decision, reason = wait(room=Room.GPU), view.world.waits
+    if reason is None:
+        return decision
+    said = condition(view, "Dispatched", False, reason.value, MESSAGES[reason])
+    return replace(remark(view, said, decision=decision), note=None)
 
 
 def claim(view: View) -> Decision | None:
@@ -119,12 +145,12 @@ def claim(view: View) -> Decision | None:
 
 def _has_slot(view: View) -> bool:
     slots = view.world.slots
-    return bool(slots.free) or (order.foreground(view.task.spec) and slots.total == 0)
+    return bool(slots.startable) or (order.foreground(view.task.spec) and slots.without_gpu > 0)
 
 
 def _backend(view: View) -> str:
     """Where it was before, else the emptiest."""
-    free = [name for name, _ in view.world.slots.free]
+    free = [name for name, _ in view.world.slots.startable or view.world.slots.free]
     before = view.task.status.dispatch.backend if view.task.status.dispatch else ""
     occupied = drain.kept_runs(view) and not free
     return before if occupied or before in free else free[0] if free else ""

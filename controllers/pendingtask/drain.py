@@ -38,6 +38,8 @@ from crds.phases import Phase
 PREEMPTED = "Preempted"
 JOB_SUSPENDED = pendingtask.JOB_SUSPENDED
 POLL_SECONDS = 5.0
+_OTHERS = "A user's task"
+"""Of another namespace: its name is not shown."""
 
 
 def claimed(view: View) -> Decision | None:
@@ -48,7 +50,7 @@ def claimed(view: View) -> Decision | None:
     if old is not None and (old.by, old.run) == (new.uid, new.run):
         return None
     claim = pendingtask.Preemption(by=new.uid, name=new.name, run=new.run, at=whole(view.now))
-    told = f"{new.name} gets the GPU slot; the run stops at its checkpoint and goes on later."
+    told = f"{new.name or _OTHERS} gets the GPU slot; the run stops at its checkpoint and goes on later."
     said = condition(view, PREEMPTED, True, "SlotClaimed", told)
     patch: dict[str, object] = {"preemption": claim.wire()}
     if old is None:
@@ -74,7 +76,7 @@ def stop(view: View) -> Decision | None:
     if claim is None:
         told = "The run is drained; it resumes from its checkpoint." if job else "Held before its Job was created."
         return to(view, Phase.READY_FOR_GPU, "Suspended", told)
-    told = f"{claim.name} has the GPU slot; the run resumes from its checkpoint."
+    told = f"{claim.name or _OTHERS} has the GPU slot; the run resumes from its checkpoint."
     given = condition(view, "Dispatched", False, PREEMPTED, told)
     return to(view, Phase.READY_FOR_GPU, PREEMPTED, told, given)
 

@@ -9,8 +9,9 @@ import structlog
 
 from controllers import kube, lease
 from controllers.memory import document, mongo
-from controllers.pendingtask import copies, decision, index, job, views
-from controllers.pendingtask.world import Observation, Trouble
+from controllers.pendingtask import copies, credentials, decision, job, views
+from controllers.pendingtask import workloads as loads
+from controllers.pendingtask.world import JobView, Observation, Trouble
 from crds import errors, pendingtask
 
 log = structlog.get_logger(__name__)
@@ -23,14 +24,16 @@ class Effects:
         self,
         api: kube.Kube,
         memory: mongo.Memory,
-        workloads: index.Workloads,
+        workloads: loads.Workloads,
         template: job.Template,
         *,
+        tokens: credentials.RunTokens,
         clock: Callable[[], datetime],
         created: Callable[[], None],
         token: Callable[[], lease.FencingToken],
     ) -> None:
         self._api, self._memory, self._workloads, self._template = api, memory, workloads, template
+        self._namespace, self._tokens = workloads.namespace, tokens
         self._clock, self._created, self._token = clock, created, token
 
     async def fetch(self, namespace: str, name: str) -> tuple[kube.Object, pendingtask.PendingTask]:
@@ -41,7 +44,9 @@ class Effects:
     async def launch(
         self, task: pendingtask.PendingTask, wanted: decision.Launch, known: kube.Object | None = None
     ) -> Observation | None:
-        """Memory first, then the Job. An existing Job of ours is success; one that we have suspended is resumed.
+        """Memory first, then the Job, then its token: the Job owns the Secret, and the pod waits for it.
+
+        An existing Job of ours is success; one that we have suspended is resumed.
 
         `known` is the whole task as the API has just served it; without it the API is asked.
         """
@@ -54,7 +59,7 @@ class Effects:
         await self._memory.write(task.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
         body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token())
         try:
-            made = await self._api.create(kube.JOBS, task.metadata.namespace, body)
+            made = await self._api.create(kube.JOBS, self._namespace, body)
             self._created()
         except kube.AlreadyExists:
             try:
@@ -65,7 +70,21 @@ class Effects:
         except kube.Unavailable as error:
             return await self._unheard(task, wanted, error)
         self._workloads.observe_job(made)
+        await self._equip(whole, views.job_view(made))
         return None
+
+    async def equip(self, task: pendingtask.PendingTask, run: JobView) -> None:
+        """A running Job has its token. Raises `kube.Unavailable`, `kube.Refused`."""
+        await self._tokens.ensure(task, run)
+
+    async def _equip(self, task: pendingtask.PendingTask, run: JobView) -> None:
+        """A new token for a run that begins or goes on. Without an answer the next look at the task tries again."""
+        try:
+            await self._tokens.issue(task, run)
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            log.warning("the run's token is not written yet", job=run.name, reason=error.message)
 
     async def _unheard(
         self, task: pendingtask.PendingTask, wanted: decision.Launch, error: kube.Unavailable
@@ -81,44 +100,47 @@ class Effects:
 
     async def _take_up(self, task: pendingtask.PendingTask, wanted: decision.Launch) -> Observation | None:
         """The Job of that name, if it is ours; resumed when it was us who suspended it. Raises `kube.NotFound`."""
-        made = await self._api.get(kube.JOBS, task.metadata.namespace, wanted.job_name)
-        foreign = _foreign(made, task.metadata.uid, wanted.attempt)
+        made = await self._api.get(kube.JOBS, self._namespace, wanted.job_name)
+        foreign = _foreign(made, self._namespace, task.metadata.uid, wanted.attempt)
         if foreign is not None:
             return foreign
         if made["metadata"].get("deletionTimestamp"):
             return Trouble(f"Job {wanted.job_name} is still being deleted", operational=True)
+        await self._equip(task, views.job_view(made))
         if views.job_view(made).marked:
-            made = await self._suspend(task.metadata.namespace, wanted.job_name, suspend=False)
+            made = await self._suspend(wanted.job_name, suspend=False)
         self._workloads.observe_job(made)
         return None
 
     async def suspend(self, task: pendingtask.PendingTask, wanted: decision.SuspendJob) -> None:
         """Ask the Job to drain."""
         try:
-            self._workloads.observe_job(await self._suspend(task.metadata.namespace, wanted.job_name, suspend=True))
+            self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=True))
         except kube.NotFound:
-            self._workloads.forget_job(task.metadata.uid, task.metadata.namespace, wanted.job_name)
+            self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
     async def resume(self, task: pendingtask.PendingTask, wanted: decision.ResumeJob) -> None:
-        """Let the Job go on."""
+        """Let the Job go on, with a token that lasts as long as it may now."""
         try:
-            self._workloads.observe_job(await self._suspend(task.metadata.namespace, wanted.job_name, suspend=False))
+            known = self._workloads.job(wanted.job_name)
+            if known is not None:
+                await self._equip(task, known)
+            self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=False))
         except kube.NotFound:
-            self._workloads.forget_job(task.metadata.uid, task.metadata.namespace, wanted.job_name)
+            self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
     async def delete(self, task: pendingtask.PendingTask, wanted: decision.DeleteJob) -> None:
         """Remove the Job; its pod gets SIGTERM."""
-        known = self._workloads.job(task.metadata.namespace, wanted.job_name)
-        await self._api.delete(
-            kube.JOBS, task.metadata.namespace, wanted.job_name, uid=known.uid if known is not None else None
-        )
-        self._workloads.forget_job(task.metadata.uid, task.metadata.namespace, wanted.job_name)
+        known = self._workloads.job(wanted.job_name)
+        uid = known.uid if known is not None else None
+        await self._api.delete(kube.JOBS, self._namespace, wanted.job_name, uid=uid)
+        self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
     async def expire(self, task: pendingtask.PendingTask, wanted: decision.ExpireJob) -> None:
         """Start the Job's time to live; a Job that is gone already is fine."""
         patch = job.expiry(wanted.ttl_seconds, self._token())
         try:
-            await self._api.merge(kube.JOBS, task.metadata.namespace, wanted.job_name, patch)
+            await self._api.merge(kube.JOBS, self._namespace, wanted.job_name, patch)
         except kube.NotFound:
             log.debug("job gone before its time to live began", job=wanted.job_name)
 
@@ -130,13 +152,13 @@ class Effects:
         """The execution copy of a recurring task's latest run that is there."""
         return await copies.latest(self._api, task, wanted.most)
 
-    async def _suspend(self, namespace: str, name: str, *, suspend: bool) -> kube.Object:
-        return await self._api.merge(kube.JOBS, namespace, name, job.suspension(suspend, self._token()))
+    async def _suspend(self, name: str, *, suspend: bool) -> kube.Object:
+        return await self._api.merge(kube.JOBS, self._namespace, name, job.suspension(suspend, self._token()))
 
 
-def _foreign(found: kube.Object, uid: str, attempt: int) -> Trouble | None:
+def _foreign(found: kube.Object, namespace: str, uid: str, attempt: int) -> Trouble | None:
     """Whose is the Job that has our name?"""
-    if views.owner_uid(found) == uid and views.attempt(found) == attempt:
+    if views.believed(found, namespace) and views.task_uid(found) == uid and views.attempt(found) == attempt:
         return None
     return Trouble(
         f"a Job called {found['metadata']['name']} exists and is not this task's run",

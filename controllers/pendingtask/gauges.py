@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from controllers import metrics
-from controllers.pendingtask import attention, index, order
+from controllers.pendingtask import attention, index, order, waits
 from controllers.pendingtask.decision import Room
 from crds.phases import Phase
+from crds.waits import Reason
 
 _LANES = ("foreground", "background")
 
@@ -15,6 +16,7 @@ _LANES = ("foreground", "background")
 def show(known: attention.Attention, measured: metrics.Metrics, now: datetime) -> None:
     """What waits, how long, and what is free, as of `now` (aware, UTC)."""
     _queue(known, measured)
+    _reasons(known, measured)
     for phase in index.WAITING:
         for lane, since in zip(_LANES, known.tasks.oldest(phase), strict=True):
             age = 0.0 if since is None else max(0.0, now.timestamp() - since)
@@ -26,7 +28,15 @@ def show(known: attention.Attention, measured: metrics.Metrics, now: datetime) -
     measured.slots.labels("free").set(sum(number for _, number in book.free))
     measured.qualifying.set(known.rooms.qualifying(""))
     measured.breaker.set(0 if known.rooms.dispatch_open() else 1)
+    measured.refusing.set(known.rooms.refusing())
     measured.preemption_immune.set(known.rooms.immune())
+
+
+def _reasons(known: attention.Attention, measured: metrics.Metrics) -> None:
+    counts = waits.counts(known.rooms.observed())
+    for number, lane in enumerate(_LANES):
+        for reason in Reason:
+            measured.waiting_reasons.labels(lane, reason.value).set(counts[number, reason])
 
 
 def _queue(known: attention.Attention, measured: metrics.Metrics) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pydantic
-import structlog
-
 from controllers import kube
 from controllers.pendingtask import attention, index, views
-
-log = structlog.get_logger(__name__)
+from crds.phases import HOLDS_SLOT
 
 
 class Inbox:
@@ -23,17 +19,12 @@ class Inbox:
         """An event of a PendingTask. Leaving the selector by being finished looks like a deletion: to us it is."""
         uid = raw["metadata"]["uid"]
         if deleted:
+            entry = self._known.tasks.entry(uid)
+            if entry is not None:  # of a task that was finished the entry is gone, but for a write under way
+                self._known.workloads.abandon(uid, finishing=entry.phase in HOLDS_SLOT)
             self._known.forget(uid, index.version(raw))
             return
-        try:
-            fresh = self._known.take(raw)
-        except pydantic.ValidationError as error:
-            # Where and why; the error's own text shows what stands there.
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            log.error("task cannot be read", task=raw["metadata"]["name"], field=place, error=first["msg"])
-            return
-        if fresh:
+        if self._known.admit(raw):
             self._known.enqueue(uid)
             self._known.call_rooms()
 
@@ -41,7 +32,7 @@ class Inbox:
         """An event of a Job of ours."""
         uid = views.task_uid(raw)
         if deleted:
-            self._known.workloads.forget_job(uid, raw["metadata"]["namespace"], raw["metadata"]["name"])
+            self._known.workloads.forget_job(uid, raw["metadata"]["name"])
             self._known.enqueue(uid)
         elif self._known.workloads.observe_job(raw):
             self._known.enqueue(uid)

@@ -1,4 +1,4 @@
-"""What the operator remembers of unfinished tasks, their Jobs and their pods: small, versioned, never the truth.
+"""What the operator remembers of unfinished tasks: small, versioned, never the truth.
 
 An older version of an object never replaces a newer one, so a watch event that is overtaken by an own write is ignored.
 Content and messages' text do not live here; an object is kept packed (`compact`) and parsed when it is looked at.
@@ -7,14 +7,13 @@ Content and messages' text do not live here; an object is kept packed (`compact`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controllers.pendingtask import bookings, compact, job, order, views
-from controllers.pendingtask.world import JobState, JobView, PodView
-from crds import pendingtask
+from controllers.pendingtask import bookings, compact, order
+from crds import conditions, pendingtask
 from crds.phases import Phase
 
 Raw = Mapping[str, Any]
@@ -27,26 +26,37 @@ _POSTPONABLE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One task at one version. `since`: when its phase was entered, in seconds since the epoch. `held`: by its user."""
+    """One task at one version; times in seconds since the epoch.
+
+    since       when its phase was entered
+    queued      since when it waits for its turn: a run that gave its slot up has waited since it first did
+    held        by its user, or by another controller that suspended its Job
+    not_before  it is postponed until then; 0: it is not
+    noted       what its condition Dispatched says that it waits for, "" when it says nothing of the kind
+    """
 
     version: int
     namespace: str
-    name: str
     phase: Phase
     order: order.Order
     user_waits: bool
     since: int
     held: bool
     packed: bytes
+    queued: int = 0
+    not_before: int = 0
+    noted: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the object; kept once, as part of its place in the queues."""
+        return self.order.name.partition("/")[2]
 
 
 def version(raw: Raw) -> int:
     """resourceVersion as a number; the API has ordered them since Kubernetes 1.35 by contract and before in fact."""
     text = str(raw["metadata"].get("resourceVersion", "0"))
     return int(text) if text.isdigit() else 0
-
-
-_MAY_RUN = frozenset({JobState.ACTIVE, JobState.SUSPENDED})
 
 
 class Tasks:
@@ -59,6 +69,8 @@ class Tasks:
         self._by_phase: dict[Phase, set[str]] = {phase: set() for phase in Phase}
         self._users: set[str] = set()
         self.last_user: datetime | None = None
+        self.last_user_on: dict[str, datetime] = {}
+        """By backend: when a user's run there ended."""
         self.bookings = bookings.Bookings()
 
     def __len__(self) -> int:
@@ -75,22 +87,27 @@ class Tasks:
             return False
         task = pendingtask.PendingTask.model_validate(raw)
         phase = task.status.phase or Phase.NEW
+        since = _since(task, phase)
         entry = Entry(
             version=number,
             namespace=sys.intern(task.metadata.namespace),
-            name=task.metadata.name,
             phase=phase,
             order=order.of(task),
             user_waits=_user_waits(task, phase),
-            since=_since(task, phase),
-            held=task.spec.suspend,
+            since=since,
+            held=task.spec.suspend or pendingtask.held_by_job(task.status),
             packed=compact.pack(raw),
+            queued=_queued(task, phase, since),
+            not_before=_not_before(task, phase),
+            noted=_noted(task),
         )
+        before = self.bookings.runs.get(uid)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
         self._entries[uid] = entry
         self._by_phase[phase].add(uid)
         self.bookings.observe(task, entry.order)
+        self._user_left(before, self.bookings.runs.get(uid))
         self._user(uid, entry.user_waits)
         return True
 
@@ -99,7 +116,9 @@ class Tasks:
         known = self._entries.pop(uid, None)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
+        before = self.bookings.runs.get(uid)
         self.bookings.forget(uid)
+        self._user_left(before, None)
         self._user(uid, False)
         # A write's answer may come in after the deletion's event: remember a few of the departed.
         self._gone[uid] = max(at, known.version if known else 0) + 1
@@ -107,11 +126,26 @@ class Tasks:
             for old in list(self._gone)[:5_000]:
                 del self._gone[old]
 
-    def known(self, namespace: str) -> Iterator[Raw]:
-        """The tasks of a namespace, as much of them as a deletion needs."""
+    def leave(self, uid: str) -> None:
+        """The task is served no more, for now: any version of it may come back."""
+        self.forget(uid)
+        self._gone.pop(uid, None)
+
+    def version(self, uid: str) -> int | None:
+        """The newest version that is known, also of a task that is finished or deleted."""
+        known = self._entries.get(uid)
+        return self._gone.get(uid) if known is None else known.version
+
+    def known(self, namespace: str | None) -> Iterator[Raw]:
+        """The tasks of a namespace, None for all, as much of them as a deletion needs."""
         for uid, entry in self._entries.items():
-            if entry.namespace == namespace:
-                meta = {"uid": uid, "namespace": namespace, "name": entry.name, "resourceVersion": str(entry.version)}
+            if namespace in (None, entry.namespace):
+                meta = {
+                    "uid": uid,
+                    "namespace": entry.namespace,
+                    "name": entry.name,
+                    "resourceVersion": str(entry.version),
+                }
                 yield {"metadata": meta}
 
     def get(self, uid: str) -> pendingtask.PendingTask | None:
@@ -147,6 +181,12 @@ class Tasks:
         """A Foreground task is waiting or running."""
         return bool(self._users)
 
+    def _user_left(self, before: bookings.Run | None, after: bookings.Run | None) -> None:
+        if before is None or before.background or not before.backend:
+            return
+        if after is None or after.background or after.backend != before.backend:
+            self.last_user_on[before.backend] = self._clock()
+
     def _user(self, uid: str, waits: bool) -> None:
         if waits:
             self._users.add(uid)
@@ -155,122 +195,28 @@ class Tasks:
             self.last_user = self._clock()
 
 
-class Workloads:
-    """Jobs by namespace and name; pods by the task that they belong to."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[tuple[str, str], tuple[int, JobView]] = {}
-        self._jobs_of: dict[str, set[tuple[str, str]]] = {}
-        self._pods: dict[str, dict[str, tuple[int, PodView]]] = {}
-        self._live: dict[str, tuple[PodView, ...]] = {}
-
-    def observe_job(self, raw: Raw) -> bool:
-        """Take a version in; False when it is older than what is known."""
-        key = (raw["metadata"]["namespace"], raw["metadata"]["name"])
-        known = self._jobs.get(key)
-        if known is not None and known[1].uid == raw["metadata"]["uid"] and version(raw) < known[0]:
-            return False
-        self._jobs[key] = (version(raw), views.job_view(raw))
-        self._jobs_of.setdefault(views.task_uid(raw), set()).add(key)
-        return True
-
-    def forget_job(self, uid: str, namespace: str, name: str) -> None:
-        """The Job, of the task with that uid, is gone."""
-        self._jobs.pop((namespace, name), None)
-        of_task = self._jobs_of.get(uid, set())
-        of_task.discard((namespace, name))
-        if not of_task:
-            self._jobs_of.pop(uid, None)
-
-    def known_jobs(self, namespace: str) -> Iterator[Raw]:
-        """The Jobs of a namespace, as much of them as a deletion needs."""
-        for uid, keys in self._jobs_of.items():
-            for key in keys & self._jobs.keys():
-                if key[0] == namespace:
-                    meta = {"uid": self._jobs[key][1].uid, "namespace": namespace, "name": key[1]}
-                    yield {"metadata": {**meta, "labels": {job.UID_LABEL: uid}}}
-
-    def ran(self, uid: str) -> bool:
-        """Does the task still have a Job, as far as is known?"""
-        return uid in self._jobs_of
-
-    def job(self, namespace: str, name: str) -> JobView | None:
-        """The Job as last seen; None means "not seen", not "not there"."""
-        known = self._jobs.get((namespace, name))
-        return None if known is None else known[1]
-
-    def strays(self, task: pendingtask.PendingTask) -> tuple[str, ...]:
-        """Jobs of runs of the task that have not ended, but for the one that its dispatch names."""
-        uid, dispatch = task.metadata.uid, task.status.dispatch
-        found = []
-        for key in self._jobs_of.get(uid, ()):
-            view = self._jobs[key][1]
-            mine = view.name == job.name(task.metadata.name, uid, view.attempt)
-            if mine and view.state in _MAY_RUN and (dispatch is None or view.name != dispatch.job_name):
-                found.append(view.name)
-        return tuple(sorted(found))
-
-    def observe_pod(self, raw: Raw) -> bool:
-        """Take a version in; False when it is older than what is known."""
-        pods = self._pods.setdefault(views.task_uid(raw), {})
-        known = pods.get(raw["metadata"]["name"])
-        if known is not None and version(raw) < known[0]:
-            return False
-        pods[raw["metadata"]["name"]] = (version(raw), views.pod_view(raw))
-        self._note(views.task_uid(raw))
-        return True
-
-    def forget_pod(self, uid: str, name: str) -> None:
-        """The pod is gone. What an ended one said stays until its task is forgotten."""
-        pods = self._pods.get(uid, {})
-        known = pods.get(name)
-        if known is not None and known[1].live:
-            del pods[name]
-        if not pods:
-            self._pods.pop(uid, None)
-        self._note(uid)
-
-    def replace_pods(self, uid: str, raws: Iterable[Raw]) -> None:
-        """A fresh list from the API: pods that are not on it do not live any more."""
-        listed = {raw["metadata"]["name"]: raw for raw in raws}
-        for name in list(self._pods.get(uid, {})):
-            if name not in listed:
-                self.forget_pod(uid, name)
-        for raw in listed.values():
-            self.observe_pod(raw)
-
-    def pods(self, uid: str) -> tuple[PodView, ...]:
-        """Pods of the task as last seen."""
-        return tuple(view for _, view in self._pods.get(uid, {}).values())
-
-    def forget_task(self, uid: str) -> None:
-        """The task is finished or deleted: nobody asks any more what its ended pods said. Live ones stay."""
-        left = {name: known for name, known in self._pods.pop(uid, {}).items() if known[1].live}
-        if left:
-            self._pods[uid] = left
-        self._note(uid)
-
-    def occupied(self, now: datetime, *, but: Collection[str]) -> dict[str, str]:
-        """Tasks with a live pod, those in `but` left out -> the backend whose slot it takes."""
-        found: dict[str, str] = {}
-        for uid in self._live.keys() - but:
-            backends = [pod.backend for pod in self._live[uid] if pod.lives(now)]
-            if backends:
-                found[uid] = backends[0]
-        return found
-
-    def _note(self, uid: str) -> None:
-        live = tuple(view for _, view in self._pods.get(uid, {}).values() if view.live)
-        if live:
-            self._live[uid] = live
-        else:
-            self._live.pop(uid, None)
-
-
 def _since(task: pendingtask.PendingTask, phase: Phase) -> int:
     """A New task waits since it was created. Without any time it is as old as the epoch: something is wrong with it."""
     entered = task.status.phase_times.get(phase.value) or task.metadata.creation_timestamp
     return 0 if entered is None else int(entered.timestamp())
+
+
+def _queued(task: pendingtask.PendingTask, phase: Phase, since: int) -> int:
+    if phase is Phase.READY_FOR_GPU and task.status.preemption is not None:
+        return _since(task, Phase.READY_FOR_QUALIFICATION)
+    return since
+
+
+def _not_before(task: pendingtask.PendingTask, phase: Phase) -> int:
+    retry = task.status.retry
+    if phase not in _POSTPONABLE or retry is None or retry.next_at is None:
+        return 0
+    return int(retry.next_at.timestamp())
+
+
+def _noted(task: pendingtask.PendingTask) -> str:
+    found = conditions.find(task.status.conditions, "Dispatched")
+    return sys.intern(found.reason) if found is not None and found.status is conditions.Status.FALSE else ""
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:

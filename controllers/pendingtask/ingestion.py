@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from email import errors as mail_errors
 from email import message_from_string, policy
+
+import orjson
 
 from controllers.memory import document
 from crds import pendingtask, scope
@@ -45,6 +48,18 @@ def request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRe
             "correlationId": spec.correlation_id,
         },
     )
+
+
+_INPUT = {
+    "type", "client_id", "project_id", "group_id", "source_urn", "correlation_id",
+    "content", "content_ref", "attachments",
+}  # fmt: skip
+
+
+def digest(task: pendingtask.PendingTask) -> str:
+    """SHA-256 of what a reading depends on in the spec, and of the title: a change of anything else asks for none."""
+    known = (title(task), task.spec.model_dump(mode="json", include=_INPUT))
+    return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def source(task: pendingtask.PendingTask) -> str:

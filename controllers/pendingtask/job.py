@@ -2,7 +2,8 @@
 
 The same task and attempt always give the same name, so that a repeated creation is refused by the apiserver instead of
 starting a second run. Content decides nothing here: image, service account and command come from the settings alone.
-Source: operator.md points 3 and 10; blueprint section 4.
+Runs live in the release's namespace, wherever their task is: no owner reference crosses namespaces, so `orphans`
+removes the runs of tasks that are gone. Source: operator.md points 3 and 10; blueprint section 4.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controllers import lease
-from crds import API_VERSION, exits, order, pendingtask, trace
+from crds import exits, order, pendingtask, trace
 from crds import labels as names
 
 UID_LABEL = names.TASK_UID
 TASK_LABEL = names.TASK
+TASK_NAMESPACE_LABEL = names.TASK_NAMESPACE
+TASK_NAME_ANNOTATION = names.TASK_NAME
 ATTEMPT_LABEL = names.ATTEMPT
 BACKEND_ANNOTATION = names.BACKEND
 EPOCH_ANNOTATION = names.LEADER_EPOCH
@@ -28,22 +31,24 @@ OPERATOR = "operator"
 """Value of the mark of a suspension."""
 CONTAINER = names.CONTAINER
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
-KB_TOKEN_VARIABLE = "JERVIS_KB_TOKEN"  # noqa: S105  # the name of a variable
 _MAX_NAME = 63
 # The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
 _MAX_BASE = _MAX_NAME - 6
 _USER = 10001
-_ROUTER_TOKEN = "/var/run/secrets/jervis/router"  # noqa: S105  # where it is mounted
+_RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # where it is mounted
+TOKEN_KEY = "token"  # noqa: S105  # the name of a key, no password
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
     """What all runs share, from the operator's settings. `resources` is a Kubernetes ResourceRequirements.
 
-    With `mongodb_secret` the address comes from that Secret of the task's namespace, and `mongodb_uri`, which may hold
-    a password, is written into no Job.
+    `namespace` is the release's: Jobs, pods and the Secrets that they name are there. With `mongodb_secret` the address
+    comes from that Secret, and `mongodb_uri`, which may hold a password, is written into no Job. With `run_tokens` a
+    run mounts the Secret with its own token for the knowledge base and the router (`credentials`).
     """
 
+    namespace: str
     image: str
     image_pull_policy: str
     service_account: str
@@ -54,9 +59,7 @@ class Template:
     mongodb_database: str = "jervis"
     mongodb_secret: str = ""
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
-    kb_token_secret: str = ""
-    kb_token_secret_key: str = "token"  # noqa: S105  # the name of a key, no password
-    router_token_audience: str = ""
+    run_tokens: bool = False
     priority: int = 0
     grace_seconds: int = 60
     default_deadline_seconds: int = 3600
@@ -79,6 +82,7 @@ def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
     return {
         UID_LABEL: task.metadata.uid,
         TASK_LABEL: task.metadata.name[:63].strip("-."),
+        TASK_NAMESPACE_LABEL: task.metadata.namespace,
         ATTEMPT_LABEL: str(attempt),
         "app.kubernetes.io/name": "jervis",
         "app.kubernetes.io/component": "orchestrator-job",
@@ -107,20 +111,9 @@ def manifest(
         "kind": "Job",
         "metadata": {
             "name": job_name,
-            "namespace": task.metadata.namespace,
+            "namespace": template.namespace,
             "labels": marks,
-            "annotations": {**booked, **_fence(token)},
-            "ownerReferences": [
-                {
-                    "apiVersion": API_VERSION,
-                    "kind": "PendingTask",
-                    "name": task.metadata.name,
-                    "uid": task.metadata.uid,
-                    "controller": True,
-                    # A task that is being deleted does not wait for its Job.
-                    "blockOwnerDeletion": False,
-                }
-            ],
+            "annotations": {TASK_NAME_ANNOTATION: task.metadata.name, **booked, **_fence(token)},
         },
         "spec": {
             **({"suspend": True} if queued else {}),
@@ -144,10 +137,18 @@ def manifest(
                     },
                 ]
             },
-            "activeDeadlineSeconds": task.spec.active_deadline_seconds or template.default_deadline_seconds,
-            "template": {"metadata": {"labels": worn, "annotations": booked}, "spec": _pod(task, attempt, template)},
+            "activeDeadlineSeconds": deadline(task, template),
+            "template": {
+                "metadata": {"labels": worn, "annotations": booked},
+                "spec": _pod(task, attempt, job_name, template),
+            },
         },
     }
+
+
+def deadline(task: pendingtask.PendingTask, template: Template) -> int:
+    """Seconds that a run may take each time its Job is let go."""
+    return task.spec.active_deadline_seconds or template.default_deadline_seconds
 
 
 def suspension(suspend: bool, token: lease.FencingToken) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def _fence(token: lease.FencingToken) -> dict[str, str]:
     return {EPOCH_ANNOTATION: str(token.epoch), LEASE_ANNOTATION: token.lease_created}
 
 
-def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dict[str, Any]:
+def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "serviceAccountName": template.service_account,
@@ -204,8 +205,8 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
             for key in ("not-ready", "unreachable")
         ],
     }
-    if template.router_token_audience:
-        _show_router(pod, template.router_token_audience)
+    if template.run_tokens:
+        _mount_token(pod, job_name)
     if template.node_selector:
         pod["nodeSelector"] = dict(template.node_selector)
     if template.image_pull_secrets:
@@ -213,13 +214,14 @@ def _pod(task: pendingtask.PendingTask, attempt: int, template: Template) -> dic
     return pod
 
 
-def _show_router(pod: dict[str, Any], audience: str) -> None:
-    """A token that says who the run is to the router and to nobody else; the kubelet renews it where it stands."""
-    source = {"serviceAccountToken": {"audience": audience, "expirationSeconds": 3600, "path": "token"}}
-    pod["volumes"].append({"name": "router-token", "projected": {"sources": [source]}})
+def _mount_token(pod: dict[str, Any], secret: str) -> None:
+    """A directory, not a file of it: the kubelet renews a mounted Secret only as a whole."""
+    items = [{"key": TOKEN_KEY, "path": TOKEN_KEY}]
+    source = {"secretName": secret, "items": items, "defaultMode": 0o440}
+    pod["volumes"].append({"name": "run-token", "secret": source})
     (container,) = pod["containers"]
-    container["volumeMounts"].append({"name": "router-token", "mountPath": _ROUTER_TOKEN, "readOnly": True})
-    container["env"].append({"name": "JERVIS_ROUTER_TOKEN_FILE", "value": f"{_ROUTER_TOKEN}/token"})
+    container["volumeMounts"].append({"name": "run-token", "mountPath": _RUN_TOKEN, "readOnly": True})
+    container["env"].append({"name": "JERVIS_RUN_TOKEN_FILE", "value": f"{_RUN_TOKEN}/{TOKEN_KEY}"})
 
 
 def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:
@@ -239,6 +241,8 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
         "JERVIS_PRIORITY": str(template.priority),
+        # The run ends by itself shortly before the Job controller ends it, and says why.
+        "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),
         **({trace.VARIABLE: trace.parent(task.metadata.uid)} if task.status.trace_id else {}),
     }
     variables: list[dict[str, Any]] = [{"name": key, "value": value} for key, value in values.items()]
@@ -246,8 +250,4 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         reference = {"name": template.mongodb_secret, "key": template.mongodb_secret_key}
         variables = [one for one in variables if one["name"] != MONGODB_VARIABLE]
         variables.append({"name": MONGODB_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
-    if template.kb_token_secret:
-        reference = {"name": template.kb_token_secret, "key": template.kb_token_secret_key}
-        variables = [one for one in variables if one["name"] != KB_TOKEN_VARIABLE]
-        variables.append({"name": KB_TOKEN_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
     return variables

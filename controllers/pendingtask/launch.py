@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controllers import backoff
+from controllers.pendingtask import escalation
 from controllers.pendingtask.decision import (
     Decision,
     DeleteJob,
@@ -19,6 +20,7 @@ from controllers.pendingtask.decision import (
     View,
     act,
     condition,
+    moment,
     remark,
     to,
     wait,
@@ -26,19 +28,23 @@ from controllers.pendingtask.decision import (
 )
 from controllers.pendingtask.drain import POLL_SECONDS
 from controllers.pendingtask.world import JobState, Trouble
-from crds import pendingtask
+from crds import order, pendingtask
 from crds.phases import Phase
 
 FAILED = "DispatchFailed"
 CIRCUIT_OPEN = "CircuitOpen"
+CLOCK_STEP = timedelta(seconds=60)
+"""A moment that is further ahead than this was not written under the present clock."""
 ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
 
 
-def retried(view: View, kind: str, sentence: str) -> pendingtask.Retry:
-    """The next try; failures of one kind in a row are counted together."""
+def retried(view: View, kind: str, sentence: str, asked: float | None = None) -> pendingtask.Retry:
+    """The next try; failures of one kind in a row are counted together. Not before `asked` seconds are over, if the
+    service that was away named some (at most the longest wait of the backoff)."""
     old = view.task.status.retry
     count = (old.count if old is not None and old.reason.startswith(f"{kind}:") else 0) + 1
-    later = view.now + timedelta(seconds=backoff.DISPATCH.delay(count))
+    delay = max(backoff.DISPATCH.delay(count), min(asked or 0.0, backoff.DISPATCH.seconds[-1]))
+    later = view.now + timedelta(seconds=delay)
     return pendingtask.Retry(count=count, next_at=whole(later), reason=f"{kind}: {sentence}"[:1024])
 
 
@@ -51,16 +57,7 @@ def trouble(view: View) -> Decision | None:
     problem = condition(view, "Dispatched", False, reason, found.sentence())
     if not found.operational:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
-        result = pendingtask.Result(summary=found.sentence())
-        return to(
-            view,
-            Phase.USER_TASK,
-            FAILED,
-            found.sentence(),
-            problem,
-            warning=True,
-            fields={"user_task": asked, "result": result},
-        )
+        return escalation.to_user(view, asked, FAILED, found.sentence(), problem)
     retry = retried(view, FAILED, found.sentence())
     decision = to(view, Phase.READY_FOR_GPU, FAILED, found.sentence(), problem, warning=True, fields={"retry": retry})
     return replace(decision, note=decision.note if retry.count == 1 else None)
@@ -87,8 +84,11 @@ def failing(view: View) -> bool:
 
 def stale(view: View) -> Decision | None:
     """A Background task whose worker never came to life gives its slot back; its attempt counts once."""
+    if view.entered() > view.now + CLOCK_STEP and not order.foreground(view.task.spec):
+        # Written under a clock that was ahead: counted from now, or a stale run would hold its slot until then.
+        return Decision({"phaseTimes": {view.phase.value: moment(view.now)}})
     overdue = view.entered() + view.world.limits.stale_after <= view.now
-    if view.task.spec.mode is pendingtask.Mode.FOREGROUND or not overdue or view.world.working:
+    if order.foreground(view.task.spec) or not overdue or view.world.working:
         return None
     if view.world.job is not None:
         if view.world.job.state is JobState.DELETING:
@@ -125,7 +125,7 @@ def soon(view: View) -> float:
     moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
     if view.world.backend_gone_in is not None:
         moments.append(view.world.backend_gone_in)
-    if view.phase is Phase.DISPATCHED_GPU and view.task.spec.mode is not pendingtask.Mode.FOREGROUND:
+    if view.phase is Phase.DISPATCHED_GPU and not order.foreground(view.task.spec):
         # Nothing happens when a run becomes stale, so nothing would wake us.
         overdue = (view.entered() + view.world.limits.stale_after - view.now).total_seconds()
         moments += [overdue] if overdue > 0 else []

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from controllers.pendingtask import drain, lost, request
+from controllers.pendingtask import drain, escalation, lost
 from controllers.pendingtask.decision import (
     Decision,
     Effect,
     ExpireJob,
     Field,
     View,
+    clip,
     condition,
     to,
     wait,
@@ -23,7 +24,6 @@ from controllers.pendingtask.decision import (
 )
 from controllers.pendingtask.drain import POLL_SECONDS
 from controllers.pendingtask.launch import ENDED, retried, soon
-from controllers.pendingtask.qualify import clip
 from controllers.pendingtask.world import JobState, Outcome, last_word
 from crds import exits, pendingtask
 from crds.exits import ExitReason
@@ -83,11 +83,16 @@ def _result(outcome: Outcome) -> pendingtask.Result:
 
 def _complete(view: View, outcome: Outcome) -> Decision:
     said, fields = drain.over(view, "Completed")
+    reason, message = "Completed", "The run has answered."
+    if outcome.exit_reason is ExitReason.REJECTED:
+        # It has ended as a person wanted, and who waits for an answer gets none.
+        reason, message = "Rejected", clip(outcome.summary or "A person rejected what the run was about to do.")
+        said = (*said, condition(view, "Succeeded", False, reason, message))
     return to(
         view,
         Phase.COMPLETED,
-        "Completed",
-        "The run has answered.",
+        reason,
+        message,
         *said,
         fields={"retry": None, "dispatch": None, "result": _result(outcome), **fields},
     )
@@ -110,15 +115,16 @@ def _again(view: View) -> Decision:
 
 def _resume(view: View, outcome: Outcome) -> Decision:
     """A claim on the slot stays as it is: the run has given it up, if not by way of its Job."""
-    reason, summary = outcome.exit_reason.value, clip(outcome.summary or "The run resumes from its checkpoint.")
+    reason, summary = outcome.exit_reason.value, clip(outcome.sentence() or "The run resumes from its checkpoint.")
     if outcome.exit_reason is ExitReason.DRAINED:
         return _interrupted(view, reason, summary)
-    retry = retried(view, reason, outcome.summary)
+    retry = retried(view, reason, outcome.sentence(), outcome.retry_after)
     decision = to(
         view,
         Phase.READY_FOR_GPU,
         reason,
         summary,
+        condition(view, "Dispatched", False, reason, summary),
         effects=_expire(view),
         warning=True,
         fields={"retry": retry, "dispatch": None},
@@ -145,7 +151,9 @@ def _ask(view: View, outcome: Outcome) -> Decision:
         questions=outcome.questions,
         details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
     )
-    return _to_user(view, asked, outcome.exit_reason.value, outcome.summary, _result(outcome))
+    return escalation.to_user(
+        view, asked, outcome.exit_reason.value, outcome.sentence(), result=_result(outcome), effects=_expire(view)
+    )
 
 
 def _lost(view: View) -> Decision:
@@ -161,7 +169,8 @@ def _lost(view: View) -> Decision:
     if retry.count > view.world.limits.max_lost_runs:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
         text = f"{retry.count} runs in a row left no result. {sentence}"
-        return _to_user(view, asked, LOST, text, pendingtask.Result(summary=clip(text), exit_reason=ExitReason.ERROR))
+        result = pendingtask.Result(summary=clip(text), exit_reason=ExitReason.ERROR)
+        return escalation.to_user(view, asked, LOST, text, result=result, effects=_expire(view))
     problem = condition(view, "Dispatched", False, LOST, sentence)
     return to(
         view,
@@ -172,25 +181,4 @@ def _lost(view: View) -> Decision:
         effects=_expire(view),
         warning=True,
         fields={"retry": retry, "dispatch": None},
-    )
-
-
-def _to_user(
-    view: View, asked: pendingtask.UserTask, reason: str, summary: str, result: pendingtask.Result
-) -> Decision:
-    waiting = condition(view, "WaitingForUser", True, asked.kind.value, clip(summary or reason))
-    said, fields = drain.over(view, "Ended")
-    asked = asked.model_copy(
-        update={"request_id": request.identity(view), "earlier_approval": request.digest(view.task.spec.approval)}
-    )
-    return to(
-        view,
-        Phase.USER_TASK,
-        reason,
-        clip(summary or f"A person has to look: {asked.kind.value}."),
-        waiting,
-        *said,
-        effects=_expire(view),
-        warning=asked.kind is pendingtask.UserTaskKind.FAILURE,
-        fields={"retry": None, "dispatch": None, "user_task": asked, "result": result, **fields},
     )

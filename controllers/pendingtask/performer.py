@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from controllers import kube, lease, metrics
 from controllers.pendingtask import attention, decision, effects, qualification
-from controllers.pendingtask.world import Trouble, trouble
+from controllers.pendingtask.world import Ingested, JobView, Trouble, trouble
 from crds import errors, pendingtask
+from crds.phases import HOLDS_SLOT
+
+log = structlog.get_logger(__name__)
+
+AGAIN_SECONDS = 2.0
+"""After a token could not be written."""
 
 
 class Performer:
@@ -33,9 +41,10 @@ class Performer:
         uid = task.metadata.uid
         match effect:
             case decision.Ingest():
-                if uid in self._known.observations:
+                found = self._known.observations.get(uid)
+                if isinstance(found, Ingested | Trouble) and found.generation in (None, task.metadata.generation):
                     return True  # it began before this was written, and has ended meanwhile
-                self._qualifier.start(uid, raw)
+                self._qualifier.start(uid, raw, found)
                 return False
             case decision.Launch():
                 return await self._launch(task, effect, raw)
@@ -58,23 +67,43 @@ class Performer:
                 await self._effects.expire(task, effect)
         return False
 
+    async def equip(self, task: pendingtask.PendingTask, run: JobView | None) -> None:
+        """A run has its token, or gets it in a moment: its pod waits for the Secret."""
+        if run is None or task.status.phase not in HOLDS_SLOT:
+            return
+        try:
+            await self._effects.equip(task, run)
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            log.warning("the run's token is not written yet", job=run.name, reason=error.message)
+            self._known.later(task.metadata.uid, AGAIN_SECONDS)
+
     async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
-        """Dispatching is what the circuit breaker counts."""
-        breaker = self._known.rooms.breaker
-        breaker.started(self._monotonic())
+        """Dispatching is what the circuit breakers count, by cause."""
+        breakers, namespace = self._known.rooms.breaker, task.metadata.namespace
+        breakers.started(self._monotonic(), namespace)
         try:
             found = await self._effects.launch(task, wanted, raw)
         except lease.Fenced:
             raise
         except kube.NotFound:
+            self._known.workloads.abandon(task.metadata.uid)
             self._known.forget(task.metadata.uid, 0)
             return False
         except errors.JervisError as error:
             found = trouble(error)
-        if isinstance(found, Trouble):
-            if found.operational:
-                breaker.failed(self._monotonic())
-            self._known.observations[task.metadata.uid] = found
+            if isinstance(error, kube.Forbidden):
+                breakers.refused(self._monotonic(), namespace)
+            elif found.operational:
+                breakers.failed(self._monotonic())
+            else:
+                breakers.answered()
         else:
-            breaker.succeeded()
+            if isinstance(found, Trouble):
+                breakers.answered()
+            else:
+                breakers.succeeded(namespace)
+        if isinstance(found, Trouble):
+            self._known.observations[task.metadata.uid] = found
         return True

@@ -5,6 +5,7 @@ Source: blueprint section 4 and 9; seed 000 "Task States Flow"; seed 002 "State 
     New -> Scheduled -> ReadyForQualification -> Qualifying -> Done | ReadyForGpu | Scheduled | UserTask | Error
     ReadyForGpu -> DispatchedGpu -> Orchestrating -> Completed | ReadyForGpu | UserTask
     UserTask -> ReadyForGpu (answered) | Error (given up by a person)
+    any of them -> UserTask (the operator cannot decide about it) -> Scheduled | ReadyForQualification, without a route
 
 Two rules go beyond pairs. A task that has a route (it was qualified) never enters ReadyForQualification or Qualifying
 again: a deferred one is due for the GPU, not for another qualification. And Qualifying returns to
@@ -18,9 +19,9 @@ from collections.abc import Mapping
 from crds.phases import TERMINAL, Phase
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
-    Phase.NEW: frozenset({Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION}),
-    Phase.SCHEDULED: frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU}),
-    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.QUALIFYING}),
+    Phase.NEW: frozenset({Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION, Phase.USER_TASK}),
+    Phase.SCHEDULED: frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU, Phase.USER_TASK}),
+    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.QUALIFYING, Phase.USER_TASK}),
     Phase.QUALIFYING: frozenset(
         {
             Phase.DONE,
@@ -31,10 +32,10 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
             Phase.READY_FOR_QUALIFICATION,
         }
     ),
-    Phase.READY_FOR_GPU: frozenset({Phase.DISPATCHED_GPU}),
+    Phase.READY_FOR_GPU: frozenset({Phase.DISPATCHED_GPU, Phase.USER_TASK}),
     Phase.DISPATCHED_GPU: frozenset({Phase.ORCHESTRATING, Phase.READY_FOR_GPU, Phase.USER_TASK}),
     Phase.ORCHESTRATING: frozenset({Phase.COMPLETED, Phase.READY_FOR_GPU, Phase.USER_TASK}),
-    Phase.USER_TASK: frozenset({Phase.READY_FOR_GPU, Phase.ERROR}),
+    Phase.USER_TASK: frozenset({Phase.READY_FOR_GPU, Phase.ERROR, Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION}),
     Phase.DONE: frozenset(),
     Phase.COMPLETED: frozenset(),
     Phase.ERROR: frozenset(),

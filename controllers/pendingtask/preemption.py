@@ -1,7 +1,7 @@
 """Who may go now, and which Background run gives its slot to whom. Pure.
 
 - A slot that a run gave up is kept for the user's task that it was claimed for, and for nobody else.
-- Other free slots go to users' tasks in their order.
+- Other free slots go to users' tasks in the order in which they are given, their clients' turns.
 - Each user's task that is left gets one run to wait for: one that is asked to stop already, else the lowest in the
   queue's order, of those the youngest. A run that was claimed `limit` times is left alone from then on.
 - A claim whose task has its slot, or does not wait any more, passes to the next task, or lapses: the run goes on.
@@ -42,7 +42,7 @@ def plan(
     waits     whoever a claim is for, while it waits
     may_stop  may this run be claimed that is not claimed yet?
     """
-    owners = [one for one in waiting if one.uid in kept]
+    owners = sorted((one for one in waiting if one.uid in kept), key=lambda one: one.order)
     others = [one for one in waiting if one.uid not in kept]
     unbound = max(0, free - len(kept))
     # Whoever goes must find a slot when looked at: those of the owners that are being looked at are not for others.
@@ -74,7 +74,8 @@ def plan(
     if left:
         victims = heapq.nlargest(len(left), (run for run in candidates if may_stop(run)), key=_worth)
         claims.update(zip((run.uid for run in victims), left, strict=False))
-    return Plan(tuple(one.uid for one in sorted(going, key=lambda one: one.order)), claims)
+    place = {one.uid: number for number, one in enumerate(waiting)}
+    return Plan(tuple(sorted((one.uid for one in going), key=place.__getitem__)), claims)
 
 
 def _worth(run: Run) -> tuple[int, int, int, int, str]:

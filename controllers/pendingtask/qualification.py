@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 
 import pydantic
@@ -12,10 +13,10 @@ import structlog
 from controllers import clients, kube, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import attachments, directive, ingestion, order
-from controllers.pendingtask.world import Ingested, Observation, Trouble, trouble
+from controllers.pendingtask.world import Ingested, Observation, Reading, Trouble, trouble
 from crds import errors, pendingtask, trace
 from crds.priority import Priority
-from kb import client
+from kb import client, wire
 
 log = structlog.get_logger(__name__)
 
@@ -47,10 +48,13 @@ class Qualifier:
     def __contains__(self, uid: str) -> bool:
         return uid in self._running
 
-    def start(self, uid: str, raw: kube.Object | None = None) -> None:
-        """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched."""
+    def start(self, uid: str, raw: kube.Object | None = None, before: Observation | None = None) -> None:
+        """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched.
+
+        `before` is what a reading of an earlier generation brought; it is used again when the input is the same.
+        """
         if uid not in self._running:
-            self._running[uid] = asyncio.create_task(self._run(uid, raw), name=f"qualify {uid}")
+            self._running[uid] = asyncio.create_task(self._run(uid, raw, before), name=f"qualify {uid}")
             self._begun[uid] = self._monotonic()
 
     def running(self) -> Collection[str]:
@@ -75,25 +79,37 @@ class Qualifier:
             one.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _run(self, uid: str, raw: kube.Object | None) -> None:
+    async def _run(self, uid: str, raw: kube.Object | None, before: Observation | None) -> None:
         found: Observation | None = None
         try:
-            found = await self._ingest(uid, raw)
+            found = await self._read(uid, raw, before)
         except errors.JervisError as error:
             found = trouble(error)
         except Exception as error:
-            # The edge of this asyncio task: a bug of ours must end in a status that a person sees, not in silence.
             log.exception("qualification failed", uid=uid)
-            found = Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
+            found = _bug(error)
         finally:
             if self._running.get(uid) is asyncio.current_task():
                 del self._running[uid], self._begun[uid]
         self._done(uid, found)
 
-    async def _ingest(self, uid: str, raw: kube.Object | None) -> Observation | None:
+    async def _read(self, uid: str, raw: kube.Object | None, before: Observation | None) -> Observation | None:
         task = await self._fetch(uid) if raw is None else pendingtask.PendingTask.model_validate(raw)
         if task is None:
             return None
+        generation, digest = task.metadata.generation, ingestion.digest(task)
+        if isinstance(before, Ingested) and before.digest == digest:
+            return replace(before, generation=generation)
+        try:
+            found = await self._ingest(uid, task)
+        except errors.JervisError as error:
+            found = trouble(error)
+        except Exception as error:
+            log.exception("qualification failed", uid=uid)
+            found = _bug(error)
+        return replace(found, generation=generation, digest=digest)
+
+    async def _ingest(self, uid: str, task: pendingtask.PendingTask) -> Reading:
         tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
         urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
         if task.spec.type in directive.CHAT:
@@ -109,8 +125,9 @@ class Qualifier:
         reply = await self._kb.ingest(request, urgency=urgency)
         attached = await attachments.ingest(self._kb, task, urgency) if task.spec.attachments else None
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
-        hints = pendingtask.Hints.model_validate(reply.hints.model_dump())
-        if hints.has_actionable_content or task.spec.type in directive.ORDERED:
+        hints = _hints(reply.hints)
+        asks = bool(reply.hints.questions or reply.hints.failure)
+        if asks or hints.has_actionable_content or task.spec.type in directive.ORDERED:
             # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
             now = self._clock()
             await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
@@ -121,4 +138,21 @@ class Qualifier:
             chunk_ids=tuple(chunk_ids),
             node_keys=tuple(reply.node_keys),
             attached=attached,
+            questions=tuple(reply.hints.questions),
+            failure=reply.hints.failure,
         )
+
+
+def _bug(error: Exception) -> Trouble:
+    """The edge of a reading: a bug of ours must end in a status that a person sees, not in silence."""
+    return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
+
+
+def _hints(found: wire.Hints) -> pendingtask.Hints:
+    """As the status keeps them. A deadline that no calendar of ours holds (a model's 9999-12-31) is none."""
+    said = found.model_dump()
+    try:
+        return pendingtask.Hints.model_validate(said)
+    except pydantic.ValidationError as error:
+        log.info("deadline left out", reason=str(error.errors(include_url=False)[0]["msg"]))
+        return pendingtask.Hints.model_validate({**said, "has_future_deadline": False, "suggested_deadline": None})

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controllers import backoff
-from controllers.pendingtask import attachments, directive
+from controllers.pendingtask import attachments, directive, escalation
 from controllers.pendingtask.decision import (
     Decision,
     Field,
@@ -18,15 +18,27 @@ from controllers.pendingtask.decision import (
     Room,
     View,
     act,
+    clip,
     condition,
     moment,
     to,
     wait,
     whole,
 )
-from controllers.pendingtask.world import Ingested, Trouble
+from controllers.pendingtask.world import Ingested, Reading, Trouble
 from crds import conditions, pendingtask
 from crds.phases import Phase
+
+POSTPONED = "QualificationPostponed"
+
+
+def reading(view: View) -> Reading | None:
+    """What the reading brought, unless the object has changed since: then the input may be another one, and what was
+    found out about the old one decides nothing."""
+    found = view.world.observed
+    if not isinstance(found, Ingested | Trouble):
+        return None
+    return found if found.generation in (None, view.task.metadata.generation) else None
 
 
 def claim(view: View) -> Decision | None:
@@ -36,7 +48,7 @@ def claim(view: View) -> Decision | None:
     files that came with it.
     """
     chat = view.task.spec.type in directive.CHAT
-    read = isinstance(view.world.observed, Ingested | Trouble)
+    read = reading(view) is not None
     has_place = chat or read or view.world.working
     if not has_place and view.world.qualifying >= view.world.limits.qualifying_at_once:
         return wait(room=Room.QUALIFIER)
@@ -48,7 +60,7 @@ def claim(view: View) -> Decision | None:
 
 def chat(view: View) -> Decision | None:
     """A user's question goes straight to the orchestrator, or as soon as its files are known."""
-    spec, found = view.task.spec, view.world.observed
+    spec, found = view.task.spec, reading(view)
     if spec.type not in directive.CHAT:
         return None
     if isinstance(found, Ingested):
@@ -62,19 +74,21 @@ def chat(view: View) -> Decision | None:
 
 def postpone(view: View) -> Decision | None:
     """The knowledge base is busy or away."""
-    trouble = view.world.observed
+    trouble = reading(view)
     if not (isinstance(trouble, Trouble) and trouble.operational):
         return None
     count = (view.task.status.retry.count if view.task.status.retry else 0) + 1
     delay = max(backoff.QUALIFICATION.delay(count), min(trouble.retry_after or 0.0, backoff.QUALIFICATION.cap))
     retry = pendingtask.Retry(
-        count=count, next_at=whole(view.now + timedelta(seconds=delay)), reason=trouble.sentence()
+        count=count,
+        next_at=whole(view.now + timedelta(seconds=delay)),
+        reason=f"{POSTPONED}: {trouble.sentence()}"[:1024],
     )
     problem = condition(view, "Qualified", False, "Unavailable", trouble.sentence())
     decision = to(
         view,
         Phase.READY_FOR_QUALIFICATION,
-        "QualificationPostponed",
+        POSTPONED,
         trouble.sentence(),
         problem,
         warning=True,
@@ -86,7 +100,7 @@ def postpone(view: View) -> Decision | None:
 
 def refuse(view: View) -> Decision | None:
     """The content or the configuration is wrong; trying again cannot help."""
-    trouble = view.world.observed
+    trouble = reading(view)
     if not isinstance(trouble, Trouble):
         return None
     problem = condition(view, "Qualified", False, "Rejected", trouble.sentence())
@@ -104,18 +118,53 @@ def refuse(view: View) -> Decision | None:
 
 def route(view: View) -> Decision | None:
     """The content is knowledge now; its hints decide what happens next."""
-    found = view.world.observed
+    found = reading(view)
     if not isinstance(found, Ingested):
         return None
     spec = view.task.spec
     lead = view.world.limits.clients.of(spec.client_id).lead
-    chosen = directive.of_hints(spec.type, found.hints, found.reason, lead=lead, now=view.now)
+    asked = _questions(found)
+    chosen = directive.of_hints(
+        spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=found.failure.strip(), asks=bool(asked)
+    )
+    if chosen.phase is Phase.USER_TASK:
+        return _hand_over(view, chosen, found, asked)
     return _route(view, chosen, found.hints, found.summary, told=attachments.told(view, found))
 
 
 def restart(view: View) -> Decision | None:
-    """Nobody works on it: the operator was restarted in between. Ingestion may be repeated."""
+    """Nobody works on it: the operator was restarted in between, or the task was edited while it was read. Ingestion
+    may be repeated."""
     return wait() if view.world.working else act(Ingest())
+
+
+def _questions(found: Ingested) -> tuple[pendingtask.Question, ...]:
+    """The qualifier's questions, named q1, q2, ..."""
+    texts = [one.strip() for one in found.questions if one.strip()][:16]
+    return tuple(pendingtask.Question(id=f"q{number}", text=clip(text)) for number, text in enumerate(texts, start=1))
+
+
+def _hand_over(
+    view: View, chosen: directive.Directive, found: Ingested, asked: tuple[pendingtask.Question, ...]
+) -> Decision:
+    """ASK and FAIL (seed 002 "DirectiveHandler"): a person before any run. What they had said before that is part of
+    the input, and no answer."""
+    asks = chosen.decision is pendingtask.Decision.ASK
+    kind = pendingtask.UserTaskKind.QUESTION if asks else pendingtask.UserTaskKind.FAILURE
+    reason = chosen.reason[:1024]
+    return escalation.to_user(
+        view,
+        pendingtask.UserTask(kind=kind, questions=asked if asks else ()),
+        chosen.decision.value,
+        "\n".join(one.text for one in asked) if asks else chosen.reason,
+        condition(view, "Qualified", True, chosen.decision.value, reason),
+        *attachments.told(view, found),
+        fields={
+            "route": pendingtask.Route(decision=chosen.decision, hints=found.hints, reason=reason),
+            "messages_seen": len(view.task.spec.messages),
+            "answers_seen": len(view.task.spec.answers),
+        },
+    )
 
 
 def _route(
@@ -134,8 +183,3 @@ def _route(
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
     return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *told, fields=fields)
-
-
-def clip(text: str) -> str:
-    """At most 2 KiB of UTF-8, cut between characters."""
-    return text.encode()[: pendingtask.SUMMARY_BYTES].decode(errors="ignore")

@@ -25,6 +25,7 @@ from controllers.pendingtask import (
     performer,
     qualification,
     surroundings,
+    undecided,
     writer,
 )
 from controllers.pendingtask.coalesce import Course
@@ -70,6 +71,7 @@ class Reconciler:
         qualifier: qualification.Qualifier,
         written: writer.Writer,
         performed: performer.Performer,
+        failing: undecided.Undecided,
         measured: metrics.Metrics,
         backend_gone_in: Callable[[str], float | None],
         traced: Callable[[str], str],
@@ -78,6 +80,7 @@ class Reconciler:
     ) -> None:
         self._limits, self._known, self._surroundings = limits, known, around
         self._qualifier, self._writer, self._performer = qualifier, written, performed
+        self._undecided = failing
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic = wall, monotonic
         self.inbox = inbox.Inbox(known, backend_gone_in)
@@ -98,14 +101,15 @@ class Reconciler:
                 unsure = True
                 log.info("looked in vain", uid=uid, reason=error.message)
                 self._known.later(uid, AWAY_SECONDS)
-            except Exception:
+            except Exception as error:
                 # The edge of a look: one task that trips a bug of ours must not stop the others.
-                self._metrics.failures.inc()
                 log.exception("looking at a task failed", uid=uid)
-                self._known.later(uid, self._limits.recheck.total_seconds())
+                self._known.later(uid, await self._undecided.failed(uid, error))
+            else:
+                self._undecided.decided(uid)
             finally:
-                if not unsure:
-                    self._known.rooms.settle(uid)
+                if not unsure and self._known.rooms.settle(uid):
+                    self._known.call_rooms()
                 self._known.work.done(uid)
                 self._metrics.reconcile.observe(self._monotonic() - started)
                 self._known.refill()
@@ -114,6 +118,8 @@ class Reconciler:
             await asyncio.sleep(0)
 
     async def _look(self, uid: str) -> None:
+        if await self._undecided.report(uid):
+            return
         for _ in range(MAX_ROUNDS):
             entry = self._known.tasks.entry(uid)
             task = self._known.tasks.get(uid)
@@ -121,6 +127,7 @@ class Reconciler:
                 return
             self._bind(task)
             around = await self._surroundings.of(task)
+            await self._performer.equip(task, around.job)
             if self._known.tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
             world = self._world(task, around)
@@ -172,6 +179,8 @@ class Reconciler:
             return Carried.SETTLED
         if made.requeue_after is not None:
             self._known.later(uid, made.requeue_after)
+            if task.status.phase is Phase.READY_FOR_GPU:
+                self._known.call_rooms()  # it does not take what it may have been called for
             return Carried.SETTLED
         return Carried.AGAIN if again else Carried.SETTLED
 
@@ -186,7 +195,8 @@ class Reconciler:
         taken = self._qualifier.seconds(meta.uid)
         if taken is None:
             taken = 0.0
-            self._qualifier.start(meta.uid, self._known.contents.pop(meta.uid, meta.resource_version))
+            raw = self._known.contents.pop(meta.uid, meta.resource_version)
+            self._qualifier.start(meta.uid, raw, self._known.observations.get(meta.uid))
         if taken >= READING_SECONDS:
             return False
         self._known.later(meta.uid, READING_SECONDS - taken)
@@ -195,6 +205,7 @@ class Reconciler:
     def _world(self, task: pendingtask.PendingTask, around: surroundings.Found) -> World:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         runs = task.status.phase in HOLDS_SLOT
+        users = self._known.rooms.users(uid)
         return World(
             limits=self._limits,
             qualifying=self._known.rooms.qualifying(uid),
@@ -207,10 +218,12 @@ class Reconciler:
             slots=Slots() if runs else self._known.rooms.slots(uid),
             claimant=self._known.rooms.claimant(uid),
             backend_gone_in=self._backend_gone_in(dispatch.backend) if runs and dispatch is not None else None,
-            user_active=self._known.tasks.user_active,
-            last_user=self._known.rooms.last_user,
-            in_doubt_since=self._known.rooms.in_doubt_since,
+            user_active=users.active,
+            last_user=users.last,
+            in_doubt_since=users.in_doubt_since,
             dispatch_open=self._known.rooms.dispatch_open(),
+            refused_for=self._known.rooms.refused_for(task.metadata.namespace),
+            waits=self._known.rooms.noting.get(uid),
         )
 
     def gauges(self) -> None:

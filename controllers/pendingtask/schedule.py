@@ -29,7 +29,7 @@ def admit(view: View) -> Decision | None:
         due = plan.at
     else:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Accepted", "The schedule is empty; due now.")
-    if plan.cron is None and due - view.world.limits.advance <= view.now:
+    if plan.cron is None and due <= view.now + view.world.limits.advance:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Due", f"Due at {moment(due)}.")
     fields: dict[str, Field] = {"scheduled_for": moment(due)}
     if plan.cron is not None:
@@ -44,7 +44,7 @@ def fire(view: View) -> Decision | None:
         return recur.fire(view)
     deferred = task.status.route is not None
     due = _due(view)
-    if due - view.world.limits.advance > view.now:
+    if due > view.now + view.world.limits.advance:
         if task.status.scheduled_for != whole(due):
             return Decision({"scheduledFor": moment(due)})
         return until(view, due - view.world.limits.advance)

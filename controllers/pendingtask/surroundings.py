@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from controllers import kube
 from controllers.memory import mongo
-from controllers.pendingtask import index, views
 from controllers.pendingtask import job as job_names
+from controllers.pendingtask import views
+from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.world import JobState, JobView, Outcome, last_word
 from crds import pendingtask
 from crds.phases import HOLDS_SLOT, Phase
@@ -19,7 +20,7 @@ from crds.phases import HOLDS_SLOT, Phase
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The Job of the current attempt and its stored result; pods go to the index."""
+    """The Job of the current attempt and its stored result; pods go to `workloads`."""
 
     job: JobView | None = None
     recorded: Outcome | None = None
@@ -28,21 +29,21 @@ class Found:
 class Surroundings:
     """Reads only."""
 
-    def __init__(self, api: kube.Kube, memory: mongo.Memory, workloads: index.Workloads) -> None:
+    def __init__(self, api: kube.Kube, memory: mongo.Memory, workloads: loads.Workloads) -> None:
         self._api, self._memory, self._workloads = api, memory, workloads
 
     async def of(self, task: pendingtask.PendingTask) -> Found:
-        """Job and stored result, asked for only where the phase needs them; pods go to the index."""
+        """Job and stored result, asked for only where the phase needs them; pods go to `workloads`."""
         status, meta = task.status, task.metadata
         if status.phase is Phase.READY_FOR_GPU and status.attempt > 0:
             await self._list_pods(task)
             # A Job that is not known is created, or found, by the launch.
             kept = status.dispatch
-            return Found(None if kept is None else self._workloads.job(meta.namespace, kept.job_name))
+            return Found(None if kept is None else self._workloads.job(kept.job_name))
         if status.phase not in HOLDS_SLOT or status.dispatch is None:
             return Found()
         name = status.dispatch.job_name
-        job = self._workloads.job(meta.namespace, name)
+        job = self._workloads.job(name)
         if job is None or job.state is JobState.DELETING:
             job = await self._read_job(task, name)
         if job is not None and job.state not in (JobState.COMPLETE, JobState.FAILED):
@@ -60,18 +61,18 @@ class Surroundings:
         return Found(job, views.recorded(stored) if stored is not None else None)
 
     async def _read_job(self, task: pendingtask.PendingTask, name: str) -> JobView | None:
-        namespace = task.metadata.namespace
+        uid = task.metadata.uid
         try:
-            raw = await self._api.get(kube.JOBS, namespace, name)
+            raw = await self._api.get(kube.JOBS, self._workloads.namespace, name)
         except kube.NotFound:
-            self._workloads.forget_job(task.metadata.uid, namespace, name)
+            self._workloads.forget_job(uid, name)
             return None
-        if views.owner_uid(raw) != task.metadata.uid:
+        if not views.believed(raw, self._workloads.namespace) or views.task_uid(raw) != uid:
             return None
         self._workloads.observe_job(raw)
-        return self._workloads.job(namespace, name)
+        return self._workloads.job(name)
 
     async def _list_pods(self, task: pendingtask.PendingTask) -> None:
         labels = f"{job_names.UID_LABEL}={task.metadata.uid}"
-        found = [raw async for raw in self._api.each(kube.PODS, task.metadata.namespace, labels)]
+        found = [raw async for raw in self._api.each(kube.PODS, self._workloads.namespace, labels)]
         self._workloads.replace_pods(task.metadata.uid, found)

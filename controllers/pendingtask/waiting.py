@@ -7,8 +7,9 @@ Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU
 
 from __future__ import annotations
 
-from controllers.pendingtask import request
-from controllers.pendingtask.decision import Decision, View, condition, to, wait
+from controllers.pendingtask import recur, request
+from controllers.pendingtask.decision import Decision, Field, View, condition, to, wait
+from crds import pendingtask
 from crds.pendingtask import UserTaskKind, Verdict
 from crds.phases import Phase
 
@@ -33,11 +34,20 @@ def question(view: View) -> Decision | None:
 
 
 def approval(view: View) -> Decision | None:
-    """A decision, either way, brings it back: the run is told which."""
+    """A decision, either way, brings it back; the next run reads it from its memory."""
     asked, given = view.task.status.user_task, request.decided(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
-    return _back(view, given.verdict.value, f"{given.verdict.value} by {given.author or 'a user'}.")
+    status = view.task.status
+    decided = pendingtask.Decided(
+        request_id=status.request_id,
+        attempt=status.attempt,
+        verdict=given.verdict,
+        comment=given.comment,
+        author=given.author,
+    )
+    kept = (*status.approvals, decided)[-pendingtask.APPROVALS :]
+    return _back(view, given.verdict.value, f"{given.verdict.value} by {given.author or 'a user'}.", approvals=kept)
 
 
 def failure(view: View) -> Decision | None:
@@ -57,6 +67,11 @@ def still(view: View) -> Decision | None:
     return wait()
 
 
-def _back(view: View, reason: str, message: str) -> Decision:
+def _back(view: View, reason: str, message: str, **more: Field) -> Decision:
+    """To the GPU; a task that was handed over before it had a route goes back to where it would get one."""
+    target = Phase.READY_FOR_GPU
+    if view.task.status.route is None:
+        target = Phase.SCHEDULED if recur.is_template(view.task) else Phase.READY_FOR_QUALIFICATION
     closed = condition(view, "WaitingForUser", False, reason, message)
-    return to(view, Phase.READY_FOR_GPU, reason, message, closed, fields={"retry": None, "user_task": None})
+    fields: dict[str, Field] = {"retry": None, "user_task": None, **more}
+    return to(view, target, reason, message, closed, fields=fields)

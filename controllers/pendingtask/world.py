@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
 from crds.pendingtask import Hints, Question
+from crds.waits import Reason
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -27,11 +29,13 @@ class Limits:
     advance: timedelta = timedelta(minutes=10)
     catch_up: timedelta = timedelta(days=1)
     idle_threshold: timedelta = timedelta(seconds=30)
+    background_age: timedelta = timedelta(hours=1)
     stale_after: timedelta = timedelta(minutes=10)
     recheck: timedelta = timedelta(seconds=60)
     qualifying_at_once: int = 10
     max_lost_runs: int = 5
     max_preemptions: int = 3
+    runs_without_gpu: int = 2
     job_ttl_seconds: int = 600
 
 
@@ -52,6 +56,7 @@ class JobView:
     foreign  it is suspended, and not by the operator
     marked   it carries the operator's mark of a suspension, suspended or not
     queued   Kueue decides when it runs
+    task     (uid, namespace, name) of its task
     """
 
     name: str
@@ -65,17 +70,32 @@ class JobView:
     reason: str = ""
     message: str = ""
     attempt: int = 0
+    task: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run said about its own end, from the termination message or the stored result."""
+    """What a run said about its own end, from the termination message or the stored result; bounded by `views`.
+
+    `unavailable` names the service that was away and `retry_after` the seconds that it asked for; `field` and `remedy`
+    say what to change.
+    """
 
     exit_reason: ExitReason
     summary: str = ""
     collection: str = "task_results"
     key: str = ""
     questions: tuple[Question, ...] = ()
+    retry_after: float | None = None
+    unavailable: str = ""
+    field: str = ""
+    remedy: str = ""
+
+    def sentence(self) -> str:
+        """Summary, field and remedy as text for a condition; each is named once."""
+        more = [f"Field: {self.field}."] if self.field and self.field not in self.summary else []
+        more += [self.remedy] if self.remedy and self.remedy not in self.summary else []
+        return " ".join([*([self.summary] if self.summary else []), *more])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +154,12 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The knowledge base took the content; `attached` is None where nobody looked at files."""
+    """The knowledge base took the content; `attached` is None where nobody looked at files.
+
+    `questions` and `failure` are the qualifier's: what a person has to answer first, and why nothing can be done.
+    `generation` is that of the object that was read, and `digest` identifies the input of that reading, so that a later
+    generation with the same input need not be read again.
+    """
 
     hints: Hints
     reason: str = ""
@@ -142,17 +167,26 @@ class Ingested:
     chunk_ids: tuple[str, ...] = ()
     node_keys: tuple[str, ...] = ()
     attached: Attached | None = None
+    questions: tuple[str, ...] = ()
+    failure: str = ""
+    generation: int | None = None
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An effect failed. `operational`: trying again later can help; otherwise somebody must change something."""
+    """An effect failed. `operational`: trying again later can help; otherwise somebody must change something.
+
+    `generation` and `digest` as of `Ingested`, when it was a reading that failed.
+    """
 
     message: str
     operational: bool
     retry_after: float | None = None
     field: str | None = None
     remedy: str | None = None
+    generation: int | None = None
+    digest: str = ""
 
     def sentence(self) -> str:
         """Message, field and remedy as text for a condition."""
@@ -194,6 +228,8 @@ def trouble(error: errors.JervisError) -> Trouble:
     return Trouble(error.message, operational=False)
 
 
+Reading = Ingested | Trouble
+"""What qualification brings."""
 Observation = Ingested | Trouble | CopyMade | CopyHeld | NoCopy
 
 
@@ -201,17 +237,37 @@ Observation = Ingested | Trouble | CopyMade | CopyHeld | NoCopy
 class Slots:
     """The book of GPU slots as one task may use it.
 
-    `free` lists (backend name, free slots) of Ready GPU backends with room, best first; what is kept for others is not
-    in it.
+    total        slots of all GPU backends that are there, one that stopped serving a moment ago included
+    free         (backend name, free slots) of Ready GPU backends, best first; what is kept for others is not in it
+    without_gpu  users' runs that may start without a slot now; 0 while `total` is not
+    held         names of backends on which it does not start because they serve users
     """
 
     total: int = 0
     free: Sequence[tuple[str, int]] = ()
+    without_gpu: int = 0
+    held: frozenset[str] = frozenset()
+
+    @property
+    def startable(self) -> Sequence[tuple[str, int]]:
+        """Those of `free` on which the task may start."""
+        return tuple(one for one in self.free if one[0] not in self.held)
+
+
+class Users(NamedTuple):
+    """Users' activity as far as it holds a task back; by default none does."""
+
+    active: bool = False
+    last: datetime | None = None
+    in_doubt_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A user's task that gets the slot of a run: its uid, the number of its run, and `namespace/name`."""
+    """A user's task that gets the slot of a run: its uid, the number of its run, and `namespace/name`.
+
+    `name` is "" for a task of another namespace: names of others' tasks are not shown.
+    """
 
     uid: str
     run: int
@@ -222,7 +278,7 @@ class Claimant:
 class World:
     """A snapshot.
 
-    qualifying      qualifications under way in this process, not counting this task's own
+    qualifying      places at the qualifier that are taken by others, or are those of waiters before this task
     working         this task's qualification or other effect is under way in this process
     observed        what the last effect for this task brought, not yet persisted
     job             the Job of the current attempt; None means that the API was asked and there is none. In ReadyForGpu
@@ -232,10 +288,12 @@ class World:
     recorded        the stored result of the current attempt, looked up when the pod left no message
     claimant        who is to get the slot of this task's run
     backend_gone_in seconds until the backend whose slot this task has booked is given up, 0: now; None: it is there
-    user_active     a Foreground task is waiting or running
-    last_user       when a user request was last active; None: never since this process started
-    in_doubt_since  since when it is not known whether the router serves users; None: it is known, or not asked
+    user_active     a Foreground task is waiting or running, and holds this one back
+    last_user       when a user request that holds this task back was last active; None: never, as far as is known
+    in_doubt_since  since when it is not known whether the router serves users; None: it is known, or does not matter
     dispatch_open   the circuit breaker lets another dispatch through
+    refused_for     seconds until a dispatch of this namespace is tried again, as the last ones were refused; None: now
+    waits           why this task waits, if its condition is to say so now
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -253,6 +311,8 @@ class World:
     last_user: datetime | None = None
     in_doubt_since: datetime | None = None
     dispatch_open: bool = True
+    refused_for: float | None = None
+    waits: Reason | None = None
 
     @property
     def backend_gone(self) -> bool:

@@ -49,6 +49,7 @@ class Writer:
         except kube.NotFound:
             self._known.forget(uid, 0)
             return None
+        log.debug("status written", fields=list(status), steps=len(course.steps))
         self._known.take(raw)
         self._known.rooms.settle(uid)
         for number, step in enumerate(course.steps):
@@ -63,12 +64,12 @@ class Writer:
         if made.phase is not None:
             self._metrics.transitions.labels(source.value, made.phase.value).inc()
             if made.phase is Phase.ORCHESTRATING:
-                self._known.rooms.breaker.succeeded()
+                self._known.rooms.breaker.succeeded(task.metadata.namespace)
             log.info("task moved", source=source.value, target=made.phase.value, reason=reason)
             self._tracer.moved(task, source, made.phase, reason, self._wall())
         if "preemption" in made.status_patch:
             self._metrics.preempted(made.status_patch["preemption"] is not None, made.phase)
-        if made.status_patch.get("retry"):
-            self._metrics.retries.labels(made.phase.value if made.phase else source.value).inc()
+        if retry := made.status_patch.get("retry"):
+            self._metrics.retries.labels(str(retry["reason"]).partition(":")[0]).inc()
         if made.note is not None:
             self._poster.post(raw, reason, made.note.message, warning=made.note.warning, step=number)

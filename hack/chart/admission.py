@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from controllers.pendingtask import phases
-from crds import pendingtask
+from crds import order, pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
 TARGET = Path(__file__).resolve().parents[2] / "charts" / "jervis" / "templates" / "admission" / "_rules.tpl"
@@ -30,7 +30,7 @@ FIXED_BY_THE_CRD = ("type", "clientId")
 
 _HEAD = """\
 {{- /*
-Written by `python -m hack.chart` from controllers/pendingtask/phases.py, crds/pendingtask.py and
+Written by `python -m hack.chart` from controllers/pendingtask/phases.py, crds/pendingtask.py, crds/order.py and
 hack/chart/admission.py; do not edit.
 */}}
 """
@@ -52,6 +52,7 @@ def rules() -> str:
         "beforeRoute": _list(sorted(phases.BEFORE_ROUTE)),
         "finishedPhases": _list(sorted(TERMINAL)),
         "dispatchedPhases": _list(sorted(HOLDS_SLOT | TERMINAL)),
+        "foregroundTypes": _list(sorted(order.CHAT)),
         "changedInput": _changed(READ_BY_A_RUN),
         "changedSteering": _changed(STEERING),
     }

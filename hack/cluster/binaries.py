@@ -21,6 +21,7 @@ from hack.cluster import errors, progress
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 _KUBERNETES = "v1.34.4"
+_VARIABLE = "JERVIS_TEST_KUBERNETES"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Tool:
     module: str
     programs: dict[str, str]
     ldflags: str = "-s -w"
+    version: str = ""
 
 
 KUBERNETES = Tool(
@@ -39,7 +41,21 @@ KUBERNETES = Tool(
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
     },
     f"-s -w -X k8s.io/component-base/version.gitVersion={_KUBERNETES}",
+    _KUBERNETES,
 )
+
+
+def _apiserver(module: str, version: str) -> Tool:
+    programs = {"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
+    return Tool(module, programs, f"-s -w -X k8s.io/component-base/version.gitVersion={version}", version)
+
+
+# The oldest Kubernetes that the chart takes and the newest that can be built, for `make test-versions`.
+APISERVERS = {
+    "": KUBERNETES,
+    "oldest": _apiserver("kubernetes-oldest", "v1.31.0"),
+    "newest": _apiserver("kubernetes-newest", "v1.37.2"),
+}
 ETCD = Tool("etcd", {"etcd": "go.etcd.io/etcd/server/v3"})
 HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"})
 COREDNS = Tool("coredns", {"coredns": "github.com/coredns/coredns"})
@@ -52,6 +68,17 @@ ALL = (ETCD, KUBERNETES, PAUSE, COREDNS, WEAVIATE, HELM, KUBECONFORM)
 def cache() -> Path:
     """`${XDG_CACHE_HOME:-~/.cache}/jervis`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jervis"
+
+
+def apiserver() -> Tool:
+    """The Kubernetes whose kube-apiserver stands alone in tests: `JERVIS_TEST_KUBERNETES` is oldest, newest or unset.
+
+    Raises errors.Missing for another word.
+    """
+    wanted = os.environ.get(_VARIABLE, "")
+    if wanted not in APISERVERS:
+        raise errors.Missing(f"{_VARIABLE}={wanted}: unset it, or give one of {', '.join(filter(None, APISERVERS))}")
+    return APISERVERS[wanted]
 
 
 def program(tool: Tool, name: str, report: progress.Progress) -> Path:

@@ -71,7 +71,7 @@ def apiserver(
     directory = directory.resolve()
     programs = (
         binaries.program(binaries.ETCD, "etcd", report),
-        binaries.program(binaries.KUBERNETES, "kube-apiserver", report),
+        binaries.program(binaries.apiserver(), "kube-apiserver", report),
     )
     for attempt in range(_ATTEMPTS):
         daemons = (process.Daemon("etcd", directory), process.Daemon("kube-apiserver", directory))

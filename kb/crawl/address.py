@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from crds import addresses
 from kb import errors
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or nobody's.
 _UNICAST = ipaddress.IPv6Network("2000::/3")
 # What Python takes for public and nobody serves pages from: RFC 6890 (metadata services live there), 7526, 9637.
@@ -69,22 +68,13 @@ class Judge:
         return Target(parts.scheme, host.lower(), port, found[0])
 
     def _judge(self, host: str, text: str) -> None:
-        meant = _meant(ipaddress.ip_address(text.partition("%")[0]))
+        meant = addresses.carried(ipaddress.ip_address(text.partition("%")[0]))
         if any(meant in network for network in self._allowed if meant.version == network.version):
             return
         special = any(meant in network for network in _SPECIAL if meant.version == network.version)
         unicast = meant.version == 4 or meant in _UNICAST
         if special or not unicast or not meant.is_global or meant.is_multicast:
             raise errors.Invalid(f"{host!r} is at {text}, which is not a public address", field="url", remedy=_REMEDY)
-
-
-def _meant(address: _Address) -> _Address:
-    """The IPv4 address within an IPv6 one that only carries it: mapped, 6to4, NAT64 (RFC 4291, 3056, 6052)."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _is_name(host: str) -> bool:

@@ -1,5 +1,6 @@
-"""The gate of the API: a bearer token where a file of tokens is given, and the rate of the client that is asked for.
+"""The gate of the API: a bearer token where a file of tokens is given, the token of a run, and the rate of the client.
 
+A run token is verified wherever one is shown, with a file of tokens or without: it never opens more than it says.
 Every request's scope passes `check`, because `kb.http.body` reads scopes nowhere else. A token is never logged.
 """
 
@@ -10,9 +11,9 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crds import scope
+from crds import priority, runtoken, scope
 from kb import errors
-from kb.access import grants, rates
+from kb.access import grants, rates, runs
 from kb.erasure import closed
 from kb.http import problems
 
@@ -22,8 +23,14 @@ _OPEN = frozenset({"/api/v1/openapi.json"})
 _QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/")
 
 
+Rights = grants.Grant | runs.Pass
+
+
 class Gate:
-    """`book` is None where no token is asked for; `monotonic` gives seconds; `shut` knows the scopes being erased."""
+    """`book` is None where no token is asked for; `monotonic` gives seconds; `shut` knows the scopes being erased.
+
+    `verifier` is None where run tokens are unknown: then they are like any other text.
+    """
 
     def __init__(
         self,
@@ -31,18 +38,25 @@ class Gate:
         limits: rates.Rates,
         monotonic: Callable[[], float],
         shut: closed.Closed | None = None,
+        verifier: runtoken.Verifier | None = None,
     ) -> None:
         self._book = book
         self._rates = limits
         self._monotonic = monotonic
         self._closed = shut or closed.Closed()
+        self._verifier = verifier
 
-    def enter(self, request: web.Request) -> grants.Grant | None:
-        """Who it is. Raises `kb.errors.Unauthorized`."""
-        if self._book is None or not request.path.startswith("/api/") or request.path in _OPEN:
+    def enter(self, request: web.Request) -> Rights | None:
+        """What the request's token opens. Raises `kb.errors.Unauthorized` or, for a run's, `Forbidden`."""
+        if not request.path.startswith("/api/") or request.path in _OPEN:
             return None
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
-        found = self._book.find(token.strip()) if kind.lower() == "bearer" and token.strip() else None
+        token = token.strip() if kind.lower() == "bearer" else ""
+        if self._verifier is not None and runtoken.is_run_token(token):
+            return self._run(request, self._verifier, token)
+        if self._book is None:
+            return None
+        found = self._book.find(token) if token else None
         if found is None:
             raise errors.Unauthorized(
                 "this knowledge base needs a bearer token that it knows",
@@ -51,7 +65,21 @@ class Gate:
             )
         return found
 
-    def admit(self, request: web.Request, grant: grants.Grant | None, where: scope.Scope) -> None:
+    def _run(self, request: web.Request, verifier: runtoken.Verifier, token: str) -> runs.Pass:
+        try:
+            found = runs.Pass(verifier.verify(token))
+        except runtoken.Refused as error:
+            raise errors.Unauthorized(error.message, field=error.field, remedy=error.remedy) from error
+        resource = request.match_info.route.resource
+        if not found.permits(request.method, resource.canonical if resource is not None else ""):
+            raise errors.Forbidden(
+                f"{found.name} may not call {request.method} {request.path}",
+                field="path",
+                remedy="A run reads its own scope (docs/tokens.md); use a token of the file of tokens for the rest.",
+            )
+        return found
+
+    def admit(self, request: web.Request, grant: Rights | None, where: scope.Scope) -> None:
         """Whether it may do that there, now. Raises `kb.errors.Forbidden`, `Crowded` or `Erasing`."""
         questions = request.method in ("GET", "HEAD") or request.path.startswith(_QUESTIONS)
         if grant is not None and not grant.allows(where, writing=not questions):
@@ -72,7 +100,7 @@ class Gate:
             self._closed.check(where)
 
 
-_PASS = web.RequestKey("pass", tuple[Gate, grants.Grant | None])
+_PASS = web.RequestKey("pass", tuple[Gate, Rights | None])
 
 
 def middleware(gate: Gate) -> Middleware:
@@ -92,3 +120,15 @@ def check(request: web.Request, where: scope.Scope) -> None:
     if passed is not None:
         gate, grant = passed
         gate.admit(request, grant, where)
+
+
+def run(request: web.Request) -> runtoken.Claims | None:
+    """The claims of the run that asks; None for a request without a run token."""
+    passed = request.get(_PASS)
+    return passed[1].claims if passed is not None and isinstance(passed[1], runs.Pass) else None
+
+
+def capped(request: web.Request, named: priority.Priority | None) -> priority.Priority | None:
+    """A priority that the request names, lowered to the ceiling of the run that asks."""
+    asking = run(request)
+    return named if named is None or asking is None else max(named, asking.ceiling)

@@ -90,8 +90,8 @@ async def _arriving(request: web.Request, limit: int, remedy: str) -> bytes:
 
 
 def urgency(request: web.Request) -> priority.Priority | None:
-    """The priority that the caller named, if any."""
-    return priority.parse(request.headers.get(priority.HEADER))
+    """The priority that the caller named, if any; a run's is never above the ceiling of its token."""
+    return access.capped(request, priority.parse(request.headers.get(priority.HEADER)))
 
 
 def _remedy(field: str, kind: str) -> str:

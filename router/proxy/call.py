@@ -30,6 +30,8 @@ class Call:
     """Who asks, as far as fairness and ceilings are concerned."""
     images: bool = False
     """It shows the model pictures."""
+    user: bool = False
+    """A P0 request that no Background run makes: a person waits."""
 
     @property
     def metered(self) -> bool:

@@ -144,6 +144,8 @@ class Forwarder:
         entry = parts.book.find(backend)
         if entry is None:
             return  # removed in the moment between grant and wake-up
+        if call.user:
+            parts.placed(backend)
         pool = parts.pools.of(backend, entry.spec.url)
         relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts)
         if call.level in priority.OVERFLOW:
@@ -224,8 +226,12 @@ class Forwarder:
             length=len(body) if call.request.has_body else None,
             request_id=call.request_id,
             claim=claim,
-            authorization=None if claim else pool.authorization or (b"" if self._parts.guarded else None),
+            authorization=None if claim else pool.authorization or (b"" if self._private(call) else None),
         )
+
+    def _private(self, call: Call) -> bool:
+        """Whether the caller's token is the router's business alone."""
+        return self._parts.guarded or bool(call.request.identity.run)
 
     def _owned(self, call: Call, owned: scheduler.Owned) -> bytes:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with

@@ -22,11 +22,17 @@ _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls. `ceiling` is the most urgent priority that counts for them, None for no bound."""
+    """Who calls. `ceiling` is the most urgent priority that counts for them, None for no bound.
+
+    `run` is the uid of the task whose run calls with a run token, "" for other callers; no person waits for a
+    `background` one, whatever its header says.
+    """
 
     name: str = ""
     admin: bool = False
     ceiling: priority.Priority | None = None
+    run: str = ""
+    background: bool = False
 
 
 ANYBODY = Identity()

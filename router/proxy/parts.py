@@ -16,6 +16,10 @@ async def _nobody() -> str:
     return ""
 
 
+def _unnoted(backend: str) -> None:
+    """Nothing is kept of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """`now` is monotonic seconds, `draining` tells whether the process is going, `successor` where the router answers
@@ -34,5 +38,7 @@ class Parts:
     successor: Callable[[], Awaitable[str]] = _nobody
     own_parameters: bool = True
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
+    placed: Callable[[str], None] = _unnoted
+    """Called with the name of a backend that a user's P0 request is given to."""
     guarded: bool = False
     """Clients show the router a token, which is none of the backends' business."""

@@ -148,11 +148,11 @@ class Server:
         if path not in paths.INFERENCE or len(request.body) > body.IN_THREAD or not self._state.leader.active:
             return None
         try:
-            if self._gate.closed and self._gate.needs(path):
+            if self._gate.checks and self._gate.needs(path):
                 known = self._gate.known(request)
                 if known is None:
                     return None
-                request.identity = known
+                _identify(request, known)
             seen = body.look(request.body)
         except refusal.Refusal:
             return None  # `handle` comes to the same, and says it
@@ -170,8 +170,8 @@ class Server:
             if flight is not None:
                 await self._forwarder.run(flight)
                 return None
-            if self._gate.closed and self._gate.needs(path):
-                request.identity = self._gate.known(request) or await self._gate.ask(request)
+            if self._gate.checks and self._gate.needs(path):
+                _identify(request, self._gate.known(request) or await self._gate.ask(request))
             if path in paths.INFERENCE:
                 self._stand_by()
                 data = request.body
@@ -195,11 +195,11 @@ class Server:
         if self._buffered + length > self._bounds.buffered:
             raise _too_much()
         path = request.path
-        identity = self._gate.known(request) if self._gate.closed and self._gate.needs(path) else None
+        identity = self._gate.known(request) if self._gate.checks and self._gate.needs(path) else None
         if path in paths.INFERENCE or path in self._own:
             return
         kind = paths.kind(path)
-        if kind is Kind.ADMIN and (identity is not None or not self._gate.closed):
+        if kind is Kind.ADMIN and (identity is not None or not self._gate.checks):
             self._administrator(path, request, identity or ANYBODY)
         if kind is Kind.FOREIGN and path != "/":
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
@@ -266,8 +266,7 @@ class Server:
             self._metrics.asked_for(level.label)
             if not priority.understood(header):
                 self._metrics.unknown_priority.inc()
-        if level is Level.P0 and kind is Kind.INFERENCE:
-            self._note(request)
+        user = level is Level.P0 and kind is Kind.INFERENCE and self._note(request)
         return Call(
             request,
             path,
@@ -280,6 +279,7 @@ class Server:
             self._now(),
             client,
             images,
+            user,
         )
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
@@ -291,12 +291,21 @@ class Server:
             self._metrics.clamped.labels(level.label, allowed.label).inc()
         return allowed
 
-    def _note(self, request: Request) -> None:
-        """Somebody asks for the most urgent level: when, and does a person wait?"""
+    def _note(self, request: Request) -> bool:
+        """A request of the most urgent level: when it came, and whether a person waits for it."""
         self._state.last_p0 = self._today()
         mode = request.get(hygiene.MODE)
-        if mode is None or mode.lower() != _BACKGROUND:
-            self._state.last_user_p0 = self._state.last_p0
+        if mode is not None and mode.lower() == _BACKGROUND:
+            return False
+        self._state.last_user_p0 = self._state.last_p0
+        return True
+
+
+def _identify(request: Request, identity: Identity) -> None:
+    """Whoever calls; what a run's token says about its mode stands above its header."""
+    request.identity = identity
+    if identity.background:
+        request.special = {**request.special, hygiene.MODE: _BACKGROUND.encode()}
 
 
 def _too_large(limit: int) -> refusal.Refusal:

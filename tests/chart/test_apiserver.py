@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from hack.cluster import binaries
 from tests.chart import rendering
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import VARIANTS
 
 pytestmark = pytest.mark.apiserver
+
+
+def test_the_apiserver_is_of_the_version_that_was_asked_for(installed: Cluster) -> None:
+    assert json.loads(installed.kubectl("get", "--raw", "/version"))["gitVersion"] == binaries.apiserver().version
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,7 +8,8 @@ from tests.chart import policies, rendering
 from tests.chart.policies import End
 from tests.chart.rendering import Chart, Manifest
 
-JOB = End("team-a", {"jervis.dev/task-uid": "7b1d", "batch.kubernetes.io/job-name": "mail-7b1d-1"})
+JOB = End("jervis", {"jervis.dev/task-uid": "7b1d", "batch.kubernetes.io/job-name": "mail-7b1d-1"})
+TENANT = End("team-a", JOB.labels)
 STRANGER = End("jervis", {"app": "something-else"})
 VISITOR = End("tools", {"app": "notebook"})
 METADATA = End(address="169.254.169.254")
@@ -39,6 +40,7 @@ FORBIDDEN: list[Arrow] = [
     ("router", METADATA, 80), ("router", "kb", 8080), ("router", "operator", 9090),
     ("operator", METADATA, 80),
     (STRANGER, "router", 11430), (STRANGER, "kb", 8080), (STRANGER, "operator", 9090), (STRANGER, "ollama-gpu", 11434),
+    (TENANT, "router", 11430), (TENANT, "kb", 8080), (TENANT, "operator", 9090), (TENANT, "ollama-gpu", 11434),
     (VISITOR, "router", 11430), (VISITOR, "kb", 8080), (OUTSIDE, "router", 11430),
     ("ollama-gpu", OUTSIDE, 443), ("ollama-cpu", "router", 11430), ("ollama-gpu", OUTSIDE, 53),
 ]  # fmt: skip
@@ -114,7 +116,7 @@ def test_a_place_can_be_narrowed(chart: Chart) -> None:
     rendered = chart.render("--set", "networkPolicy.mongodb.to[0].ipBlock.cidr=10.1.0.0/16")
     rules = network_policies(rendered)
     inside = End(address="10.1.2.3")
-    for source in ("kb", End("jervis", JOB.labels)):
+    for source in ("kb", JOB):
         assert policies.allows(rules, end(rendered, source), inside, 27017)
         assert not policies.allows(rules, end(rendered, source), OUTSIDE, 27017)
 
@@ -124,6 +126,12 @@ def test_every_pod_is_selected_in_both_directions(manifests: list[Manifest]) -> 
     for name, pod in rendering.pods(manifests):
         selected = [p["spec"] for p in rules if policies.selects(p["spec"]["podSelector"], pod["metadata"]["labels"])]
         assert {kind for spec in selected for kind in spec["policyTypes"]} == {"Ingress", "Egress"}, name
+
+
+def test_no_rule_speaks_of_a_watched_namespace(local: list[Manifest]) -> None:
+    rules = network_policies(local)
+    assert {rule["metadata"]["namespace"] for rule in rules} == {"jervis"}
+    assert "team-a" not in str(rules)
 
 
 def test_they_can_be_switched_off(chart: Chart) -> None:

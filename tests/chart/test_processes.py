@@ -18,7 +18,8 @@ from tests.chart.rendering import CHART, Chart, Manifest
 # component -> (module with Settings, prefix, where its settings stand in the schema, fields that are not for the chart)
 PROCESSES = {
     "operator": (
-        "controllers.settings", "JERVIS_OPERATOR_", ("operator",), {"kubeconfig", "metrics_host", "history_host"},
+        "controllers.settings", "JERVIS_OPERATOR_", ("operator",),
+        {"kubeconfig", "metrics_host", "history_host", "probe_loopback"},
     ),
     "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends", "secrets_dir"}),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
@@ -248,7 +249,7 @@ def test_the_release_s_own_pods_show_the_router_who_they_are(chart: Chart, monke
     router = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
     told = rendering.environment(router)
     assert json.loads(told["JERVIS_ROUTER_ALLOWED_ACCOUNTS"]["value"]) == [
-        "x/y", "jervis/jervis-kb", "jervis/jervis-operator", "jervis/jervis-job", "team-a/jervis-job",
+        "x/y", "jervis/jervis-kb", "jervis/jervis-operator",
     ]  # fmt: skip
     tokens = {}
     for name, pod in rendering.pods(rendered):
@@ -263,11 +264,6 @@ def test_the_release_s_own_pods_show_the_router_who_they_are(chart: Chart, monke
         assert mount["readOnly"] is True
         tokens[name] = source["serviceAccountToken"]["audience"]
     assert tokens == {"Deployment/jervis-operator": "ollama", "Deployment/jervis-kb": "ollama"}
-    # Runs are made by the operator, which is told for whom their tokens are.
-    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    for name, entry in rendering.environment(pod).items():
-        monkeypatch.setenv(name, entry.get("value", ""))
-    assert operator_settings.read().template().router_token_audience == "ollama"
 
 
 def test_nobody_gets_a_token_for_a_router_that_reviews_none(chart: Chart) -> None:
@@ -285,3 +281,18 @@ def test_neither_an_update_nor_a_drain_waits_for_a_standby_router(chart: Chart) 
     assert address["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}  # where who still waits is passed on
     budget = rendering.of_kind(rendered, "PodDisruptionBudget")["jervis/jervis-router"]["spec"]
     assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (2, "AlwaysAllow")
+
+
+def test_the_operator_is_told_by_kopfs_flags_what_to_serve(chart: Chart) -> None:
+    def container(*arguments: str) -> dict[str, Any]:
+        found = rendering.of_kind(chart.render(*arguments), "Deployment")["jervis/jervis-operator"]
+        one: dict[str, Any] = found["spec"]["template"]["spec"]["containers"][0]
+        return one
+
+    named = container("--set", "watchNamespaces={team-b,team-a}")
+    assert named["command"][:2] == ["kopf", "run"]
+    assert named["args"] == ["--namespace=jervis", "--namespace=team-a", "--namespace=team-b"]
+    labelled = container("--set", "watchNamespaceSelector.matchLabels.team=yes,watchNamespaceSelector.matchLabels.a=b")
+    assert labelled["args"] == ["--all-namespaces"]
+    selector = [one["value"] for one in labelled["env"] if one["name"] == "JERVIS_OPERATOR_NAMESPACE_SELECTOR"]
+    assert selector == ["a=b,team=yes"]

@@ -102,15 +102,56 @@ def test_nothing_of_the_release_is_bound_to_the_whole_cluster(manifests: list[Ma
     ids=["none", "two"],
 )
 def test_secrets_are_read_by_name_alone(chart: Chart, arguments: tuple[str, ...], names: list[str]) -> None:
+    """The tokens of runs are written, in the release's namespace, and never read."""
+    rendered = chart.render(*arguments, "--set", "watchNamespaces={team-a}")
     rules = [
-        rule
-        for manifest in chart.render(*arguments)
+        (manifest["metadata"].get("namespace"), rule)
+        for manifest in rendered
         if manifest["kind"] in ("Role", "ClusterRole")
         for rule in manifest["rules"]
         if "secrets" in rule["resources"]
     ]
-    assert [rule["resourceNames"] for rule in rules] == ([names] if names else [])
-    assert all(rule["verbs"] == ["get"] for rule in rules)
+    read = [rule for _, rule in rules if {"get", "list", "watch", "patch"} & set(rule["verbs"])]
+    assert [rule["resourceNames"] for rule in read] == ([names, names] if names else [])  # in each watched namespace
+    assert all(rule["verbs"] == ["get"] for rule in read)
+    assert [(where, rule["verbs"]) for where, rule in rules if rule not in read] == [("jervis", ["create", "update"])]
+
+
+def test_a_tenants_namespace_holds_nothing_of_the_runs(chart: Chart) -> None:
+    rendered = chart.render("--set", "watchNamespaces={team-a},imagePullSecrets[0].name=registry")
+    there = [one for one in rendered if one["metadata"].get("namespace") == "team-a"]
+    assert sorted((one["kind"], one["metadata"]["name"]) for one in there) == [
+        ("Role", "jervis-operator"), ("RoleBinding", "jervis-operator"), ("ServiceAccount", "jervis-history"),
+    ]  # fmt: skip
+    rules = next(one["rules"] for one in there if one["kind"] == "Role")
+    assert {resource for rule in rules for resource in rule["resources"]} == {
+        "pendingtasks", "connections", "gpubackends", "pendingtasks/status", "connections/status",
+        "gpubackends/status", "events", "namespaces",
+    }  # fmt: skip
+
+
+def test_operator_and_router_read_the_tokens_of_backends_and_nothing_else(chart: Chart) -> None:
+    """In the release's namespace: GpuBackends are used there alone."""
+    rendered = chart.render("--set", "router.backendSecrets={gpu-token}", "--set", "watchNamespaces={team-a}")
+    roles = rendering.of_kind(rendered, "Role")
+    rules = {
+        key: rule["resourceNames"]
+        for key, role in roles.items()
+        for rule in role["rules"]
+        if "secrets" in rule["resources"] and "get" in rule["verbs"]
+    }
+    assert rules == {"jervis/jervis-operator-backend-secrets": ["gpu-token"], "jervis/jervis-router": ["gpu-token"]}
+    binding = rendering.of_kind(rendered, "RoleBinding")["jervis/jervis-operator-backend-secrets"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "jervis-operator", "namespace": "jervis"}]
+
+
+def test_credentials_of_a_connection_are_read_in_its_own_namespace(chart: Chart) -> None:
+    rendered = chart.render("--set", "rbac.connectionSecrets={imap},watchNamespaces={team-a}")
+    bindings = rendering.of_kind(rendered, "RoleBinding")
+    for namespace in ("jervis", "team-a"):
+        name = f"{namespace}/jervis-operator-connection-secrets"
+        assert rendering.of_kind(rendered, "Role")[name]["rules"][0]["resourceNames"] == ["imap"]
+        assert bindings[name]["subjects"][0]["namespace"] == "jervis"
 
 
 def test_every_watched_namespace_gets_its_own_role(chart: Chart) -> None:
@@ -121,10 +162,22 @@ def test_every_watched_namespace_gets_its_own_role(chart: Chart) -> None:
         binding = bindings[f"{namespace}/jervis-operator"]
         subject = {"kind": "ServiceAccount", "name": "jervis-operator", "namespace": "jervis"}
         assert binding["subjects"] == [subject]
-        assert f"{namespace}/jervis-job" in rendering.of_kind(rendered, "ServiceAccount")
+    runners = [key for key in rendering.of_kind(rendered, "ServiceAccount") if key.endswith("/jervis-job")]
+    assert runners == ["jervis/jervis-job"]
     assert [key for key in roles if key.endswith("/jervis-operator")] == [
         "jervis/jervis-operator", "team-a/jervis-operator", "team-b/jervis-operator",
     ]  # fmt: skip
+
+
+def test_namespaces_by_label_need_a_cluster_role_and_names_none(chart: Chart) -> None:
+    by_name = rendering.of_kind(chart.render("--set", "watchNamespaces={team-a}"), "ClusterRole")
+    assert not [name for name in by_name if name.endswith("-operator-labelled")]
+    rendered = chart.render("--set", "watchNamespaceSelector.matchLabels.team=yes")
+    (role,) = (r for n, r in rendering.of_kind(rendered, "ClusterRole").items() if n.endswith("-operator-labelled"))
+    verbs = {verb for rule in role["rules"] if "namespaces" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch"}
+    assert not [rule for rule in role["rules"] if "secrets" in rule["resources"] or "leases" in rule["resources"]]
+    assert "jervis/jervis-operator" in rendering.of_kind(rendered, "Role")
 
 
 def test_credentials_of_the_database_stay_in_their_secret(chart: Chart) -> None:

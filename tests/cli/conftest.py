@@ -21,7 +21,7 @@ def place(kubeconfig: Path, custom_objects: client.CustomObjectsApi, monkeypatch
     """A fresh namespace. Nothing of the caller's environment reaches the commands."""
     from kubernetes import client
 
-    for name in ("KUBECONFIG", "JERVIS_CLIENT", "JERVIS_KB_URL", "JERVIS_ROUTER_URL"):
+    for name in ("KUBECONFIG", "JERVIS_CLIENT", "JERVIS_KB_URL", "JERVIS_KB_TOKEN", "JERVIS_ROUTER_URL"):
         monkeypatch.delenv(name, raising=False)
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1")

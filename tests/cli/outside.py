@@ -37,11 +37,13 @@ class _Server(ThreadingHTTPServer):
 
 
 class Store(_Server):
-    """`kept` holds (scope parameters, media type, body); `busy` answers 503 with Retry-After."""
+    """`kept` holds (scope parameters, media type, body); `busy` answers 503 with Retry-After; with a `token` it wants
+    that one."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[dict[str, str], str, bytes]] = []
         self.busy = False
+        self.token = ""
         super().__init__(_StoreHandler)
 
 
@@ -55,6 +57,10 @@ class _StoreHandler(BaseHTTPRequestHandler):
         if self.server.busy:
             problem = wire.Problem(code="unavailable", message="MongoDB is away.")
             self._answer(503, wire.ErrorReply(error=problem).model_dump_json(by_alias=True))
+            return
+        if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
+            refused = wire.Problem(code="unauthorized", message="This knowledge base wants a token.")
+            self._answer(401, wire.ErrorReply(error=refused).model_dump_json(by_alias=True))
             return
         self.server.kept.append((dict(parse_qsl(url.query)), self.headers["Content-Type"], body))
         digest = hashlib.sha256(body).hexdigest()

@@ -78,6 +78,15 @@ def test_a_decision(kind: str, verdict: Verdict, phase: Phase) -> None:
     assert edits.decide(after, verdict, "again", "bob") is None
 
 
+@pytest.mark.parametrize("phase", ["ReadyForGpu", "Orchestrating", "Completed"])
+def test_the_same_decision_is_harmless_once_the_task_has_gone_on(phase: str) -> None:
+    accepted = {"requestId": "run-2", "attempt": 2, "verdict": "Approved"}
+    raw = objects.task(status={"phase": phase, "attempt": 3, "approvals": [accepted]})
+    assert edits.decide(raw, Verdict.APPROVED, "", "bob") is None
+    with pytest.raises(errors.Misplaced, match="waits for no decision"):
+        edits.decide(raw, Verdict.REJECTED, "", "bob")
+
+
 def test_a_decision_is_not_turned_round() -> None:
     raw = objects.asking("Approval", approval={"verdict": "Approved", "requestId": "run-2", "author": "carol"})
     with pytest.raises(errors.Misplaced, match="decided already: Approved by carol"):

@@ -10,7 +10,7 @@ import pytest
 from cli import kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
-from crds import labels
+from crds import history, labels
 from hack.cluster import certificates
 from tests.cli import outside, site
 
@@ -34,21 +34,22 @@ def kubelet(place: site.Site) -> Iterator[outside.Kubelet]:
         server.more.set()
 
 
-def pod(place: site.Site, name: str, uid: str, attempt: int, state: Any) -> None:
-    """A pod of a run on that node; `state` is its container's."""
+def pod(place: site.Site, name: str, uid: str, attempt: int, state: Any, namespace: str = "") -> None:
+    """A pod of a run on that node; `state` is its container's. `namespace`: the release's, if it is another one."""
     container = {"name": labels.CONTAINER, "image": "i"}
     marks = {labels.TASK_UID: uid, labels.ATTEMPT: str(attempt)}
     spec = {"containers": [container], "nodeName": f"node-{place.namespace}", "tolerations": [{"operator": "Exists"}]}
-    place.core.create_namespaced_pod(place.namespace, {"metadata": {"name": name, "labels": marks}, "spec": spec})
-    running(place, name, state)
+    where = namespace or place.namespace
+    place.core.create_namespaced_pod(where, {"metadata": {"name": name, "labels": marks}, "spec": spec})
+    running(place, name, state, where)
 
 
-def running(place: site.Site, name: str, state: Any) -> None:
+def running(place: site.Site, name: str, state: Any, namespace: str = "") -> None:
     """Say what the pod's container does."""
     told = {"name": labels.CONTAINER, "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
     status = {"status": {"phase": "Running", "containerStatuses": [told]}}
     place.core.patch_namespaced_pod_status(
-        name, place.namespace, status, _content_type="application/strategic-merge-patch+json"
+        name, namespace or place.namespace, status, _content_type="application/strategic-merge-patch+json"
     )
 
 
@@ -92,6 +93,26 @@ def test_an_earlier_run(place: site.Site, kubelet: outside.Kubelet, capfdbinary:
     [(path, query)] = kubelet.asked
     assert path.endswith("/run-1/orchestrator")
     assert query == {"tailLines": "5"}
+
+
+def test_a_tenants_run_is_in_the_releases_namespace(
+    place: site.Site, kubelet: outside.Kubelet, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The chart's account for the history says which one that is."""
+    kubelet.more.set()
+    home = f"{place.namespace}-release"
+    place.core.create_namespace({"metadata": {"name": home}})
+    place.core.create_namespaced_service_account(home, {"metadata": {"name": "default"}})
+    marks = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": history.COMPONENT}
+    address = {history.ADDRESS_ANNOTATION: f"{home}/jervis-operator:history"}
+    account = {"metadata": {"name": "jervis-history", "labels": marks, "annotations": address}}
+    place.core.create_namespaced_service_account(place.namespace, account)
+    uid = place.task("q", status={"phase": "Completed"})["metadata"]["uid"]
+    pod(place, "forged", uid, 2, {"terminated": {"exitCode": 0}})
+    pod(place, "run-1", uid, 1, {"terminated": {"exitCode": 0}}, home)
+    done = site.call(capfdbinary, "logs", "q", *place.flags())
+    assert (done.code, bytes(done.out)) == (0, "first line\nposlední\n".encode())  # type: ignore[arg-type]  # bytes
+    assert [path for path, _ in kubelet.asked] == [f"/containerLogs/{home}/run-1/orchestrator"]
 
 
 def test_there_is_no_log(place: site.Site, kubelet: outside.Kubelet, capsys: pytest.CaptureFixture[str]) -> None:

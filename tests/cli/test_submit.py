@@ -44,6 +44,27 @@ def test_a_mail(place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "  field: metadata.name\n  remedy: Choose another name.\n" in again.err
 
 
+def test_a_knowledge_base_that_wants_a_token_is_shown_it(
+    place: site.Site,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    store: outside.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store.token = "letmein"
+    file = tmp_path / "minutes.txt"
+    file.write_text("a" * 40_000)
+    kb = ["--kb", f"http://127.0.0.1:{store.port}", *place.flags()]
+    flags = ["submit", str(file), "--client", "acme"]
+    refused = site.call(capsys, *flags, *kb)
+    assert (refused.code, "wants a token" in refused.err) == (1, True), refused.err
+    assert place.names() == []
+    assert site.call(capsys, *flags, "--name", "by-flag", "--token", "letmein", *kb).code == 0
+    monkeypatch.setenv("JERVIS_KB_TOKEN", "letmein")
+    assert site.call(capsys, *flags, "--name", "by-variable", *kb).code == 0
+    assert (place.names(), len(store.kept)) == (["by-flag", "by-variable"], 2)
+
+
 def test_a_large_file_goes_to_the_knowledge_base(
     place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 from rich import console
 
 from cli import errors, moment, output
-from cli.views import backends, history, queue, story
-from crds import gpubackend, pendingtask
+from cli.views import backends, history, queue, story, waiting
+from crds import gpubackend, pendingtask, waits
 from crds import history as crds_history
 from tests.cli import objects
 
@@ -35,6 +35,60 @@ def test_the_queue() -> None:
         "the operator",
     ]
     assert lines(queue.draw([], objects.NOW, namespaces=False)) == ["No tasks are waiting."]
+
+
+def told(name: str, reason: waits.Reason, **more: Any) -> waits.Waiting:
+    known = {"uid": f"uid-{name}", "name": name, "clientId": "acme", "mode": "Background", "phase": "ReadyForGpu"}
+    return waits.Waiting.model_validate(
+        {**known, "reason": reason, "message": waits.MESSAGES[reason], "since": objects.at(-90), **more}
+    )
+
+
+def answer(*items: waits.Waiting, **more: Any) -> waits.Queue:
+    known: dict[str, Any] = {
+        "leading": True,
+        "orchestratorHealthy": True,
+        "breaker": "Closed",
+        "slots": {"total": 2, "free": 0},
+        "foreground": {"pending": 0},
+        "background": {"pending": len(items), "oldest": objects.at(-90)},
+        "items": [one.wire() for one in items],
+    }
+    return waits.Queue.model_validate({**known, **more})
+
+
+def test_the_queue_with_what_the_operator_says() -> None:
+    raw = objects.task("wiki", status={"phase": "ReadyForGpu"})
+    said = answer(
+        told("wiki", waits.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"])
+    )
+    rows = lines(queue.draw([read(raw), read(objects.task("new"))], objects.NOW, namespaces=False, told=said))
+    assert rows[0].split()[-5:] == ["AGE", "WAITS", "FOR", "BEFORE", "SINCE"]
+    assert rows[1].endswith("a GPU slot     3 (mail, ...)   90s")
+    assert rows[2].endswith("the operator   -               -")
+
+
+def test_the_queue_as_it_is_watched() -> None:
+    said = answer(
+        told("a", waits.Reason.USERS_ACTIVE, position=1),
+        told("b", waits.Reason.POSTPONED, notBefore=objects.at(40)),
+        told("c", waits.Reason.SUSPENDED, queuePosition=3),
+        orchestratorHealthy=False,
+        breaker="Open",
+        leading=False,
+        more=2,
+    )
+    assert lines(waiting.draw(said, objects.NOW)) == [
+        "#   NAME   CLIENT   MODE         POSITION   PHASE         WAITS FOR               BEFORE   SINCE",
+        "1   a      acme     Background   -          ReadyForGpu   users to be quiet       0        90s",
+        "2   b      acme     Background   -          ReadyForGpu   its next try, in 40s    -        90s",
+        "3   c      acme     Background   3          ReadyForGpu   resume (spec.suspend)   -        90s",
+        "GPU slots: 0 of 2 free. Foreground: 0 waiting. Background: 3 waiting, the oldest for 90s. "
+        "Runs cannot be dispatched (circuit breaker Open). 2 more are not shown. Answered by a replica that stands by.",
+    ]
+    empty = lines(waiting.draw(answer(), objects.NOW))
+    assert empty[0] == "No tasks are waiting."
+    assert {waiting.lacks(told("x", reason), objects.NOW) for reason in waits.Reason}
 
 
 def test_a_narrow_terminal_cuts_no_name() -> None:

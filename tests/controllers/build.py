@@ -6,9 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controllers.pendingtask import decision, world
+from controllers.pendingtask import job as jobs
 from crds import pendingtask
 from crds.phases import Phase
 
+RELEASE = "jervis"
+"""The namespace of the release, where runs live."""
 NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
 UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
 GPU = world.Slots(total=2, free=(("gpu-0", 2),))
@@ -60,6 +63,37 @@ def job(state: world.JobState = world.JobState.ACTIVE, **more: Any) -> world.Job
 def pod(attempt: int = 1, *, live: bool = True, started: bool = True, **more: Any) -> world.PodView:
     """A pod of that attempt."""
     return world.PodView(name=f"pod-{attempt}", attempt=attempt, live=live, started=started, **more)
+
+
+def raw_job(uid: str = UID, attempt: int = 1, *, task: str = "mail-1", **more: Any) -> dict[str, Any]:
+    """The Job of a run as the API serves it. `more`: metadata, and `status` and `spec`."""
+    labels = {
+        "jervis.dev/task-uid": uid,
+        "jervis.dev/task": task,
+        "jervis.dev/task-namespace": "team-a",
+        "jervis.dev/attempt": str(attempt),
+    }
+    name = jobs.name(task, uid, attempt)
+    meta = {"name": name, "namespace": RELEASE, "uid": f"uid of {name}", "resourceVersion": "5", "labels": labels}
+    found = {"spec": more.pop("spec", {}), "status": more.pop("status", {})}
+    return {"metadata": {**meta, "annotations": {"jervis.dev/task-name": task}, **more}, **found}
+
+
+def raw_pod(name: str, uid: str = UID, attempt: int = 1, *, task: str = "mail-1", **more: Any) -> dict[str, Any]:
+    """A pod of that run as the API serves it, Running and owned by its Job. `more`: metadata, and `status`."""
+    owner = raw_job(uid, attempt, task=task)["metadata"]
+    status = more.pop("status", {"phase": "Running"})
+    meta = {
+        "name": name,
+        "namespace": RELEASE,
+        "uid": name,
+        "resourceVersion": "5",
+        "creationTimestamp": "2027-03-01T12:00:00Z",
+        "labels": owner["labels"],
+        "annotations": {"jervis.dev/backend": "gpu-0"},
+        "ownerReferences": [{"kind": "Job", "name": owner["name"], "uid": owner["uid"], "controller": True}],
+    }
+    return {"metadata": {**meta, **more}, "status": status}
 
 
 def apply(current: pendingtask.PendingTask, patch: Any, version: int = 0) -> pendingtask.PendingTask:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controllers.gpubackend import slots
-from controllers.pendingtask import activity, coalesce, decision, index, order, rooms, world
+from controllers.pendingtask import activity, coalesce, decision, index, order, rooms, workloads, world
 from controllers.pendingtask.decision import Room
 from controllers.pendingtask.world import JobState, JobView, Limits, Outcome, Slots, World
 from crds import pendingtask
@@ -128,6 +128,12 @@ class Fleet:
         holders = {uid for uid, task in self.store.items() if task.status.phase in HOLDS_SLOT}
         return holders | {pod.uid for pod in self.pods if pod.live}
 
+    def without_slot(self) -> set[str]:
+        """Those of them that have none."""
+        booked = {uid: task.status.dispatch.backend for uid, task in self.store.items() if task.status.dispatch}
+        holders = {uid for uid, task in self.store.items() if task.status.phase in HOLDS_SLOT and not booked.get(uid)}
+        return holders | {pod.uid for pod in self.pods if pod.live and not pod.backend}
+
     def total(self) -> int:
         return sum(self.capacity.values())
 
@@ -155,7 +161,7 @@ class Fleet:
 
     def restart(self) -> None:
         """A new process reads everything that is there."""
-        self.tasks, self.workloads = index.Tasks(lambda: self.now), index.Workloads()
+        self.tasks, self.workloads = index.Tasks(lambda: self.now), workloads.Workloads("default")
         users = activity.Users(
             None,
             needed=lambda: False,
@@ -205,8 +211,9 @@ class Fleet:
 
     def _tell_pods(self) -> None:
         for uid in {pod.uid for pod in self.pods} | set(self.workloads._live):
+            self.workloads._job_uids[uid] = {"job"}
             self.workloads._pods[uid] = {
-                f"{uid}-{number}": (self.version, self._pod(pod))
+                f"{uid}-{number}": workloads._Pod(self.version, "job", self._pod(pod))
                 for number, pod in enumerate(self.pods)
                 if pod.uid == uid
             }
@@ -248,6 +255,7 @@ class Fleet:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         found = self.jobs.get(dispatch.job_name) if dispatch else None
         runs = task.status.phase in HOLDS_SLOT
+        users = self.rooms.users(uid)
         return World(
             limits=LIMITS,
             observed=self.observed.get(uid),
@@ -255,8 +263,8 @@ class Fleet:
             pods=self.workloads.pods(uid),
             slots=Slots() if runs else self.rooms.slots(uid),
             claimant=self.rooms.claimant(uid),
-            user_active=self.tasks.user_active,
-            last_user=self.rooms.last_user,
+            user_active=users.active,
+            last_user=users.last,
             dispatch_open=self.rooms.dispatch_open(),
         )
 
@@ -291,6 +299,8 @@ class Fleet:
             assert len(others) + len(kept) < self.total(), f"{uid} takes a slot that is kept for {sorted(kept)}"
         if booked is not None and not booked.backend:
             assert self.total() == 0
+        if booked is not None and not booked.backend and any(isinstance(one, decision.Launch) for one in made.effects):
+            assert len(self.without_slot() - {uid}) < LIMITS.runs_without_gpu, f"{uid} is one too many without a GPU"
         claim = patch.get("preemption")
         if claim:
             assert not order.foreground(before.spec), "a user's run gives nothing up"

@@ -16,12 +16,13 @@ class Router:
 
     def __init__(self) -> None:
         self.last: datetime | None = None
+        self.on: dict[str, datetime] = {}
         self.error: Exception | None = None
 
-    async def __call__(self) -> datetime | None:
+    async def __call__(self) -> activity.Seen:
         if self.error is not None:
             raise self.error
-        return self.last
+        return activity.Seen(self.last, self.on)
 
 
 class Bench:
@@ -92,3 +93,19 @@ async def test_nobody_is_asked_without_a_router() -> None:
     )
     users.wanted()
     assert users.in_doubt_since is None
+
+
+async def test_a_request_that_no_backend_is_known_to_serve_is_told_apart() -> None:
+    bench = Bench()
+    early, late = NOW - timedelta(seconds=9), NOW - timedelta(seconds=5)
+    for last, on, unplaced in (
+        (late, {}, late),
+        (late, {"gpu-0": early}, late),
+        (late, {"gpu-0": early, "gpu-1": late}, None),
+        (None, {}, None),
+        (late, {"gpu-0": NOW + timedelta(seconds=5)}, None),
+    ):
+        bench.router.last, bench.router.on = last, on
+        await bench.users.once()
+        assert (bench.users.last, bench.users.unplaced) == (last, unplaced)
+        assert bench.users.last_on == {name: min(at, NOW) for name, at in on.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from hypothesis import given
 
 from controllers.pendingtask import compact
@@ -23,7 +25,19 @@ def test_everything_comes_back_but_what_people_said(task: pendingtask.PendingTas
     assert raw == task.wire(), "and the object itself is as it was"
 
 
-def test_ten_thousand_take_three_megabytes() -> None:
-    spec = {"content": "Please look into it. " * 50, "clientId": "acme", "sourceUrn": "imap:acme/inbox/4711"}
-    packed = compact.pack(build.routed(Phase.READY_FOR_GPU, spec=spec).wire())
-    assert len(packed) <= 300
+def test_ten_thousand_tasks_that_all_differ_take_three_megabytes() -> None:
+    total = 0
+    for number in range(10_000):
+        spec = {
+            "content": f"Please look into {number}. " * 50,
+            "clientId": f"client-{number % 97}",
+            "sourceUrn": f"imap:acme/inbox/{number}",
+        }
+        raw = build.routed(Phase.READY_FOR_GPU, spec=spec).wire()
+        raw["metadata"] |= {
+            "name": f"mail-{number}",
+            "uid": str(uuid.UUID(int=number * 7919)),
+            "resourceVersion": str(number),
+        }
+        total += len(compact.pack(raw))
+    assert total <= 3_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
 
 from controllers.connection import credentials
@@ -47,6 +46,45 @@ def test_missing_models_are_named() -> None:
     assert "qwen3-coder-tool:30b" in patch["conditions"][1]["message"]
 
 
+@pytest.mark.parametrize(
+    ("entries", "installed", "lacks"),
+    [
+        (["qwen2.5:*"], ["qwen2.5:7b"], []),
+        (["qwen2.5:*"], ["QWEN2.5:7b"], []),
+        (["qwen2.5*"], ["qwen2.5"], []),
+        (["*"], ["any"], []),
+        (["*"], [], ["*"]),
+        (["qwen2.5:*"], ["qwen3:7b"], ["qwen2.5:*"]),
+        (["qwen3"], ["qwen3:latest"], []),
+        (["library/qwen3"], ["qwen3"], []),
+        (["qwen3"], ["qwen3:7b"], ["qwen3"]),
+        (["qwen2.5:*", "a", "b:1"], ["qwen2.5:7b", "b:1"], ["a"]),
+    ],
+)
+def test_a_model_or_a_pattern_is_there_when_an_installed_model_fits(
+    entries: list[str], installed: list[str], lacks: list[str]
+) -> None:
+    known = backend(modelSets=[{"name": "a", "models": [{"name": name} for name in entries]}])
+    assert decide.missing(known, frozenset(installed)) == lacks
+    patch = decide.patch(known, probe.Answer("1", frozenset(installed)), NOW)
+    assert said(patch)["Ready"] == (("False", "ModelsMissing") if lacks else ("True", "Serving"))
+
+
+def test_a_pattern_that_nothing_fits_is_named_apart_from_a_model_that_is_missing() -> None:
+    known = backend(modelSets=[{"name": "a", "models": [{"name": "qwen2.5:*"}, {"name": "embed"}]}])
+    message = decide.patch(known, probe.Answer("1", frozenset({"other"})), NOW)["conditions"][1]["message"]
+    assert message == (
+        "The server lacks embed. No model of the server matches qwen2.5:*. "
+        "Pull models that fit, or correct spec.modelSets."
+    )
+
+
+def test_a_backend_outside_of_the_releases_namespace_is_told_where_it_belongs() -> None:
+    patch = decide.patch(backend(), decide.misplaced("jervis"), NOW)
+    assert said(patch)["Ready"] == ("False", "WrongNamespace")
+    assert "kubectl apply -n jervis" in patch["conditions"][2]["message"]
+
+
 def test_draining_is_not_ready() -> None:
     patch = decide.patch(backend(drain=True), probe.Answer("1", frozenset()), NOW)
     assert said(patch)["Ready"] == ("False", "Draining")
@@ -59,44 +97,6 @@ def test_an_unreachable_server_says_why_and_does_not_pretend_to_know_its_models(
         "ModelsLoaded": ("Unknown", "Unreachable"),
         "Ready": ("False", "Unreachable"),
     }
-
-
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
-        ("ftp://x", "InvalidURL"),
-        ("http://", "InvalidURL"),
-        ("http://[::1", "InvalidURL"),
-        ("http://169.254.169.254/latest", "ForbiddenURL"),
-        ("http://[fe80::1]:80", "ForbiddenURL"),
-        ("http://metadata.google.internal.", "ForbiddenURL"),
-        ("http://0.0.0.0:1", "ForbiddenURL"),
-    ],
-)
-async def test_what_must_not_be_called_is_not_called(url: str, reason: str) -> None:
-    def never(request: httpx.Request) -> httpx.Response:
-        raise AssertionError(f"called {request.url}")
-
-    async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as http:
-        found = await probe.ask(http, url)
-    assert isinstance(found, probe.Failure)
-    assert found.reason == reason
-
-
-@pytest.mark.parametrize(
-    ("handler", "reason"),
-    [
-        (lambda request: httpx.Response(200, json={"version": "1", "models": [{"name": "m"}]}), None),
-        (lambda request: httpx.Response(500), "HTTPError"),
-        (lambda request: httpx.Response(200, text="<html>"), "NotOllama"),
-        (lambda request: httpx.Response(200, json=[1]), "NotOllama"),
-        (lambda request: httpx.Response(200, json={"models": [{"nome": "m"}]}), "NotOllama"),
-    ],
-)
-async def test_answers_of_all_kinds(handler: Any, reason: str | None) -> None:
-    async with httpx.AsyncClient(transport=httpx.MockTransport(handler)) as http:
-        found = await probe.ask(http, "http://gpu:1/")
-    assert (found.reason if isinstance(found, probe.Failure) else None) == reason
 
 
 def conn(status: dict[str, Any] | None = None, **spec: Any) -> connection.Connection:
@@ -120,15 +120,11 @@ HAS_TOKEN = credentials.of_keys(conn(**SECRET).spec, ["token"])
         (SECRET, HAS_TOKEN, "PollingNotEnabled"),
         (SECRET, credentials.absent("s", "team"), "SecretNotFound"),
         (SECRET, credentials.of_keys(conn(**SECRET).spec, ["username"]), "SecretKeyMissing"),
-        (SECRET, credentials.unreadable("s"), "PollingNotEnabled"),
+        (SECRET, credentials.unreadable("s", "team"), "PollingNotEnabled"),
         ({**SECRET, "suspend": True}, HAS_TOKEN, "Suspended"),
         ({**SECRET, "url": "imaps://mail"}, HAS_TOKEN, "InvalidURL"),
         ({**SECRET, "url": "https://"}, HAS_TOKEN, "InvalidURL"),
-        (
-            {"type": "Git", "url": "file:///srv/x.git"},
-            credentials.unneeded(conn(type="Git").spec),
-            "PollingNotEnabled",
-        ),
+        ({"type": "Git", "url": "file:///srv/x.git"}, credentials.unneeded(conn(type="Git").spec), "InvalidURL"),
     ],
 )
 def test_a_connection_is_honest(spec: dict[str, Any], found: credentials.Finding, reason: str) -> None:
@@ -136,6 +132,21 @@ def test_a_connection_is_honest(spec: dict[str, Any], found: credentials.Finding
     assert said(patch)["Ready"] == ("False", reason)
     assert patch["observedGeneration"] == 2
     assert connection_decide.patch(conn(patch, **spec), found, NOW + timedelta(days=1)) == {}
+
+
+def test_what_is_wrong_with_a_secret_names_its_namespace() -> None:
+    for found in (credentials.absent("s", "team-a"), credentials.unreadable("s", "team-a")):
+        assert "Secret 's'" in found.message
+        assert "namespace 'team-a'" in found.message
+    assert "rbac.connectionSecrets" in credentials.unreadable("s", "team-a").message
+
+
+def test_a_file_is_a_source_only_where_that_is_allowed() -> None:
+    git = conn(type="Git", url="file:///srv/x.git")
+    found = credentials.unneeded(git.spec)
+    assert "connections.allowFileUrls" in connection_decide.patch(git, found, NOW)["conditions"][1]["message"]
+    allowed = connection_decide.patch(git, found, NOW, file_urls=True)
+    assert said(allowed)["Ready"] == ("False", "PollingNotEnabled")
 
 
 @pytest.mark.parametrize(

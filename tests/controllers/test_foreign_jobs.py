@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from controllers import lease
-from controllers.pendingtask import coalesce, decision, index, job, views
+from controllers.pendingtask import coalesce, decision, index, job, views, workloads
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import JobState, World
 from crds import pendingtask
@@ -25,7 +26,7 @@ def after(current: pendingtask.PendingTask, made: decision.Decision) -> pendingt
 
 
 def raw(name: str, *, attempt: int, suspend: bool = False, version: str = "1", **annotations: str) -> dict[str, Any]:
-    labels = {job.UID_LABEL: UID, job.ATTEMPT_LABEL: str(attempt)}
+    labels = {job.UID_LABEL: UID, job.TASK_LABEL: "mail-1", job.ATTEMPT_LABEL: str(attempt)}
     meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": version, "labels": labels}
     return {"metadata": {**meta, "annotations": annotations}, "spec": {"suspend": suspend}}
 
@@ -132,15 +133,15 @@ def test_a_job_of_an_earlier_run_goes_before_anything_else_happens(phase: Phase)
 
 
 def test_which_jobs_are_strays() -> None:
-    workloads, current = index.Workloads(), routed(Phase.ORCHESTRATING)
-    ended = {"conditions": [{"type": "Complete", "status": "True"}]}
-    workloads.observe_job(raw(NAME, attempt=1))
-    workloads.observe_job({**raw("mail-1-0f9a1c2e-2", attempt=2), "status": ended})
-    workloads.observe_job(raw("somebody-elses", attempt=3))
-    assert workloads.strays(current) == ()
-    workloads.observe_job(raw("mail-1-0f9a1c2e-3", attempt=3, suspend=True))
-    workloads.observe_job(raw("mail-1-0f9a1c2e-4", attempt=4))
-    assert workloads.strays(current) == ("mail-1-0f9a1c2e-3", "mail-1-0f9a1c2e-4")
+    known, current = workloads.Workloads("default"), routed(Phase.ORCHESTRATING)
+    ended = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "2027-03-01T12:00:00Z"}]}
+    known.observe_job(raw(NAME, attempt=1))
+    known.observe_job({**raw("mail-1-0f9a1c2e-2", attempt=2), "status": ended})
+    known.observe_job(raw("somebody-elses", attempt=3))
+    assert known.strays(current) == ()
+    known.observe_job(raw("mail-1-0f9a1c2e-3", attempt=3, suspend=True))
+    known.observe_job(raw("mail-1-0f9a1c2e-4", attempt=4))
+    assert known.strays(current) == ("mail-1-0f9a1c2e-3", "mail-1-0f9a1c2e-4")
 
 
 # -- Kueue -------------------------------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def test_which_jobs_are_strays() -> None:
 
 def test_a_queued_job_is_created_suspended_and_its_pods_are_not_queued() -> None:
     labels = {job.QUEUE_LABEL: "gpus", "team": "red"}
-    template = job.Template("i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model", labels=labels)
+    template = dataclasses.replace(TEMPLATE, labels=labels)
     body = job.manifest(routed(Phase.DISPATCHED_GPU), 1, NAME, template, token=lease.FencingToken(3))
     assert body["spec"]["suspend"] is True
     assert body["metadata"]["labels"][job.QUEUE_LABEL] == "gpus"
@@ -196,4 +197,4 @@ def test_our_suspension_is_marked_and_its_end_takes_the_mark_away() -> None:
     assert told == [(True, False, True), (True, True, False), (False, False, True)]
 
 
-TEMPLATE = job.Template("i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model")
+TEMPLATE = job.Template("default", "i", "Never", "a", "http://kb", "http://r", "mongodb://m", "model")

@@ -16,6 +16,7 @@ from crds import exits
 from tests.controllers.build import UID, task
 
 TEMPLATE = job.Template(
+    namespace="jervis",
     image="localhost/jervis:dev",
     image_pull_policy="Never",
     service_account="jervis-job",
@@ -43,11 +44,11 @@ def test_names_are_labels_that_leave_room_for_the_pods_suffix(name: str, attempt
     assert found == job.name(name, UID, attempt)
 
 
-def test_the_owner_is_the_task_and_does_not_wait_for_it() -> None:
-    owner = made()["metadata"]["ownerReferences"]
-    assert [(o["kind"], o["uid"], o["controller"], o["blockOwnerDeletion"]) for o in owner] == [
-        ("PendingTask", UID, True, False)
-    ]
+def test_it_lives_in_the_releases_namespace_and_no_owner_reference_crosses() -> None:
+    meta = made()["metadata"]
+    assert (meta["namespace"], meta["labels"]["jervis.dev/task-namespace"]) == ("jervis", "default")
+    assert "ownerReferences" not in meta
+    assert meta["annotations"]["jervis.dev/task-name"] == "mail-1"
 
 
 def test_labels_find_job_and_pods_again() -> None:
@@ -81,7 +82,8 @@ def test_job_and_pods_tell_whose_slot_they_take() -> None:
     current = task(status={"dispatch": {"jobName": "j", "backend": "gpu-0"}})
     body = job.manifest(current, 1, "j", TEMPLATE)
     assert body["metadata"]["annotations"] == {
-        "jervis.dev/backend": "gpu-0", "jervis.dev/leader-epoch": "0", "jervis.dev/lease-created": ""
+        "jervis.dev/task-name": "mail-1", "jervis.dev/backend": "gpu-0",
+        "jervis.dev/leader-epoch": "0", "jervis.dev/lease-created": "",
     }  # fmt: skip
     assert body["spec"]["template"]["metadata"]["annotations"] == {"jervis.dev/backend": "gpu-0"}
 
@@ -124,6 +126,7 @@ def test_the_environment_is_the_contract() -> None:
         "JERVIS_DATABASE": "jervis",
         "JERVIS_MODEL": "qwen",
         "JERVIS_PRIORITY": "0",
+        "JERVIS_WALL_CLOCK_SECONDS": "3600",
     }
 
 
@@ -144,17 +147,16 @@ def test_an_address_from_a_secret_is_copied_into_no_job() -> None:
     assert len(variables) == len({one["name"] for one in variables})
 
 
-def test_a_token_of_the_knowledge_base_is_copied_into_no_job() -> None:
-    template = replace(TEMPLATE, kb_token_secret="kb", kb_token_secret_key="token")
-    variables = job.manifest(task(), 3, "n", template)["spec"]["template"]["spec"]["containers"][0]["env"]
-    assert [one for one in variables if one["name"] == "JERVIS_KB_TOKEN"] == [
-        {"name": "JERVIS_KB_TOKEN", "valueFrom": {"secretKeyRef": {"name": "kb", "key": "token"}}}
-    ]
-
-
 def test_the_deadline_is_the_tasks_or_the_settings() -> None:
     assert made()["spec"]["activeDeadlineSeconds"] == 3600
     assert made(activeDeadlineSeconds=60)["spec"]["activeDeadlineSeconds"] == 60
+
+
+@pytest.mark.parametrize("seconds", [60, 7200, 604_800])
+def test_the_run_is_given_the_deadline_of_its_job(seconds: int) -> None:
+    body = made(activeDeadlineSeconds=seconds)["spec"]
+    env = {one["name"]: one["value"] for one in body["template"]["spec"]["containers"][0]["env"]}
+    assert env["JERVIS_WALL_CLOCK_SECONDS"] == str(body["activeDeadlineSeconds"]) == str(seconds)
 
 
 @given(st.text(min_size=1, max_size=200), st.text(max_size=50), st.text(max_size=50))
@@ -163,18 +165,19 @@ def test_content_chooses_neither_image_nor_account_nor_path(content: str, messag
     assert made(content=content, messages=messages) == made()
 
 
-def test_a_run_shows_the_router_a_token_that_is_good_for_nothing_else() -> None:
+def test_a_run_mounts_the_secret_with_its_own_token() -> None:
     def pod(template: job.Template) -> dict[str, Any]:
         made_of = job.manifest(task(), 1, job.name("mail-1", UID, 1), template)
         found: dict[str, Any] = made_of["spec"]["template"]["spec"]
         return found
 
     assert [volume["name"] for volume in pod(TEMPLATE)["volumes"]] == ["tmp"]
-    shown = pod(replace(TEMPLATE, router_token_audience="jervis-router"))
-    (source,) = next(v["projected"]["sources"] for v in shown["volumes"] if v["name"] == "router-token")
-    assert source["serviceAccountToken"]["audience"] == "jervis-router"
+    shown = pod(replace(TEMPLATE, run_tokens=True))
+    source = next(volume["secret"] for volume in shown["volumes"] if volume["name"] == "run-token")
+    assert source["secretName"] == job.name("mail-1", UID, 1)
     (container,) = shown["containers"]
-    mount = next(m for m in container["volumeMounts"] if m["name"] == "router-token")
+    mount = next(m for m in container["volumeMounts"] if m["name"] == "run-token")
     environment = {variable["name"]: variable["value"] for variable in container["env"]}
-    assert environment["JERVIS_ROUTER_TOKEN_FILE"] == f"{mount['mountPath']}/token"
-    assert (mount["readOnly"], shown["automountServiceAccountToken"]) == (True, False)
+    assert environment["JERVIS_RUN_TOKEN_FILE"] == "/var/run/jervis/token"
+    assert (mount["mountPath"], mount["readOnly"], "subPath" in mount) == ("/var/run/jervis", True, False)
+    assert shown["automountServiceAccountToken"] is False

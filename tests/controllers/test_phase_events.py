@@ -230,7 +230,7 @@ MATTERS: dict[str, Mapping[Phase, str]] = {
     "its node is lost": row(DISPATCHED_GPU="conditions DeleteJob look", ORCHESTRATING="conditions DeleteJob look"),
     "ten minutes pass": row(DISPATCHED_GPU="DeleteJob look"),
     "two hours pass": row(SCHEDULED="ReadyForQualification", DISPATCHED_GPU="DeleteJob look"),
-    "the clock is set back": row(),
+    "the clock is set back": row(DISPATCHED_GPU="phaseTimes"),
 }
 """What an event makes of that; where a phase is not named, nothing happens on purpose."""
 

@@ -31,6 +31,13 @@ LISTED = {
     (Phase.ORCHESTRATING, Phase.USER_TASK),
     (Phase.USER_TASK, Phase.READY_FOR_GPU),
     (Phase.USER_TASK, Phase.ERROR),
+    # The operator cannot decide about it, and a person has it tried again.
+    (Phase.NEW, Phase.USER_TASK),
+    (Phase.SCHEDULED, Phase.USER_TASK),
+    (Phase.READY_FOR_QUALIFICATION, Phase.USER_TASK),
+    (Phase.READY_FOR_GPU, Phase.USER_TASK),
+    (Phase.USER_TASK, Phase.SCHEDULED),
+    (Phase.USER_TASK, Phase.READY_FOR_QUALIFICATION),
 }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from controllers.pendingtask import order
-from controllers.queue import Ranked, Waiting, WorkQueue
+from controllers.queue import Ranked, WorkQueue
 from crds.phases import Phase
 from tests.controllers import build
 
@@ -133,19 +133,6 @@ async def test_those_that_yield_take_only_some_of_the_workers() -> None:
     assert await fourth == "b3"
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9))))
-def test_a_waiting_room_calls_in_order(entries: list[tuple[int, int]]) -> None:
-    room: Waiting[int] = Waiting()
-    last: dict[int, int] = {}
-    for key, rank in entries:
-        room.enter(key, (rank,))
-        last[key] = rank
-    called = room.call(len(last) + 1)
-    assert sorted(key for key, _ in called) == sorted(last)
-    assert [rank for _, rank in called] == sorted((rank,) for rank in last.values())
-    assert len(room) == 0
-
-
 class RankedModel(RuleBasedStateMachine):
     """Against a dictionary: whatever the history, the smallest rank comes out."""
 
@@ -177,8 +164,47 @@ class RankedModel(RuleBasedStateMachine):
     def same(self) -> None:
         assert len(self.ranked) == len(self.model)
         assert (self.ranked.peek() is None) == (not self.model)
+
+    @rule()
+    def last(self) -> None:
         worst = self.ranked.worst()
+        assert (worst is None) == (not self.model)
         assert worst is None or worst[1] == (max(self.model.values()),)
+
+
+class Counted:
+    """A number that counts how often it is compared."""
+
+    compared = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __lt__(self, other: Counted) -> bool:
+        Counted.compared += 1
+        return self.number < other.number
+
+    def __le__(self, other: Counted) -> bool:
+        return not other < self
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return isinstance(other, Counted) and self.number == other.number
+
+    __hash__ = None  # type: ignore[assignment]  # nothing puts it into a set
+
+
+def test_beyond_its_bound_the_queue_takes_a_key_in_without_looking_at_all_of_them() -> None:
+    chance, most = random.Random(7), 4096
+    queue: WorkQueue[int] = WorkQueue(Clock(), most)
+    for number in range(most + 1):  # the first key beyond the bound pays for the order once
+        queue.put(number, (Counted(chance.randrange(10**6)),))
+    Counted.compared = 0
+    for number in range(most + 1, 2 * most):
+        queue.put(number, (Counted(chance.randrange(10**6)),))
+    assert len(queue) == most
+    assert queue.overflowed
+    assert Counted.compared / most < 100, "about two logarithms, not the length"
 
 
 TestRanked = pytest.mark.filterwarnings("default")(RankedModel.TestCase)

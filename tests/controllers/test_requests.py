@@ -50,6 +50,19 @@ def test_an_earlier_approval_decides_nothing_whatever_else_is_edited() -> None:
     assert decide(named, OPEN, NOW).phase is Phase.READY_FOR_GPU
 
 
+def test_the_condition_names_the_request_when_an_earlier_approval_stands_in_the_spec() -> None:
+    first = asked(ExitReason.NEEDS_APPROVAL)
+    second = asked(ExitReason.NEEDS_APPROVAL, {"approval": APPROVED})
+    failed = asked(ExitReason.ERROR, {"approval": APPROVED})
+
+    def told(current: pendingtask.PendingTask) -> str:
+        return next(one.message for one in current.status.conditions if one.type == "WaitingForUser")
+
+    assert "requestId" not in told(first)
+    for current in (second, failed):
+        assert told(current).endswith(f"spec.approval.requestId {current.status.request_id}.")
+
+
 def test_a_first_approval_needs_no_name() -> None:
     current = asked(ExitReason.NEEDS_APPROVAL)
     assert decide(edited(current, approval=APPROVED), OPEN, NOW).phase is Phase.READY_FOR_GPU

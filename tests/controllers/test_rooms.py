@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from controllers.gpubackend import slots
-from controllers.pendingtask import activity, index, order, rooms, world
+from controllers.pendingtask import activity, index, order, rooms, workloads, world
+from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Room
 from crds.phases import Phase
 from tests.controllers import build
-
-CREATED = {"creationTimestamp": "2027-03-01T12:00:00Z"}
 
 
 class Desk:
     """Rooms with two GPU slots, three places at the qualifier, and clocks in hand."""
 
-    def __init__(self) -> None:
-        self.now, self.offer = build.NOW, 2
-        self.tasks, self.workloads = index.Tasks(lambda: self.now), index.Workloads()
+    def __init__(self, backends: dict[str, int] | None = None, age: timedelta = timedelta(0)) -> None:
+        self.now, self.offer, self.absent = build.NOW, 2, 0
+        self.backends = backends
+        self.tasks, self.workloads = index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
         self.users = activity.Users(
             None,
             needed=lambda: False,
@@ -30,8 +32,8 @@ class Desk:
         )
         self.rooms = rooms.Rooms(
             self.tasks,
-            world.Limits(qualifying_at_once=3),
-            lambda: [slots.Offer("gpu-0", self.offer)],
+            world.Limits(qualifying_at_once=3, background_age=age),
+            lambda: [slots.Offer(*one, absent=self.absent) for one in (self.backends or {"gpu-0": self.offer}).items()],
             workloads=self.workloads,
             users=self.users,
             wall=lambda: self.now,
@@ -128,7 +130,8 @@ def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
     desk.have("low", Phase.READY_FOR_GPU, **given)
     desk.have("user", Phase.READY_FOR_GPU, USER)
     desk.run("one", USER)
-    assert len(desk.rooms.slots("x").free) == 1, "nothing is kept for an hour"
+    desk.have("other", Phase.READY_FOR_GPU, USER)
+    assert len(desk.rooms.slots("other").free) == 1, "nothing is kept for an hour"
 
 
 def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
@@ -152,6 +155,21 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     assert desk.called() == ["user"]
 
 
+def test_the_one_that_tries_again_for_all_is_not_of_a_namespace_that_is_refused() -> None:
+    desk = Desk()
+    desk.wait("x", Room.GPU)
+    for _ in range(5):
+        desk.rooms.breaker.refused(desk.now.timestamp(), "default")
+        desk.rooms.breaker.failed(desk.now.timestamp())
+    desk.rooms.breaker.failed(desk.now.timestamp())
+    assert desk.rooms.refused_for("default") == 30.0
+    assert desk.rooms.refused_for("other") is None
+    waiting = desk.tasks.get("x")
+    assert waiting is not None
+    decided = decide(waiting, world.World(slots=build.GPU, refused_for=desk.rooms.refused_for("default")), desk.now)
+    assert (decided.room, decided.requeue_after) == (None, 30.0), "it leaves the line to those whom the try can help"
+
+
 def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
     desk = Desk()
     desk.run("one", USER)
@@ -171,6 +189,47 @@ def test_without_any_gpu_users_tasks_are_called_and_nobody_is_disturbed() -> Non
     desk.offer = 0
     assert desk.called() == ["user"]
     assert desk.claims() == {}
+
+
+def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one() -> None:
+    desk = Desk()
+    for number in range(50):
+        desk.wait(f"user-{number:02}", Room.GPU, mode="Foreground")
+    desk.offer = 0
+    assert desk.called() == ["user-00", "user-01"]
+    assert desk.called() == [], "both are being looked at"
+    assert desk.rooms.slots("user-02") == world.Slots()
+    for uid, left in (("user-00", 2), ("user-01", 1)):
+        assert desk.rooms.slots(uid) == world.Slots(without_gpu=left)
+        desk.rooms.claim(uid, Room.GPU)
+        assert desk.called() == []
+        desk.have(uid, Phase.DISPATCHED_GPU, USER, dispatch={"jobName": uid})
+        desk.rooms.settle(uid)
+    assert desk.called() == []
+    desk.have("user-00", Phase.COMPLETED, USER)
+    assert desk.called() == ["user-02"]
+    desk.offer = 2
+    assert desk.called() == [], "the run without a slot and the task that is called count"
+    desk.have("user-01", Phase.COMPLETED, USER)
+    assert desk.called() == ["user-03"]
+
+
+def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing() -> None:
+    desk = Desk()
+    desk.run("one", USER)
+    desk.wait("user", Room.GPU, mode="Foreground")
+    desk.wait("low", Room.GPU)
+    desk.offer, desk.absent = 0, 2
+    assert desk.called() == []
+    assert desk.rooms.slots("user") == world.Slots(total=2)
+    desk.absent = 0
+    assert desk.called() == ["user"]
+
+
+def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_the_others() -> None:
+    offers = [slots.Offer("a", 2), slots.Offer("b", 0, absent=2)]
+    assert slots.count(offers, {"b": 1}) == world.Slots(total=4, free=(("a", 1),))
+    assert slots.count(offers, {"b": 2}) == world.Slots(total=4)
 
 
 def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
@@ -260,13 +319,10 @@ def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_gi
     desk = Desk()
     desk.offer = 1
     desk.have("next", Phase.READY_FOR_GPU, USER)
-    labels = {"jervis.dev/task-uid": "gone", "jervis.dev/attempt": "1"}
-    booked = {"annotations": {"jervis.dev/backend": "gpu-0"}}
-    meta = {"name": "p", "namespace": "n", "uid": "p", "labels": labels} | booked | CREATED
-    desk.workloads.observe_pod({"metadata": {**meta, "resourceVersion": "5"}, "status": {"phase": "Running"}})
+    assert desk.workloads.observe_pod(build.raw_pod("p", "gone"))
     assert desk.rooms.slots("next").free == ()
-    ending = {**meta, "resourceVersion": "6", "deletionTimestamp": "2027-03-01T12:00:30Z"}
-    desk.workloads.observe_pod({"metadata": ending, "status": {"phase": "Running"}})
+    leaving = build.raw_pod("p", "gone", resourceVersion="6", deletionTimestamp="2027-03-01T12:00:30Z")
+    assert desk.workloads.observe_pod(leaving)
     desk.now += timedelta(seconds=39)
     assert desk.rooms.slots("next").free == ()
     desk.now += timedelta(seconds=1)
@@ -313,8 +369,12 @@ def test_qualifier_places_count_the_claimed_and_the_running() -> None:
     desk.rooms.claim("q2", Room.QUALIFIER)
     for uid in ("a", "b"):
         desk.wait(uid, Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION)
-    assert desk.rooms.qualifying("q1") == 1
+    assert desk.rooms.qualifying() == 2
     assert desk.called() == ["a"]
+    assert desk.rooms.qualifying("a") == 2, "its turn: q1 and q2 have theirs"
+    assert desk.rooms.qualifying("b") == 3, "a comes first"
+    desk.have("c", Phase.READY_FOR_QUALIFICATION)
+    assert desk.rooms.qualifying("c") == 4, "a and b come first"
 
 
 def test_an_older_version_never_replaces_a_newer_one() -> None:
@@ -346,19 +406,234 @@ def test_the_index_keeps_no_content() -> None:
     assert len(kept.spec.messages) == 1
 
 
-def test_pods_that_are_not_listed_do_not_live_and_the_ended_keep_their_word() -> None:
-    loads = index.Workloads()
+# -- turns, ageing, several GPUs ---------------------------------------------------------------------------------------
 
-    def raw(name: str, phase: str) -> dict[str, Any]:
-        labels = {"jervis.dev/task-uid": "t", "jervis.dev/attempt": "1"}
-        meta = {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5", "labels": labels} | CREATED
-        return {"metadata": meta, "status": {"phase": phase}}
+HOUR = timedelta(hours=1)
 
-    loads.observe_pod(raw("ended", "Failed"))
-    loads.observe_pod(raw("ghost", "Running"))
-    loads.replace_pods("t", [raw("fresh", "Running")])
-    assert sorted((pod.name, pod.live) for pod in loads.pods("t")) == [("ended", False), ("fresh", True)]
-    loads.forget_task("t")
-    assert [pod.name for pod in loads.pods("t")] == ["fresh"], "it still takes a slot"
-    loads.forget_pod("t", "fresh")
-    assert loads.pods("t") == ()
+
+def entered(at: datetime) -> dict[str, Any]:
+    return {"phaseTimes": {"ReadyForGpu": at.isoformat(), "ReadyForQualification": at.isoformat()}}
+
+
+def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
+    """At the qualifier as at the GPU: places go to the client that holds the fewest."""
+    desk = Desk()
+    for number in range(30):
+        desk.wait(f"flood-{number:02}", Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="flood")
+        desk.wait(f"batch-{number:02}", Room.GPU, clientId="flood")
+    desk.wait("mail", Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="small")
+    desk.wait("work", Room.GPU, clientId="small")
+    assert desk.called() == ["flood-00", "mail", "flood-01", "batch-00", "work"]
+
+
+def test_turns_go_on_where_they_were() -> None:
+    desk = Desk()
+    desk.offer = 1
+    for client in ("a", "b"):
+        for number in range(3):
+            desk.wait(f"{client}{number}", Room.GPU, clientId=client)
+    order_of_runs = []
+    while uids := desk.called():
+        assert len(uids) == 1
+        order_of_runs += uids
+        uid = uids[0]
+        desk.rooms.leave(uid)
+        desk.rooms.claim(uid, Room.GPU, "gpu-0")
+        desk.run(uid, {"clientId": uid[0]})
+        desk.rooms.settle(uid)
+        desk.tasks.forget(uid, desk.version)
+    assert order_of_runs == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_users_tasks_take_turns_by_client_as_well() -> None:
+    desk = Desk()
+    desk.run("one", USER, attempt=1)
+    desk.have("two", Phase.ORCHESTRATING, {**USER, "clientId": "flood"}, dispatch={"jobName": "j", "backend": "gpu-0"})
+    for number in range(3):
+        desk.wait(f"flood-{number}", Room.GPU, mode="Foreground", clientId="flood")
+    desk.wait("small", Room.GPU, mode="Foreground", clientId="small")
+    desk.wait("first", Room.GPU, mode="Foreground", clientId="flood", queuePosition=1)
+    assert desk.rooms.users_in_turn() == ["first", "small", "flood-0", "flood-1", "flood-2"]
+    desk.have("one", Phase.COMPLETED, USER)
+    assert desk.called() == ["first"]
+
+
+def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
+    """A task that is looked at in the moment in which a slot comes free does not take it from those that wait."""
+    desk = Desk()
+    desk.run("one")
+    desk.run("two")
+    desk.wait("waits", Room.GPU, clientId="b")
+    assert desk.called() == []
+    desk.have("two", Phase.COMPLETED)
+    desk.have("passes", Phase.READY_FOR_GPU)
+    assert desk.rooms.slots("passes").free == ()
+    assert desk.called() == ["waits"]
+    assert desk.rooms.slots("passes").free == (), "it is being looked at"
+    assert desk.rooms.slots("waits").free == (("gpu-0", 1),)
+    desk.rooms.leave("waits")
+    assert desk.rooms.slots("passes").free == (("gpu-0", 1),)
+
+
+def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.wait("x", Room.GPU)
+    assert desk.called() == ["x"]
+    desk.wait("y", Room.GPU)
+    assert desk.called() == []
+    assert desk.rooms.settle("x")
+    assert not desk.rooms.settle("x")
+    assert desk.called() == ["y"]
+
+
+def test_a_background_task_that_has_aged_goes_before_younger_ones_of_better_position() -> None:
+    desk = Desk(age=HOUR)
+    desk.offer = 1
+    desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR))
+    desk.rooms.enter("old", Room.GPU, desk.tasks.entry("old").order)  # type: ignore[union-attr]
+    desk.now += timedelta(seconds=1)
+    gone: list[str] = []
+    for number in range(8):
+        uid = f"young-{number}"
+        rank = desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": 1}, **entered(desk.now))
+        desk.rooms.enter(uid, Room.GPU, rank)
+        for called in desk.called():
+            gone.append(called)
+            desk.rooms.leave(called)
+            desk.rooms.settle(called)
+    assert gone.index("old") == 3
+
+
+def test_users_who_are_active_for_ever_hold_an_aged_task_back_no_more() -> None:
+    desk = Desk(age=HOUR)
+    desk.run("user", USER)
+    for uid in ("old", "older"):
+        rank = desk.have(uid, Phase.READY_FOR_GPU, **entered(desk.now))
+        desk.rooms.enter(uid, Room.GPU, rank)
+    assert desk.rooms.call() == ([], 3600.0), "asked again when it ages"
+    desk.now += HOUR + timedelta(seconds=1)
+    assert desk.called() == ["old"]
+    assert desk.rooms.users("old") == world.Users()
+    assert desk.rooms.slots("old").startable == (("gpu-0", 1),)
+    assert desk.rooms.users("older").active, "one slot at a time"
+    desk.rooms.leave("old")
+    desk.run("old")
+    assert desk.called() == []
+    desk.have("old", Phase.COMPLETED)
+    assert desk.called() == ["older"]
+
+
+def test_users_who_leave_no_slot_free_leave_one_in_ten_to_an_aged_task() -> None:
+    desk = Desk(age=HOUR)
+    desk.offer = 1
+    rank = desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR - HOUR))
+    desk.rooms.enter("old", Room.GPU, rank)
+    desk.wait("user-00", Room.GPU, mode="Foreground")
+    served = []
+    for number in range(1, 12):
+        desk.wait(f"user-{number:02}", Room.GPU, mode="Foreground")
+        called = desk.called()
+        assert len(called) == 1
+        served += called
+        if called == ["old"]:
+            break
+        desk.rooms.leave(called[0])
+        desk.rooms.claim(called[0], Room.GPU, "gpu-0")
+        desk.rooms.settle(called[0])
+        desk.tasks.forget(called[0], desk.version)
+    assert served == [*(f"user-{number:02}" for number in range(10)), "old"]
+    assert desk.rooms.slots("old").startable == (("gpu-0", 1),)
+    assert desk.rooms.slots("user-10").free == ()
+
+
+def test_a_run_that_gave_its_slot_up_has_waited_since_it_first_did() -> None:
+    desk = Desk(age=HOUR)
+    times = {"ReadyForQualification": "2027-03-01T10:00:00Z", "ReadyForGpu": "2027-03-01T12:00:00Z"}
+    desk.have("low", Phase.READY_FOR_GPU, phaseTimes=times, preemption=claim("user"))
+    entry = desk.tasks.entry("low")
+    assert entry is not None
+    assert entry.queued == desk.now.timestamp() - 7200
+
+
+TWO = {"gpu-0": 2, "gpu-1": 2}
+
+
+def test_with_two_gpus_a_user_holds_background_back_on_its_own() -> None:
+    desk = Desk(TWO)
+    desk.run("user", USER)
+    for number in range(5):
+        desk.wait(f"x{number}", Room.GPU)
+    assert desk.called() == ["x0", "x1"]
+    assert desk.rooms.users("x0") == world.Users()
+    assert desk.rooms.slots("x0").startable == (("gpu-1", 2),)
+    desk.have("next", Phase.READY_FOR_GPU, USER)
+    assert desk.rooms.slots("next").free[0] == ("gpu-0", 1), "users come together"
+    desk.tasks.forget("next", desk.version)
+    for uid in ("x0", "x1"):
+        desk.rooms.leave(uid)
+        desk.have(uid, Phase.ORCHESTRATING, dispatch={"jobName": uid, "backend": "gpu-1"})
+    assert desk.called() == []
+    desk.have("user", Phase.COMPLETED, USER)
+    assert desk.rooms.call() == ([], 30.0), "its own GPU for thirty seconds more"
+    desk.now += timedelta(seconds=30)
+    assert desk.called() == ["x2", "x3"]
+
+
+def test_a_users_task_on_its_way_holds_back_the_gpu_that_it_would_get() -> None:
+    desk = Desk({"gpu-0": 1, "gpu-1": 1})
+    desk.have("user", Phase.QUALIFYING, USER)
+    desk.wait("x", Room.GPU)
+    desk.wait("y", Room.GPU)
+    assert desk.called() == ["x"]
+    assert desk.rooms.slots("x").startable == (("gpu-1", 1),)
+
+
+@pytest.mark.parametrize(
+    ("on", "unplaced", "free"),
+    [
+        ({"gpu-0": 0}, None, ["gpu-1"]),
+        ({"gpu-1": 0, "gpu-0": -60}, None, ["gpu-0"]),
+        ({}, 0, []),
+        ({"cpu": 0}, None, ["gpu-0", "gpu-1"]),
+    ],
+)
+def test_what_the_router_serves_to_users_counts_for_the_backend_that_serves_it(
+    on: dict[str, int], unplaced: int | None, free: list[str]
+) -> None:
+    desk = Desk({"gpu-0": 1, "gpu-1": 1})
+    desk.users.last = desk.now
+    desk.users.last_on = {name: desk.now + timedelta(seconds=seconds) for name, seconds in on.items()}
+    desk.users.unplaced = None if unplaced is None else desk.now
+    desk.have("x", Phase.READY_FOR_GPU)
+    assert sorted(name for name, _ in desk.rooms.slots("x").startable) == free
+    assert desk.rooms.users("x") == (world.Users() if free else world.Users(False, desk.now, None))
+
+
+def test_with_one_ready_gpu_of_two_the_thirty_seconds_hold_for_all() -> None:
+    desk = Desk({"gpu-0": 2, "gpu-1": 0})
+    desk.users.last, desk.users.last_on = desk.now, {"cpu": desk.now}
+    desk.wait("x", Room.GPU)
+    assert desk.rooms.call() == ([], 30.0)
+
+
+def test_no_idle_threshold_no_quiet() -> None:
+    desk = Desk()
+    desk.rooms._limits = world.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
+    desk.run("user", USER)
+    desk.wait("x", Room.GPU)
+    assert desk.rooms.users("x") == world.Users()
+    assert desk.called() == ["x"]
+
+
+def test_a_users_task_of_another_namespace_has_no_name() -> None:
+    desk = Desk()
+    desk.offer = 1
+    desk.run("low")
+    there = build.task(
+        Phase.READY_FOR_GPU, spec=USER, uid="there", name="secret-name", namespace="other", resourceVersion="90"
+    )
+    desk.tasks.observe(there.wire())
+    desk.rooms.enter("there", Room.GPU, order.of(there))
+    assert desk.called() == ["low"]
+    assert desk.rooms.claimant("low") == world.Claimant("there", 1, "")

@@ -26,7 +26,6 @@ def test_lists_are_json_or_separated_by_commas(monkeypatch: pytest.MonkeyPatch, 
 def test_the_chart_s_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {
         "NAMESPACE": "jervis",
-        "WATCH_NAMESPACES": '["jervis","team-a"]',
         "SCHEDULE_LEAD_DAYS": "5",
         "IDLE_SECONDS": "3",
         "KB_READ_URL": "http://read",
@@ -34,12 +33,10 @@ def test_the_chart_s_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     }.items():
         monkeypatch.setenv(f"JERVIS_OPERATOR_{key}", value)
     known = settings.Settings()
-    assert known.namespaces == ("jervis", "team-a")
+    assert known.namespace == "jervis"
     assert known.limits().clients.default.lead == timedelta(days=5)
     assert known.template().kb_url == "http://read"
     assert known.template().resources == {"limits": {"memory": "2Gi"}}
-    monkeypatch.setenv("JERVIS_OPERATOR_WATCH_NAMESPACES", "[]")
-    assert settings.Settings().namespaces == ("jervis",)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from kubernetes import client
 
-from controllers import kube, stream, watches
+from controllers import beats, kube, stream
 
 
 def event(kind: str, name: str, version: int) -> bytes:
@@ -75,15 +75,16 @@ class Place:
         self.api, self.told, self.known = api, list[tuple[str, str]](), dict[str, dict[str, Any]]()
         self.tripped, self.poison = 0, ""
         self.seen: Callable[[str], object] = lambda name: None
-        self.beats = watches.Beats(lambda: 0.0)
+        self.beats = beats.Beats(lambda: 0.0)
         self._changed = asyncio.Event()
+        self.beats.expect(kube.TASKS.path("here"))
         source = stream.Source(kube.TASKS, "here", labels="a=b", fields="status.phase!=Done")
         self.stream = stream.Stream(
             calls,
             source,
             heard=self._heard,
             known=lambda: list(self.known.values()),
-            beats=self.beats,
+            heard_at=self.beats,
             silence=silence,
             failed=self._failed,
         )

@@ -20,6 +20,15 @@ def test_a_run_reads_what_its_claim_counted_and_no_more() -> None:
     assert [one["id"] for one in told["answers"]] == ["q1"]
 
 
+def test_a_run_reads_the_decisions_that_were_accepted_and_not_what_stands_in_the_spec() -> None:
+    decided = {"requestId": "run-1-1", "attempt": 1, "verdict": "Rejected", "comment": "no", "author": "ada"}
+    spec = {"approval": {"verdict": "Approved"}}
+    told = document.of_task(build.routed(Phase.DISPATCHED_GPU, spec=spec, approvals=[decided]), 2, build.NOW)
+    assert told["approvals"] == [decided]
+    assert "approval" not in told
+    assert document.of_task(build.routed(Phase.DISPATCHED_GPU, spec=spec), 1, build.NOW)["approvals"] == []
+
+
 def test_the_claim_of_another_run_counts_all_of_it() -> None:
     claimed = build.routed(Phase.DISPATCHED_GPU, spec=SPEC, messagesSeen=2, answersSeen=2)
     told = document.of_task(claimed, 2, build.NOW)

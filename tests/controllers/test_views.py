@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
+from hypothesis import example, given, settings
 
 from controllers.pendingtask import views
-from controllers.pendingtask.world import JobState
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.world import JobState, World
+from crds import pendingtask
 from crds.exits import ExitReason
+from crds.phases import Phase
+from tests import thorough
+from tests.controllers import build, hostile
 
 
 def raw_job(*conditions: dict[str, str], suspend: bool = False, **meta: Any) -> dict[str, Any]:
@@ -108,3 +116,46 @@ def test_owner_and_attempt() -> None:
     raw = raw_job(ownerReferences=owners, labels={"jervis.dev/attempt": "7"})
     assert (views.owner_uid(raw), views.attempt(raw)) == ("t", 7)
     assert (views.owner_uid(raw_job()), views.attempt(raw_job())) == ("", 0)
+
+
+@given(hostile.messages)
+@example('{"exitReason": "Answered", "ref": {"key": "' + "k" * 254 + '"}}')
+@example('{"exitReason": "Answered", "ref": {"key": "k", "collection": "' + "c" * 64 + '"}}')
+@example('{"exitReason": "Stuck", "summary": "\\ud800"}')
+@settings(max_examples=thorough.examples(300), deadline=None)
+def test_no_message_breaks_the_decision_about_its_run_or_leaves_the_bounds_of_the_status(text: str) -> None:
+    pod = views.pod_view(raw_pod({"terminated": {"exitCode": 1, "message": text}}, phase="Failed"))
+    current = build.routed(Phase.ORCHESTRATING)
+    world = World(job=build.job(JobState.FAILED), pods=(replace(pod, attempt=1),))
+    made = decide(current, world, build.NOW)
+    assert made.phase in (Phase.COMPLETED, Phase.USER_TASK, Phase.READY_FOR_GPU)
+    status = build.apply(current, made.status_patch).status  # validates every bound of the CRD
+    orjson.dumps(status.wire())
+    if status.user_task is not None:
+        assert all(pendingtask.Answer(id=one.id, text="t") for one in status.user_task.questions), "can be answered"
+
+
+def test_a_reference_that_is_too_long_is_left_out_and_not_cut() -> None:
+    found = views.outcome(json.dumps({"exitReason": "Answered", "ref": {"key": "k" * 254}}))
+    assert found is not None
+    assert found.key == ""
+
+
+def test_what_was_away_and_what_to_change_is_read() -> None:
+    said = {
+        "exitReason": "Unavailable",
+        "summary": "router stayed unavailable",
+        "unavailable": "router",
+        "retryAfterSeconds": 77,
+        "field": "spec.content",
+        "remedy": "Wait.",
+    }
+    found = views.outcome(json.dumps(said))
+    assert found is not None
+    assert (found.retry_after, found.unavailable) == (77, "router")
+    assert found.sentence() == "router stayed unavailable Field: spec.content. Wait."
+
+
+def test_a_reason_that_no_condition_could_hold_is_replaced() -> None:
+    found = views.pod_view(raw_pod({"waiting": {"reason": "no reason!", "message": "no"}}, phase="Pending"))
+    assert found.waiting_reason == "Waiting"

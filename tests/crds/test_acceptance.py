@@ -53,6 +53,20 @@ def test_defaults_are_filled_in(custom_objects: client.CustomObjectsApi) -> None
     assert (stored["kind"], stored["numParallel"], stored["maxLoadedModels"]) == ("GPU", 1, 3)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://10.0.0.1:11434", "http://198.18.0.7", "http://127.0.0.1:11434/base", "http://172.31.255.254:1?x",
+        "http://gpu-0:11434", "http://GPU-0.lab.example.com", "http://gpu7", "http://0xa9.example", "http://1e100.net",
+        "http://169.254.example.com", "http://[::1]:11434", "http://[fd12:3456::7]:11434", "http://[2001:db8::a9fe:a9fe]",
+        "https://metadata.example.com", "http://100.100.100.201",
+    ],
+)  # fmt: skip
+def test_addresses_of_servers(url: str, custom_objects: client.CustomObjectsApi) -> None:
+    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
+    assert create(custom_objects, backend | {"spec": {"url": url}}, "gpubackends")["spec"]["url"] == url
+
+
 def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
     stored = create(custom_objects, task(messages=[{"id": "m1", "text": "one"}]), dry_run=False)
     stored["spec"]["messages"].append({"id": "m2", "text": "two"})
@@ -61,6 +75,16 @@ def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
         GROUP, VERSION, "default", "pendingtasks", name, stored, field_validation="Strict"
     )
     assert [message["id"] for message in changed["spec"]["messages"]] == ["m1", "m2"]
+
+
+@pytest.mark.parametrize("field", ["messages", "answers"])
+def test_a_conversation_has_an_end_that_names_the_way_on(field: str, custom_objects: client.CustomObjectsApi) -> None:
+    entries = [{"id": f"e{number}", "text": "x"} for number in range(65)]
+    assert len(create(custom_objects, task(**{field: entries[:64]}))["spec"][field]) == 64
+    with pytest.raises(client.ApiException) as refused:
+        create(custom_objects, task(**{field: entries}))
+    assert refused.value.status == 422
+    assert "at most 64 entries; go on in a new PendingTask with the same correlationId" in str(refused.value.body)
 
 
 def test_a_status_is_owned_as_a_whole_and_changed_in_parts(custom_objects: client.CustomObjectsApi) -> None:

@@ -24,9 +24,12 @@ def test_lines_that_a_program_holds_are_found_in_the_text() -> None:
     assert of("We enforce: nothing in the middle of a line.") == ()
 
 
-@pytest.mark.parametrize("line", ["enforce:", "enforce: never", "enforce: never-say", "enforce: always-cite twice"])
+@pytest.mark.parametrize(
+    "line",
+    ["enforce:", "enforce: never", "enforce: never-say", "enforce: always-cite twice", "enforce: needs-approval x"],
+)
 def test_what_nobody_could_hold_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match="always-cite, always-say, never-say"):
+    with pytest.raises(ValueError, match="always-cite, always-say, needs-approval, never-say"):
         of(f"text\n{line}\n")
 
 
@@ -49,3 +52,8 @@ def test_answers_that_are_not_given() -> None:
     assert held.objection("Which one?", cites=False, final=False) is None
     assert held.objection("Which account number?", cites=False, final=False) is not None
     assert Provisions().objection("", cites=False) is None
+
+
+def test_answers_that_a_person_approves_first() -> None:
+    assert Provisions.together([TEXT, "enforce: needs-approval"]).needs_approval
+    assert not Provisions.together([TEXT]).needs_approval

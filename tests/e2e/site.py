@@ -63,14 +63,10 @@ class Site:
         return {name: seen[name] for name in expected}
 
     def jobs(self, tasks: Iterable[pendingtask.PendingTask]) -> Counter[tuple[str, int]]:
-        """How many Jobs there are per owner's uid and attempt."""
+        """How many Jobs there are per task's uid and attempt. Tasks and runs are in the release's namespace here."""
         uids = {task.metadata.uid for task in tasks}
-        found: Counter[tuple[str, int]] = Counter()
-        for job in self.kubectl.items("jobs"):
-            for owner in job["metadata"].get("ownerReferences", ()):
-                if owner["uid"] in uids:
-                    found[owner["uid"], int(job["metadata"]["labels"][ATTEMPT_LABEL])] += 1
-        return found
+        labels = [job["metadata"].get("labels", {}) for job in self.kubectl.items("jobs", "-l", UID_LABEL)]
+        return Counter((one[UID_LABEL], int(one[ATTEMPT_LABEL])) for one in labels if one[UID_LABEL] in uids)
 
     def results(self, task: pendingtask.PendingTask) -> list[Document]:
         """What the store holds as results of that task."""

@@ -72,7 +72,7 @@ def test_an_unreachable_backend(site: Site, services: httpx.Client) -> None:
             return [c for c in found.status.conditions if c.type == "Ready" and c.status.value == "False"]
 
         (ready,) = until("a condition of the backend", not_ready)
-        assert "jervis-nowhere" in ready.message
+        assert "spec.url" in ready.message
         shown = site.kubectl.run("get", "gpu", "away")
         assert "False" in shown
         assert ready.reason in shown

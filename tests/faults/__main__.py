@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from hack.cluster import standalone
-from tests.faults import campaigns, everywhere, kills, leadership, server
+from tests.faults import campaigns, everywhere, kills, leadership, server, tenants
 from tests.faults.outcome import BOUND, Outcome
 from tests.faults.sites import Moment
 from tests.faults.stage import BRIEF, SCALE, Stage, stage
 
 NAMES = (
     "sites", "faults", "kills", "mix", "silence", "silence-as-shipped", "restarts-etcd", "restarts-kube-apiserver",
-    "leadership", "late-job", "last-words",
+    "leadership", "late-job", "last-words", "namespace", "namespace-unreported",
 )  # fmt: skip
 STAGES = 3
 """Stages of the campaign `faults` at the same time."""
@@ -87,6 +87,9 @@ class Long:
                 return [await campaigns.late_job(on, seed)]
             if name == "last-words":
                 return [await campaigns.last_words(on, seed)]
+            if name.startswith("namespace"):
+                unreported = name.endswith("unreported")
+                return [await tenants.deleted_namespace(on, seed, self._tasks // 4, unreported=unreported, say=say)]
             if name == "kills":
                 return [await campaigns.at_random(on, seed, self._tasks, 100, say)]
             if name == "mix":

@@ -23,6 +23,8 @@ Say = Callable[[str], None]
 AT_ONCE = 60
 """Unfinished tasks that a load keeps around."""
 REQUESTS_PER_TASK = 12
+WATCHES = 8
+"""Three kinds in each of two namespaces, Jobs and pods in the release's."""
 LOAD_SECONDS = 300.0
 Begin = Callable[[], AbstractAsyncContextManager[Stage]]
 """Makes a new stage."""
@@ -143,7 +145,7 @@ async def silent_watches(on: Stage, seed: int) -> Outcome:
         if not on.partners.watch_seconds:
             # Watches as long as they are shipped: those of the next process are silent from their beginning.
             replica.kill()
-        await on.until(lambda: replica.journal.faults[Fault.SILENT] >= before + 5, "all five watches are silent")
+        await on.until(lambda: replica.journal.faults[Fault.SILENT] >= before + WATCHES, "every watch is silent")
         await load(on, [f"{one}-9{seed % 1000:03}" for one in Kind])
         silent.on = False
         # The fault is over when the last watch has been silent for that long.
@@ -181,7 +183,7 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
         await on.until(lambda: hold.done, "the Job's creation is on its way")
         replica.kill()
         await on.converge()
-        await on.until(lambda: not on.record.now["jobs"], "the Job of the run is removed")
+        await on.until(lambda: not on.runs(), "the Job of the run is removed")
         assert replica.api is not None
         api = replica.api
         api.let_go.set()
@@ -191,7 +193,7 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
         ((_, status),) = api.arrived
         outcome.details |= {"guarded": guarded, "status": status}
         if not guarded:
-            await on.until(lambda: not on.record.now["jobs"], "a Job that came too late is removed")
+            await on.until(lambda: not on.runs(), "a Job that came too late is removed")
         return outcome
 
 

@@ -13,7 +13,7 @@ from tests.faults.sites import Call, Door, Moment
 
 class Fault(StrEnum):
     """Of the wire, but for the last four: a user who is quicker, and the end of the operator's process at that moment
-    of a request."""
+    of a request. A lost event is the door's own (`HttpDoor.deaf_to`), not a request's."""
 
     CONFLICT = "409"
     THROTTLED = "429 with Retry-After"
@@ -25,6 +25,7 @@ class Fault(StrEnum):
     LATENCY = "latency"
     GONE = "410 Gone in a watch"
     SILENT = "silent watch"
+    UNREPORTED = "deletion that no watch reports"
     HELD = "held by the network until later"
     LAST_WORDS = "a user's message just before the write"
     KILL_BEFORE = "kill -9 before send"

@@ -110,13 +110,15 @@ class HttpDoor(Door):
 
     A silent watch breaks after `silent_seconds`, unless the client has left it by then.
     A request that is held goes on its way once `let_go` is set, whoever still waits for its answer; `arrived` says what
-    it was told. `speak(name)` lets the user of a task say something.
+    it was told. `speak(name)` lets the user of a task say something. No watch reports what is deleted in
+    namespace `deaf_to`.
     """
 
     classify: Callable[[str, str, bytes], Call] | None = None
     watch_seconds: int = 0
     silent_seconds: float = 600.0
     speak: Callable[[str], Awaitable[None]] | None = None
+    deaf_to: str = ""
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     arrived: list[tuple[Call, int]] = field(default_factory=list)
     _held: set[asyncio.Task[None]] = field(default_factory=set)
@@ -241,6 +243,9 @@ class HttpDoor(Door):
                 received, coming = coming.result(), None
                 if not received:
                     raise CutError
+                if self.deaf_to and self._deletion(received):
+                    self.journal.did(Fate(Fault.UNREPORTED))
+                    continue
                 link.writer.write(received)
                 await link.writer.drain()
                 if received.startswith(b"0\r\n"):
@@ -248,6 +253,12 @@ class HttpDoor(Door):
         finally:
             if coming is not None:
                 coming.cancel()
+
+    def _deletion(self, received: bytes) -> bool:
+        """A whole DELETED event of an object of that namespace. The apiserver sends each event as one chunk."""
+        event = received.split(b"\r\n", 1)[1]
+        named = b'"namespace":"%s"' % self.deaf_to.encode()
+        return event.startswith(b'{"type":"DELETED"') and event.endswith(b"\n\r\n") and named in event
 
     async def _break(self, link: Link, client_left: asyncio.Task[bytes], fate: Fate | None) -> None:
         """The fate of a watch that runs is due."""

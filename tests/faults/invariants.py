@@ -5,9 +5,11 @@ A doctored record for each of them is in `test_invariants.py`.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from controllers.pendingtask import job
 from crds.phases import TERMINAL, Phase
@@ -89,14 +91,12 @@ def stale_epochs(tasks: Sequence[Version]) -> list[str]:
 
 
 def duplicate_jobs(jobs: Sequence[Version]) -> list[str]:
-    """(owner, attempt) pairs for which more than one Job was ever created."""
+    """(task, attempt) pairs for which more than one Job was ever created."""
     created: dict[tuple[str, str], set[str]] = defaultdict(set)
     for version in jobs:
-        owner = version.raw["metadata"]["ownerReferences"][0]["uid"]
-        created[owner, version.raw["metadata"]["labels"][job.ATTEMPT_LABEL]].add(version.uid)
-    return [
-        f"{len(uids)} Jobs for {owner}, run {attempt}" for (owner, attempt), uids in created.items() if len(uids) > 1
-    ]
+        labels = version.raw["metadata"]["labels"]
+        created[labels[job.UID_LABEL], labels[job.ATTEMPT_LABEL]].add(version.uid)
+    return [f"{len(uids)} Jobs for {task}, run {attempt}" for (task, attempt), uids in created.items() if len(uids) > 1]
 
 
 def crowded(pods: Sequence[Version]) -> list[str]:
@@ -196,3 +196,49 @@ def unarchived(tasks: Sequence[Version], archive: Mapping[str, str]) -> list[str
         if last.deleted and phase in TERMINAL and archive.get(uid) != phase:
             found.append(f"{last.name} is deleted as {phase} and archived as {archive.get(uid)}")
     return found
+
+
+def believed(tasks: Sequence[Version], lie: str) -> list[str]:
+    """Tasks with a status that holds what only a forged run has ever reported."""
+    found = {one.name: one for one in tasks if lie in json.dumps(one.raw.get("status") or {}, ensure_ascii=False)}
+    return [f"{name} believed a forged run at {version.revision}" for name, version in found.items()]
+
+
+def astray(workloads: Sequence[Version], home: str, mark: str) -> list[str]:
+    """Jobs and pods outside of the release's namespace `home`, but for those with the annotation `mark`."""
+    made = {(one.namespace, one.kind, one.name): one for one in workloads if one.namespace != home}
+    return [
+        f"{kind}/{name} is in {namespace}"
+        for (namespace, kind, name), one in made.items()
+        if mark not in (one.raw["metadata"].get("annotations") or {})
+    ]
+
+
+def orphaned(workloads: Sequence[Version], withdrawn: Collection[str]) -> list[str]:
+    """Jobs and pods that are left of tasks whose namespace was deleted. `withdrawn`: uids of these tasks."""
+    last = {one.uid: one for one in workloads}
+    return [
+        f"{one.kind}/{one.name} is left of a deleted namespace"
+        for one in last.values()
+        if not one.deleted and one.raw["metadata"]["labels"].get(job.UID_LABEL) in withdrawn
+    ]
+
+
+def ends(tasks: Sequence[Version], namespace: str) -> list[float]:
+    """When each task of that namespace entered a terminal phase first, in order; seconds as in `Version.at`."""
+    first: dict[str, float] = {}
+    for version in tasks:
+        phase = transitions.phase(version.raw.get("status") or {})
+        if version.namespace == namespace and phase in TERMINAL and not version.deleted:
+            first.setdefault(version.uid, version.at)
+    return sorted(first.values())
+
+
+def stalled(moments: Sequence[float], since: float, until: float, most: float) -> list[str]:
+    """Times between `since` and `until` in which nothing ended for longer than `most` seconds."""
+    marks = [since, *(one for one in moments if since <= one <= until), until]
+    return [
+        f"nothing ended for {b - a:.0f} s, from {a - since:.0f} s after the deletion on"
+        for a, b in pairwise(marks)
+        if b - a > most
+    ]

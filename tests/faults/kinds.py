@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -35,6 +36,8 @@ class Kind(StrEnum):
 
 ENDS = {Kind.INFO: Phase.DONE, Kind.BUSY: Phase.DONE, Kind.INVALID: Phase.ERROR, Kind.CRON: Phase.SCHEDULED}
 """Where a kind ends; the others are Completed. A template stays what it is, and its copy is Completed."""
+CLIENT, TENANT = "acme", "tess"
+"""Whose tasks are in the release's namespace, and whose in the tenant's."""
 WITHDRAWN = frozenset({Kind.DROP})
 """Deleted by their users while they run: they may have been anywhere."""
 
@@ -58,7 +61,7 @@ _SPECS: dict[Kind, dict[str, Any]] = {
     Kind.MUTE: {"type": "UserInputProcessing", "content": "Its worker leaves only a stored result."},
     Kind.HELD: {"type": "UserInputProcessing", "content": "It is held and let go."},
     Kind.LONG: {**_MAIL, "content": "ASK"},  # it works until a user needs its slot; a user's own would never yield
-    Kind.DROP: {"type": "UserInputProcessing", "content": "Its user deletes it, and a finalizer holds it."},
+    Kind.DROP: {"type": "UserInputProcessing", "content": "Its user deletes it; a finalizer holds every second one."},
     Kind.CRON: {"type": "ScheduledTask", "content": "ASK"},
     Kind.FILE: {**_MAIL, "content": "ASK", "attachments": [_FILE]},
     Kind.BUSY: {**_MAIL, "content": "BUSY INFO"},
@@ -86,6 +89,11 @@ def kind(name: str) -> Kind:
     return Kind(name.split("-", 1)[0])
 
 
+def of_tenant(name: str) -> bool:
+    """Every second task is one of the tenant's, in his namespace."""
+    return zlib.crc32(name.encode()) % 2 == 0
+
+
 def ends(name: str) -> frozenset[Phase]:
     """Where a task of that name, which was submitted, may end."""
     what = kind(name)
@@ -103,7 +111,7 @@ def names(seed: int, count: int) -> list[str]:
 
 def spec(name: str, now: datetime) -> dict[str, Any]:
     """The task's spec."""
-    found = {"clientId": "acme", **_SPECS[kind(name)]}
+    found = {"clientId": TENANT if of_tenant(name) else CLIENT, **_SPECS[kind(name)]}
     if kind(name) is Kind.SOON:
         # Ten minutes ahead of its moment a task is due: seconds from now.
         at = now + timedelta(minutes=10, seconds=2 + int(name[-1]) % 4)
@@ -119,8 +127,12 @@ def says(name: str, attempt: int, memory: dict[str, Any]) -> Said:
     what = kind(name)
     if what is Kind.ASK and not memory.get("answers"):
         return _said("NeedsInput", questions=[{"id": "q1", "text": "Which one?"}])
-    if what is Kind.APPROVE and not memory.get("approval"):
-        return _said("NeedsApproval")
+    if what is Kind.APPROVE:
+        # As the real run: only a decision on what an earlier run asked counts, and the latest one.
+        decided = [one for one in memory.get("approvals") or () if one["attempt"] < attempt]
+        if not decided:
+            return _said("NeedsApproval")
+        return _said("Answered" if decided[-1]["verdict"] == "Approved" else "Rejected")
     if attempt == 1 and what is Kind.FAIL:
         return _said("Error", code=1)
     if attempt == 1 and what is Kind.LOST:

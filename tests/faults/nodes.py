@@ -1,4 +1,4 @@
-"""The nodes' part: Job controller, kubelet, garbage collector and the program in the Job, played through the API.
+"""The nodes' part: Job controller, kubelet, collector of pods and the program in the Job, played through the API.
 
 One asyncio task for each Job follows what the record says about it. A run reads its input from MongoDB and leaves its
 result there, as the real program does; so "the operator created a Job without its input" would be seen. What is
@@ -44,9 +44,7 @@ class Nodes:
 
     def heard(self, version: Version) -> None:
         """A new version of something."""
-        if version.kind == "pendingtasks" and version.deleted:
-            self._collect(version.uid)
-        if version.kind != "jobs":
+        if version.kind != "jobs" or version.namespace != self._api.namespace:
             return
         self._jobs[version.uid] = version
         if version.uid not in self._crew:
@@ -66,13 +64,6 @@ class Nodes:
         for one in self._crew.values():
             one.cancel()
         await asyncio.gather(*self._crew.values(), return_exceptions=True)
-
-    def _collect(self, owner: str) -> None:
-        """What belongs to a deleted task goes as well."""
-        for uid, version in list(self._jobs.items()):
-            if not version.deleted and version.raw["metadata"]["ownerReferences"][0]["uid"] == owner:
-                gone = self._api.delete("jobs", version.name, uid=uid)
-                self._crew[f"collect {uid}"] = asyncio.create_task(gone)
 
     async def _tend(self, uid: str) -> None:
         """Until the Job is gone."""
@@ -108,8 +99,14 @@ class Nodes:
 
     async def _start(self, now: Version, pod: str) -> None:
         worn = now.raw["spec"]["template"]["metadata"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": now.name, "uid": now.uid, "controller": True}
         body = {
-            "metadata": {"name": pod, "labels": worn["labels"], "annotations": worn["annotations"]},
+            "metadata": {
+                "name": pod,
+                "labels": worn["labels"],
+                "annotations": worn["annotations"],
+                "ownerReferences": [owner],
+            },
             "spec": {
                 "containers": [{"name": job.CONTAINER, "image": "fake"}],
                 "restartPolicy": "Never",
@@ -124,9 +121,9 @@ class Nodes:
 
     async def _run(self, uid: str, now: Version, pod: str, *, first: bool) -> bool:
         """The program in the Job: reads its input, works a while, says how it ended. False: it was interrupted."""
-        owner = now.raw["metadata"]["ownerReferences"][0]["uid"]
+        owner = now.raw["metadata"]["labels"][job.UID_LABEL]
         attempt = int(now.raw["metadata"]["labels"][job.ATTEMPT_LABEL])
-        name = now.raw["metadata"]["ownerReferences"][0]["name"]
+        name = now.raw["metadata"]["annotations"][job.TASK_NAME_ANNOTATION]
         memory = await self._database["task_memory"].find_one({"_id": owner})
         known = memory if memory is not None and memory.get("attempt") == attempt else None
         read = None if known is None else len(known.get("messages") or ())

@@ -10,16 +10,14 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 
 from hack.cluster import process
-from tests.operator.process import ROOT, free_port
-
-MAIN = ROOT / "operator" / "main.py"
+from tests.operator.process import MAIN, ROOT, command, free_port
 
 
 @dataclass
@@ -61,13 +59,14 @@ class Operators:
         self._living: dict[int, Operator] = {}
         self._bearing = asyncio.Lock()
 
-    async def start(self, log: Path, settings: Mapping[str, object]) -> Operator:
-        """A new process with these settings (JERVIS_OPERATOR_...) and no others."""
+    async def start(self, log: Path, settings: Mapping[str, object], namespaces: Sequence[str]) -> Operator:
+        """A new process with these settings (JERVIS_OPERATOR_...) and no others, which serves these namespaces."""
         port = free_port()
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": port, "HISTORY_PORT": 0, **settings}
         environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         environment |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
-        wanted = {"arguments": [], "environment": environment, "log": str(log), "directory": str(log.parent)}
+        _, *arguments = command(namespaces)
+        wanted = {"arguments": arguments, "environment": environment, "log": str(log), "directory": str(log.parent)}
         async with self._bearing:
             assert self._nursery.stdin is not None
             self._nursery.stdin.write(json.dumps(wanted).encode() + b"\n")
@@ -94,9 +93,9 @@ class Operators:
 async def nursery() -> AsyncIterator[Operators]:
     """One for any number of operators; they end with it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "tests.nursery", str(MAIN))
+    words = (sys.executable, "-m", "tests.nursery", "kopf", str(MAIN))
     started = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, stdin=PIPE, stdout=PIPE, env=environment, limit=2**20
+        *words, cwd=ROOT, stdin=PIPE, stdout=PIPE, env=environment, limit=2**20
     )
     operators = Operators(started)
     listening = asyncio.create_task(operators.listen())

@@ -1,4 +1,4 @@
-"""The store's own record: every version of every object of a namespace, read from etcd itself.
+"""The store's own record: every version of every object of some namespaces, read from etcd itself.
 
 A watch through the apiserver would lose what happens while it restarts; etcd's watch goes on at the revision where it
 was broken off. The apiserver of this suite stores JSON. The record is also the suite's informer: listeners hear of
@@ -54,12 +54,17 @@ class Version:
         """Of the object."""
         return str(self.raw["metadata"]["name"])
 
+    @property
+    def namespace(self) -> str:
+        """Of the object."""
+        return str(self.raw["metadata"]["namespace"])
+
 
 class Record:
-    """Versions by kind, in order. `listen` before `start`."""
+    """Versions by kind, in order, of the namespaces whose names begin with `prefix`. `listen` before `running`."""
 
-    def __init__(self, store: str, namespace: str) -> None:
-        self._store, self._namespace = store, namespace
+    def __init__(self, store: str, prefix: str) -> None:
+        self._store, self._prefix = store, prefix
         self._listeners: list[Callable[[Version], None]] = []
         self._crew: list[asyncio.Task[None]] = []
         self._next: dict[str, int] = dict.fromkeys(KINDS, 1)
@@ -109,10 +114,10 @@ class Record:
                 await asyncio.sleep(_PAUSE)
 
     async def _watch(self, http: aiohttp.ClientSession, kind: str) -> None:
-        prefix = f"{KINDS[kind]}{self._namespace}/".encode()
+        prefix = f"{KINDS[kind]}{self._prefix}".encode()
         wanted = {
             "key": base64.b64encode(prefix).decode(),
-            "range_end": base64.b64encode(prefix[:-1] + b"0").decode(),  # "0" follows "/"
+            "range_end": base64.b64encode(prefix[:-1] + bytes([prefix[-1] + 1])).decode(),
             "start_revision": str(self._next[kind]),
             "prev_kv": True,
         }

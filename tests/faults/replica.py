@@ -11,7 +11,7 @@ import json
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +59,15 @@ class Partners:
 class Replica:
     """`decide` may be changed at any time; it is asked about every request of this replica."""
 
-    def __init__(self, identity: str, directory: Path, settings: Mapping[str, object], operators: Operators) -> None:
-        self._operators = operators
+    def __init__(
+        self,
+        identity: str,
+        directory: Path,
+        settings: Mapping[str, object],
+        operators: Operators,
+        namespaces: Sequence[str],
+    ) -> None:
+        self._operators, self._namespaces = operators, namespaces
         self.identity, self.log = identity, directory / f"{identity}.log"
         self._kubeconfig, self._settings = directory / f"{identity}.kubeconfig", dict(settings)
         self.journal = Journal()
@@ -156,7 +163,7 @@ class Replica:
         """The kubelet: start, probe, start again."""
         while True:
             self._why, self._asked = "", False
-            self._operator = await self._operators.start(self.log, self._settings)
+            self._operator = await self._operators.start(self.log, self._settings, self._namespaces)
             self.starts += 1
             probing = asyncio.create_task(self._probe(self._operator))
             try:

@@ -1,4 +1,4 @@
-"""Everything around the operator, put together for one namespace: record, nodes, people, stores, replicas."""
+"""Everything around the operator, put together: two namespaces (the release's, a tenant's), record, nodes, people."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from motor.motor_asyncio import AsyncIOMotorClient, AsyncIOMotorDatabase
 
 from crds.phases import TERMINAL, Phase
 from hack.cluster import standalone
+from tests.conftest import api_client
 from tests.faults import invariants, kinds, transitions
 from tests.faults.cluster_api import ClusterApi, Object
 from tests.faults.faults import Decide
+from tests.faults.hostile import FORGED, MARK, Tenant
 from tests.faults.nodes import Nodes
 from tests.faults.operators import Operators, nursery
 from tests.faults.people import People
 from tests.faults.record import Record, Version
 from tests.faults.replica import Partners, Replica
+from tests.operator import accounts
 from tests.operator.knowledge import Knowledge
 
 SETTINGS: dict[str, object] = {
     "IDLE_SECONDS": 0,
     "PROBE_SECONDS": 1,
+    "PROBE_LOOPBACK": True,
     "REQUEST_TIMEOUT": 5,
     "RECHECK_SECONDS": 5,
     "ARCHIVE_SECONDS": 2,
@@ -53,10 +57,12 @@ _FAR = timedelta(days=1)
 
 @dataclass
 class Stage:
-    """One namespace of one apiserver."""
+    """Two namespaces of one apiserver: `api` is that of the release, where the runs are, `outer` the tenant's."""
 
     server: standalone.Server
     api: ClusterApi
+    outer: ClusterApi
+    tenant: Tenant
     record: Record
     nodes: Nodes
     people: People
@@ -66,6 +72,8 @@ class Stage:
     settings: dict[str, object]
     directory: Path
     replicas: list[Replica] = field(default_factory=list)
+    withdrawn: dict[str, str] = field(default_factory=dict)
+    """Names by uid of the tasks that were there when their namespace was deleted: they may have been anywhere."""
     _edits: int = 0
 
     @contextlib.asynccontextmanager
@@ -73,7 +81,8 @@ class Stage:
         self, decide: Decide, identity: str = "operator-0", *, patience: float = 60.0, **settings: object
     ) -> AsyncIterator[Replica]:
         """A replica of the operator, ready within `patience` seconds; `decide` is asked from its first request on."""
-        made = Replica(identity, self.directory, {**self.settings, **settings}, self.operators)
+        served = (self.api.namespace, self.outer.namespace)
+        made = Replica(identity, self.directory, {**self.settings, **settings}, self.operators, served)
         made.decide = decide
         self.replicas.append(made)
         async with made.running(self.partners):
@@ -82,7 +91,12 @@ class Stage:
 
     def expected(self) -> dict[str, frozenset[Phase]]:
         """Where the submitted tasks end."""
-        return {name: kinds.ends(name) for name in self.people.submitted}
+        anywhere = set(self.withdrawn.values())
+        return {name: frozenset(Phase) if name in anywhere else kinds.ends(name) for name in self.people.submitted}
+
+    def runs(self, kind: str = "jobs") -> list[Version]:
+        """The present Jobs or pods of the release's namespace."""
+        return [one for one in self.record.now[kind].values() if one.namespace == self.api.namespace]
 
     def unfinished(self) -> dict[str, Phase]:
         """Tasks that have not ended, copies of templates included."""
@@ -96,13 +110,13 @@ class Stage:
     def left(self) -> list[str]:
         """Finished tasks, Jobs and pods that are still there."""
         tasks = [one for one in self.record.now["pendingtasks"].values() if not _planned(one)]
-        others = [*self.record.now["jobs"].values(), *self.record.now["pods"].values()]
-        return [f"{one.kind}/{one.name}" for one in (*tasks, *others)]
+        return [f"{one.kind}/{one.name}" for one in (*tasks, *self.runs("jobs"), *self.runs("pods"))]
 
     def check(self) -> None:
         """Raise what the parts that are played ran into."""
         self.record.check()
         self.nodes.check()
+        self.tenant.check()
 
     async def until(self, condition: Callable[[], bool], what: Callable[[], str] | str, seconds: float = 60.0) -> float:
         """Wait; how many seconds it took."""
@@ -128,7 +142,11 @@ class Stage:
         """Everything that does not hold."""
         waiting = await self.people.close(PATIENCE)
         self.check()
-        tasks, runs = self.record.versions["pendingtasks"], self.nodes.ran
+        tasks, ran = self.record.versions["pendingtasks"], self.nodes.ran
+        # Leftovers of a deleted task are removed under its run, which may not have begun to read its input.
+        kept = [one for one in tasks if one.uid not in self.withdrawn]
+        runs = [one for one in ran if one.uid not in self.withdrawn]
+        jobs, pods = self._workloads("jobs"), self._workloads("pods")
         results = [one async for one in self.database["task_results"].find()]
         archive = {one["_id"]: one["phase"] async for one in self.database["task_archive"].find({}, {"phase": 1})}
         return [
@@ -137,16 +155,46 @@ class Stage:
             *invariants.forbidden(tasks),
             *invariants.finished_twice(tasks),
             *invariants.stale_epochs(tasks),
-            *invariants.duplicate_jobs(self.record.versions["jobs"]),
-            *invariants.crowded(self.record.versions["pods"]),
-            *invariants.unheard(tasks, runs),
-            *invariants.worked_twice(tasks, runs),
+            *invariants.duplicate_jobs(jobs),
+            *invariants.crowded(pods),
+            *invariants.unheard(kept, runs),
+            *invariants.worked_twice(tasks, ran),
             *invariants.results_twice(results),
-            *invariants.unarchived(tasks, archive),
-            *invariants.copies(tasks),
-            *invariants.overbooked(self.record.versions["pods"], SLOTS),
+            *invariants.unarchived(kept, archive),
+            *invariants.copies(kept),
+            *invariants.overbooked(pods, SLOTS),
+            *invariants.believed(tasks, FORGED),
+            *invariants.astray(
+                [*self.record.versions["jobs"], *self.record.versions["pods"]], self.api.namespace, MARK
+            ),
+            *invariants.orphaned([*jobs, *pods], self.withdrawn),
             *await self._outdated(),
+            *await self._taken_in(),
         ]
+
+    def _workloads(self, kind: str) -> list[Version]:
+        """All versions of Jobs or pods of the release's namespace."""
+        return [one for one in self.record.versions[kind] if one.namespace == self.api.namespace]
+
+    async def delete_tenant(self) -> None:
+        """`kubectl delete namespace` of the tenant's, to its end."""
+        self.tenant.leaving = True
+        since, namespace = time.monotonic(), self.outer.namespace
+        for version in list(self.record.now["pendingtasks"].values()):
+            if version.namespace == namespace and version.raw["metadata"].get("finalizers"):
+                # They would hold the namespace back; whose they are has to let go first.
+                await self.outer.patch("pendingtasks", version.name, {"metadata": {"finalizers": None}})
+        api = await asyncio.to_thread(api_client, self.server.kubeconfig)
+        await asyncio.to_thread(accounts.end, api, namespace)
+        await asyncio.to_thread(api.close)
+
+        def left() -> list[str]:
+            return [one.name for one in self.record.now["pendingtasks"].values() if one.namespace == namespace]
+
+        await self.until(lambda: not left(), lambda: f"its tasks are gone: {left()}")
+        for version in self.record.versions["pendingtasks"]:
+            if version.namespace == namespace and version.deleted and version.at >= since:
+                self.withdrawn[version.uid] = version.name
 
     async def fidget(self) -> None:
         """Somebody edits the backend and the connection: their statuses have to follow."""
@@ -165,12 +213,23 @@ class Stage:
                 await asyncio.sleep(0.1)
         return found
 
+    async def _taken_in(self) -> list[str]:
+        """GpuBackends outside of the release's namespace that are Ready: they count nowhere."""
+        there = await self.outer.list("gpubackends")
+        ready = [
+            one["metadata"]["name"]
+            for one in there
+            for condition in (one.get("status") or {}).get("conditions") or ()
+            if (condition["type"], condition["status"]) == ("Ready", "True")
+        ]
+        return [f"the tenant's gpubackends/{name} is Ready" for name in ready]
+
 
 @contextlib.asynccontextmanager
 async def stage(
     server: standalone.Server, mongodb_uri: str, directory: Path, seed: int, scale: float = SCALE, **settings: object
 ) -> AsyncIterator[Stage]:
-    """A namespace of its own, a database of its own, and everyone in it at work. `settings` are the operator's.
+    """Namespaces of its own, a database of its own, and everyone in it at work. `settings` are the operator's.
 
     `scale` is that of the times after which a watch is heard or dead; 1: as shipped.
     """
@@ -181,17 +240,22 @@ async def stage(
         stack.callback(mongodb.close)
         stack.push_async_callback(mongodb.drop_database, database.name)
         api = await stack.enter_async_context(ClusterApi(str(server.kubeconfig), namespace))
+        outer = await stack.enter_async_context(ClusterApi(str(server.kubeconfig), f"{namespace}-tenant"))
         knowledge = Knowledge()
         stack.callback(knowledge.server_close)
         stack.callback(knowledge.shutdown)
         outside = await stack.enter_async_context(_backend_and_router())
         await _book(api, outside)
-        people = People(api)
+        tenant = Tenant(outer, BACKEND)
+        await tenant.settle(outside)
+        people = People(api, outer)
         nodes = Nodes(api, database, people.talk, seed)
         stack.push_async_callback(nodes.close)
         record = Record(server.store, namespace)
         record.listen(nodes.heard)
         record.listen(people.heard)
+        record.listen(tenant.heard)
+        stack.push_async_callback(tenant.close)
         await stack.enter_async_context(record.running())
         address = urlsplit(mongodb_uri)
         assert address.hostname
@@ -208,7 +272,7 @@ async def stage(
         silence = {"WATCH_SILENCE_SECONDS": SILENCE_SECONDS * scale}
         known = {**SETTINGS, **silence, "NAMESPACE": namespace, "ROUTER_URL": outside, **settings}
         operators = await stack.enter_async_context(nursery())
-        yield Stage(server, api, record, nodes, people, database, partners, operators, known, directory)
+        yield Stage(server, api, outer, tenant, record, nodes, people, database, partners, operators, known, directory)
 
 
 @contextlib.asynccontextmanager

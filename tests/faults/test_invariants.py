@@ -9,26 +9,42 @@ import pytest
 from controllers.pendingtask import job
 from crds.phases import Phase
 from tests.faults import invariants, record, stories, transitions
+from tests.faults.hostile import FORGED, MARK
 from tests.faults.invariants import Ran
 from tests.faults.record import Version
 
 
 def task(
-    revision: int, phase: str, *, uid: str = "u", deleted: bool = False, messages: int = 0, **status: Any
+    revision: int,
+    phase: str,
+    *,
+    uid: str = "u",
+    deleted: bool = False,
+    messages: int = 0,
+    namespace: str = "home",
+    **status: Any,
 ) -> Version:
     """A version of the task `chat-0001`; its phases' times are given by `times`."""
     raw = {
-        "metadata": {"uid": uid, "name": "chat-0001"},
+        "metadata": {"uid": uid, "name": "chat-0001", "namespace": namespace},
         "spec": {"messages": [{"id": str(n)} for n in range(messages)]},
         "status": {"phase": phase, "phaseTimes": status.pop("times", {phase: f"{revision:02}"}), **status},
     }
-    return Version(revision, "pendingtasks", raw, deleted, 0.0)
+    return Version(revision, "pendingtasks", raw, deleted, float(revision))
 
 
-def workload(kind: str, revision: int, uid: str, attempt: int = 1, deleted: bool = False, phase: str = "") -> Version:
+def workload(
+    kind: str,
+    revision: int,
+    uid: str,
+    attempt: int = 1,
+    deleted: bool = False,
+    phase: str = "",
+    namespace: str = "home",
+) -> Version:
     labels = {job.UID_LABEL: "u", job.ATTEMPT_LABEL: str(attempt)}
     raw = {
-        "metadata": {"uid": uid, "name": uid, "labels": labels, "ownerReferences": [{"uid": "u"}]},
+        "metadata": {"uid": uid, "name": uid, "namespace": namespace, "labels": labels},
         "status": {"phase": phase},
     }
     return Version(revision, kind, raw, deleted, 0.0)
@@ -64,6 +80,9 @@ def test_a_sound_record_passes() -> None:
     assert invariants.worked_twice(tasks, runs) == []
     assert invariants.results_twice([{"_id": "u"}]) == []
     assert invariants.unarchived([*tasks, task(9, "Completed", deleted=True)], {"u": "Completed"}) == []
+    assert invariants.believed(tasks, FORGED) == []
+    assert invariants.astray([*jobs, *pods], "home", MARK) == []
+    assert invariants.orphaned([*jobs, *pods], {"v"}) == []
 
 
 def test_a_lost_task_is_seen() -> None:
@@ -116,7 +135,7 @@ def test_the_story_of_a_task_that_broke_a_rule_is_told() -> None:
     assert list(told) == ["chat-0001"]
     for part in (*PATH, "Job 1 active", "pod pod00 Running", "pod00 Pending deleted"):
         assert part in told["chat-0001"]
-    assert stories.of_the_last(known).startswith("chat-0001: -0.0 s ReadyForQualification, ")
+    assert stories.of_the_last(known).startswith("chat-0001: -5.0 s ReadyForQualification, ")
 
 
 def template(*copies: tuple[str, str]) -> list[Version]:
@@ -159,6 +178,42 @@ def test_a_deletion_without_archive_is_seen() -> None:
     assert invariants.unarchived(gone, {})
     assert invariants.unarchived(gone, {"u": "Done"})
     assert invariants.results_twice([{"_id": "u"}, {"_id": "u"}])
+
+
+def test_a_forged_result_is_seen_in_any_version() -> None:
+    told = task(6, "Completed", result={"summary": f"As agreed. {FORGED}"})
+    assert invariants.believed([*life()[:-1], told, task(7, "Completed")], FORGED) == [
+        "chat-0001 believed a forged run at 6"
+    ]
+    condition = {"type": "Dispatched", "message": FORGED}
+    assert invariants.believed([task(5, "Orchestrating", conditions=[condition])], FORGED)
+
+
+def test_a_run_outside_of_the_release_s_namespace_is_seen() -> None:
+    forged = workload("pods", 2, "f", namespace="team")
+    forged.raw["metadata"]["annotations"] = {MARK: "yes"}
+    assert invariants.astray([forged, workload("pods", 1, "p")], "home", MARK) == []
+    assert invariants.astray([forged, workload("jobs", 3, "j", namespace="team")], "home", MARK) == [
+        "jobs/j is in team"
+    ]
+
+
+def test_a_run_that_outlives_its_namespace_is_seen() -> None:
+    pods = [workload("pods", 1, "p"), workload("pods", 2, "p", phase="Failed")]
+    assert invariants.orphaned(pods, {"u"}) == ["pods/p is left of a deleted namespace"]
+    assert invariants.orphaned([*pods, workload("pods", 3, "p", deleted=True)], {"u"}) == []
+
+
+def test_a_namespace_that_stands_still_is_seen() -> None:
+    tasks = [
+        task(2, "Done", uid="a"), task(4, "Done", uid="b"), task(5, "Done", uid="b"), task(9, "Done", uid="c"),
+        task(6, "Done", uid="d", namespace="team"), task(7, "Qualifying", uid="e"),
+    ]  # fmt: skip
+    moments = invariants.ends(tasks, "home")
+    assert moments == [2.0, 4.0, 9.0]
+    assert invariants.stalled(moments, 1.0, 10.0, 5.0) == []
+    assert invariants.stalled(moments, 1.0, 10.0, 4.0) == ["nothing ended for 5 s, from 3 s after the deletion on"]
+    assert invariants.stalled([], 1.0, 10.0, 4.0), "nothing at all ended"
 
 
 def status(phase: str | None, times: dict[str, str], route: bool = False) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """`python -m tests.nursery PROGRAM [MODULE ...]`: fork PROGRAM as often as it is asked for.
 
-PROGRAM is a file (operator/main.py) or a module that `python -m` runs (router). The server imports what the program
-imports (and each MODULE, which it imports later), and nothing of the program itself. For each line {"arguments",
+PROGRAM is a file or a module that `python -m` runs (router, kopf). The server imports what the program imports, each
+MODULE, which it imports later, and of a MODULE that is a file (operator/main.py, which kopf is given) what that file
+imports; nothing of the program itself. For each line {"arguments",
 "environment", "log", "directory"} on its standard input it forks; the child runs PROGRAM as `__main__` with these, as
 `python PROGRAM` would. Lines on its standard output: {"started": pid} and {"ended": pid, "code": number}. The children
 die with it.
@@ -28,10 +29,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def warm(main: Path, also: list[str]) -> None:
-    """Import what the program's import statements name, those within functions too, and the modules `also`."""
+    """Import what the import statements of the program and of the files in `also` name, and the modules in `also`."""
     for name in also:
-        importlib.import_module(name)
-    for statement in ast.walk(ast.parse(main.read_text())):
+        if not name.endswith(".py"):
+            importlib.import_module(name)
+    sources = (main, *(Path(name) for name in also if name.endswith(".py")))
+    for statement in (each for one in sources for each in ast.walk(ast.parse(one.read_text()))):
         if isinstance(statement, ast.Import):
             for one in statement.names:
                 importlib.import_module(one.name)

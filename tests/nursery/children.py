@@ -39,8 +39,8 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-Start = Callable[[str, Mapping[str, str], Path, Path], Process]
-"""Starts (program file, environment, log, working directory)."""
+Start = Callable[[Sequence[str], Mapping[str, str], Path, Path], Process]
+"""Starts `python -m` these words, with (environment, log, working directory)."""
 
 
 class Child:
@@ -141,20 +141,22 @@ class Nursery:
 def of(program: str, *also: str) -> Nursery:
     """The nursery of a program (`router`, or a file) in this test process, started by the first who asks.
 
-    `also` are modules that the program imports only when it runs.
+    `also` are modules that the program imports only when it runs, and files whose imports it needs then.
     """
     made = Nursery(program, also)
     atexit.register(made.close)
     return made
 
 
-def forked(program: str, environment: Mapping[str, str], log: Path, directory: Path) -> Process:
-    """A `Start` for tests: without the time that imports take."""
-    return of(program).start(environment, log, directory=directory)
+def forked(words: Sequence[str], environment: Mapping[str, str], log: Path, directory: Path) -> Process:
+    """A `Start` for tests: without the time that imports take, those of the files among the words included."""
+    program, *arguments = words
+    files = (one for one in arguments if one.endswith(".py"))
+    return of(program, *files).start(environment, log, arguments, directory=directory)
 
 
-def interpreted(program: str, environment: Mapping[str, str], log: Path, directory: Path) -> Process:
+def interpreted(words: Sequence[str], environment: Mapping[str, str], log: Path, directory: Path) -> Process:
     """A `Start` for benchmarks, which count that time and every page of memory."""
     with log.open("ab") as output:
-        command = [sys.executable, program]
+        command = [sys.executable, "-m", *words]
         return subprocess.Popen(command, env=dict(environment), cwd=directory, stdout=output, stderr=output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,12 +26,15 @@ PATIENCE = 120.0
 class Space:
     """One namespace, and what tests do in it."""
 
-    def __init__(self, api: Any, name: str) -> None:
+    def __init__(self, api: Any, name: str, *, there: bool = False) -> None:
+        """`there`: the namespace exists; otherwise it is created."""
         self.api, self.name = api, name
         self._objects: Any = client.CustomObjectsApi(api)
         self._core: Any = client.CoreV1Api(api)
         self.batch: Any = client.BatchV1Api(api)
         self.core = self._core
+        if there:
+            return
         self._core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=name)))
         # Usually the controller manager's work; pods are refused without it.
         account = client.V1ServiceAccount(metadata=client.V1ObjectMeta(name="default"))
@@ -54,6 +57,12 @@ class Space:
         """Merge into a task's spec."""
         self._objects.patch_namespaced_custom_object(
             "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
+        )
+
+    def edit_status(self, name: str, status: dict[str, Any]) -> None:
+        """Merge into a task's status, as nobody but the operator may where the admission policies are."""
+        self._objects.patch_namespaced_custom_object_status(
+            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"status": status}
         )
 
     def delete(self, name: str, plural: str = "pendingtasks") -> None:
@@ -144,7 +153,7 @@ def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) 
         time.sleep(0.05)
 
 
-class _Ollama(BaseHTTPRequestHandler):
+class Ollama(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the name that http.server calls
         body = b'{"version": "0.0.1", "models": []}'
         self.send_response(200)
@@ -158,7 +167,7 @@ class _Ollama(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def gpu() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Ollama)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Ollama)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
@@ -206,9 +215,9 @@ def database(space: Space, mongodb_uri: str) -> Iterator[Any]:
 def start(
     kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
 ) -> Callable[..., AbstractContextManager[process.Operator]]:
-    """Start an operator for this namespace; settings can be overridden."""
+    """Start an operator for this namespace, or for `namespaces` (none: all); settings can be overridden."""
 
-    def begin(**settings: object) -> AbstractContextManager[process.Operator]:
+    def begin(namespaces: Sequence[str] | None = None, **settings: object) -> AbstractContextManager[process.Operator]:
         known: dict[str, object] = {
             "KUBECONFIG": kubeconfig,
             "NAMESPACE": space.name,
@@ -221,6 +230,6 @@ def start(
             "ARCHIVE_SECONDS": 3600,
             **settings,
         }
-        return process.running(tmp_path / "operator.log", **known)
+        return process.running(tmp_path / "operator.log", namespaces, **known)
 
     return begin

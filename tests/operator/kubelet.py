@@ -2,7 +2,7 @@
 
 For every Job it creates a pod, lets it run, ends it with a termination message, and sets the Job's conditions as the
 real controller does (SuccessCriteriaMet before Complete). What a run says is decided by `says(attempt, task)`. It
-collects garbage as well: the Jobs of tasks that are gone, and pods whose Job is gone.
+collects garbage as well: pods whose Job is gone. The Jobs of tasks that are gone are the operator's to delete.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from kubernetes import client
 
 from controllers.pendingtask import job
+from crds import exits
 
 Says = Callable[[str, int], dict[str, Any] | int | None]
 """(task name, attempt) -> termination message; an exit code without one; None: keep running."""
@@ -26,7 +27,7 @@ def answered(_: str, __: int) -> dict[str, Any]:
 
 
 class Kubelet:
-    """Polls the Jobs of one namespace in a thread. `created` counts Jobs by (owner uid, attempt)."""
+    """Polls the Jobs of one namespace in a thread. `seen`: (task uid, attempt) of each Job by its uid."""
 
     def __init__(self, api: Any, namespace: str, says: Says = answered) -> None:
         self._batch: Any = client.BatchV1Api(api)
@@ -44,7 +45,6 @@ class Kubelet:
         self.drained: list[str] = []
         """Names of tasks whose pods ended because their Job was suspended or deleted, in order."""
         self.errors: list[str] = []
-        self._objects: Any = client.CustomObjectsApi(api)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Kubelet:
@@ -57,7 +57,7 @@ class Kubelet:
         assert not self.errors, self.errors
 
     def duplicates(self) -> list[tuple[str, str]]:
-        """(owner uid, attempt) pairs that had more than one Job."""
+        """(task uid, attempt) pairs that had more than one Job."""
         pairs = list(self.seen.values())
         return sorted({pair for pair in pairs if pairs.count(pair) > 1})
 
@@ -68,7 +68,7 @@ class Kubelet:
     def _expire(self, one: Any) -> None:
         """What the Job controller does at the deadline: the pod is asked to end, the Job has failed."""
         for each in self.pods():
-            if each.metadata.labels[job.UID_LABEL] == one.metadata.owner_references[0].uid:
+            if each.metadata.labels[job.UID_LABEL] == one.metadata.labels[job.UID_LABEL]:
                 self._end_early(each)
         over = {"active": 0, "ready": 0, "failed": 1}
         self._status(one, {**over, **_over("FailureTarget", reason="DeadlineExceeded")})
@@ -87,10 +87,9 @@ class Kubelet:
                     return
 
     def _tend(self, one: Any) -> None:
-        owner = one.metadata.owner_references[0].uid
         attempt = one.metadata.labels[job.ATTEMPT_LABEL]
         if one.metadata.uid not in self.seen:
-            self.seen[one.metadata.uid] = (owner, attempt)
+            self.seen[one.metadata.uid] = (one.metadata.labels[job.UID_LABEL], attempt)
             self.order.append(one.metadata.labels[job.TASK_LABEL])
         if any(c.type in ("Complete", "Failed") for c in one.status.conditions or ()):
             return
@@ -122,15 +121,6 @@ class Kubelet:
 
     def _collect(self, jobs: list[Any]) -> None:
         """What the garbage collector does in the background."""
-        owners = {one.metadata.owner_references[0].uid for one in jobs}
-        if owners:
-            found = self._objects.list_namespaced_custom_object(
-                "jervis.dev", "v1alpha1", self._namespace, "pendingtasks"
-            )
-            owners -= {task["metadata"]["uid"] for task in found["items"]}
-        for one in jobs:
-            if one.metadata.owner_references[0].uid in owners:
-                self._batch.delete_namespaced_job(one.metadata.name, self._namespace, propagation_policy="Background")
         names = {f"{one.metadata.name}-pod00" for one in jobs}
         for each in self._core.list_namespaced_pod(self._namespace, label_selector=job.UID_LABEL).items:
             if each.metadata.name not in names:
@@ -155,6 +145,15 @@ class Kubelet:
                 "name": name,
                 "labels": template.metadata.labels,
                 "annotations": template.metadata.annotations,
+                "ownerReferences": [
+                    {
+                        "apiVersion": "batch/v1",
+                        "kind": "Job",
+                        "name": one.metadata.name,
+                        "uid": one.metadata.uid,
+                        "controller": True,
+                    }
+                ],
             },
             "spec": {
                 "containers": [{"name": job.CONTAINER, "image": "fake"}],
@@ -169,7 +168,7 @@ class Kubelet:
         if isinstance(said, int):
             code, message, reason = said, "", "Error"
         else:
-            code = 0 if said["exitReason"] in ("Answered", "NeedsInput", "NeedsApproval") else 42
+            code = said.get("exitCode", 0 if exits.ExitReason(said["exitReason"]) in exits.FINAL | exits.ASKS else 42)
             message, reason = json.dumps(said), "Completed"
         ended = {"exitCode": code, "message": message, "reason": reason, "startedAt": _now(), "finishedAt": _now()}
         self._pod(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})

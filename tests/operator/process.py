@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -25,19 +25,36 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Operator:
-    """One process. Its log is kept in `log`."""
+MAIN = ROOT / "operator" / "main.py"
 
-    def __init__(self, log: Path, start: children.Start = children.forked, /, **settings: object) -> None:
+
+def command(namespaces: Sequence[str]) -> list[str]:
+    """What `python -m` runs; no namespaces at all means all of them."""
+    flags = [word for name in namespaces for word in ("-n", name)] or ["-A"]
+    return ["kopf", "run", str(MAIN), "--standalone", "--quiet", *flags]
+
+
+class Operator:
+    """One process. Its log is kept in `log`. It serves `namespaces`, by default the release's own."""
+
+    def __init__(
+        self,
+        log: Path,
+        start: children.Start = children.forked,
+        /,
+        namespaces: Sequence[str] | None = None,
+        **settings: object,
+    ) -> None:
         self.port = free_port()
         self.log = log
-        own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, **settings}
+        own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PROBE_LOOPBACK": True, **settings}
         self.history_port = int(str(own.setdefault("HISTORY_PORT", free_port())))
         own.setdefault("HISTORY_HOST", "127.0.0.1")
         env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}
         env["PYTHONPATH"] = str(ROOT)
-        self.process = start(str(ROOT / "operator" / "main.py"), env, log, log.parent)
+        served = [str(settings["NAMESPACE"])] if namespaces is None else namespaces
+        self.process = start(command(served), env, log, log.parent)
 
     def kill(self) -> None:
         """SIGKILL, as the kernel would."""
@@ -96,9 +113,9 @@ class Operator:
 
 
 @contextlib.contextmanager
-def running(log: Path, **settings: object) -> Iterator[Operator]:
+def running(log: Path, namespaces: Sequence[str] | None = None, **settings: object) -> Iterator[Operator]:
     """A ready operator that is gone afterwards, whatever happened."""
-    operator = Operator(log, **settings)
+    operator = Operator(log, namespaces=namespaces, **settings)
     try:
         operator.ready()
         yield operator

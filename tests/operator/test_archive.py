@@ -116,9 +116,7 @@ def test_a_finished_task_is_archived_then_deleted_and_its_history_stays(
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
 
 
-def test_while_mongodb_is_away_nothing_is_deleted_and_work_goes_on(
-    space: Space, start: Start, proxy: Proxy, database: Any
-) -> None:
+def test_while_mongodb_is_away_nothing_is_deleted(space: Space, start: Start, proxy: Proxy, database: Any) -> None:
     def failures(operator: Operator) -> int:
         return operator.log.read_text().count("nothing is archived or deleted")
 
@@ -133,7 +131,7 @@ def test_while_mongodb_is_away_nothing_is_deleted_and_work_goes_on(
         until(lambda: failures(operator) >= 2, "two sweeps find no archive")
         assert names(space) == {"a", "b"}
         space.submit("later", "INFO", ttlSecondsAfterFinished=0)
-        until(lambda: "later" in ended(space), "work goes on")
+        until(lambda: "later" in ended(space), "it is finished without MongoDB")
         seen = failures(operator)
         until(lambda: failures(operator) >= seen + 2, "two more find none for it either")
         assert operator.metric("jervis_operator_archive_up") == 0
@@ -146,6 +144,38 @@ def test_while_mongodb_is_away_nothing_is_deleted_and_work_goes_on(
         until(lambda: not names(space), "all are archived and deleted")
         until(lambda: operator.metric("jervis_operator_archive_up") == 1, "the metric says so")
         assert {one["name"] for one in database["task_archive"].find()} == {"a", "b", "later"}
+
+
+def test_without_mongodb_work_that_needs_none_goes_on_and_the_rest_waits(
+    space: Space, start: Start, proxy: Proxy, gpu: str
+) -> None:
+    """Information is read to its end; a mail to act upon waits with what was found out, a question with its input."""
+    with Kubelet(space.api, space.name), start(MONGODB_URI=f"mongodb://{proxy.address}") as operator:
+        space.backend(gpu, slots=2)
+        proxy.cut()
+        for name, spec in (
+            ("news", {"content": "INFO"}),
+            ("mail", {"content": "ASK"}),
+            ("question", {"content": "Why?", "type": "UserInputProcessing", "mode": "Foreground"}),
+        ):
+            space.submit(name, **spec)
+        until(lambda: space.phase("news") == "Done", "information ends")
+        until(lambda: retried(space, "mail"), "the mail is to be read again")
+        until(lambda: retried(space, "question"), "the question is to be dispatched again")
+        phases = space.phases()
+        assert (phases["mail"], phases["question"]) == ("ReadyForQualification", "ReadyForGpu")
+        assert "MongoDB" in str(space.status("mail")["retry"]) + str(space.status("mail")["conditions"])
+        assert "MongoDB" in str(space.status("question")["retry"]) + str(space.status("question")["conditions"])
+        assert space.jobs() == []
+        proxy.mend()
+        until(lambda: ended(space) == {"news", "mail", "question"}, "both go on by themselves")
+        assert set(space.phases().values()) == {"Done", "Completed"}
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+
+
+def retried(space: Space, name: str) -> bool:
+    """It is put off, with a moment for the next try."""
+    return bool((space.status(name).get("retry") or {}).get("nextAt"))
 
 
 def test_kill_9_in_the_middle_of_a_sweep_loses_no_history(space: Space, start: Start, database: Any) -> None:
@@ -224,6 +254,18 @@ def test_a_mark_that_lies_is_made_true_before_anything_is_deleted(space: Space, 
     assert database["task_archive"].count_documents({"name": "forged"}) == 1
 
 
+def test_one_that_is_edited_after_it_was_archived_is_archived_as_it_is_deleted(
+    space: Space, start: Start, database: Any
+) -> None:
+    finish(space, start, "edited")
+    with start(IDENTITY="operator-0", **OFTEN) as operator:
+        until(lambda: labelled(space, "jervis.dev/archived") == {"edited"}, "it is archived")
+        space.edit("edited", {"ttlSecondsAfterFinished": 0})
+        until(lambda: not names(space), "it is deleted")
+        assert operator.metric("jervis_operator_archived_total") == 2
+    assert database["task_archive"].find_one()["object"]["spec"]["ttlSecondsAfterFinished"] == 0
+
+
 def test_one_that_mongodb_never_takes_stays_and_holds_up_nobody(space: Space, start: Start, database: Any) -> None:
     finish(space, start, "huge", "small", ttlSecondsAfterFinished=0)
     uid = space.get("huge")["metadata"]["uid"]
@@ -286,13 +328,15 @@ def refuses(space: Space, operation: str) -> bool:
 def test_one_that_a_policy_keeps_stays_and_holds_up_nobody(
     space: Space, start: Start, operation: str, reason: str
 ) -> None:
-    finish(space, start, "kept", ttlSecondsAfterFinished=0)
+    # One that goes at once is never marked: marking is refused for one that stays for a while.
+    finish(space, start, "kept", ttlSecondsAfterFinished=0 if operation == "DELETE" else 3600)
     finish(space, start, "later", "last", ttlSecondsAfterFinished=0)
     with guarded(space, operation, reason), start(IDENTITY="operator-0", **OFTEN) as operator:
         until(lambda: names(space) == {"kept"}, "the others go")
         space.submit("new", "INFO", ttlSecondsAfterFinished=0)
         until(lambda: names(space) == {"kept"}, "also those that come later")
         assert operator.log.read_text().count("is left for the next sweep") == 1, "said once, not at every sweep"
+    space.edit("kept", {"ttlSecondsAfterFinished": 0})
     with start(IDENTITY="operator-0", **OFTEN):
         until(lambda: not names(space), "without the policy it goes as well")
 
@@ -318,7 +362,7 @@ def test_a_ticket_opens_one_namespace_and_nothing_else_opens_any(
     space: Space, start: Start, database: Any, kubeconfig: Path
 ) -> None:
     other = Space(space.api, f"{space.name}-other")
-    with start(WATCH_NAMESPACES=f"{space.name},{other.name}", **OFTEN) as operator:
+    with start([space.name, other.name], **OFTEN) as operator:
         uids = {one.name: one.submit("info", "INFO")["metadata"]["uid"] for one in (space, other)}
         until(lambda: database["task_archive"].count_documents({}) == 2, "both are archived")
         for one in (space, other):

@@ -133,6 +133,49 @@ def test_history_of_a_namespace(
         until(lambda: place.run("history", user=reader).code == 0, "with it the door opens")
 
 
+def test_the_whole_result_of_a_live_task_and_of_one_that_is_gone(
+    space: Space, start: Start, kubeconfig: Path, database: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = site.Site(kubeconfig, client.CustomObjectsApi(space.api), space.core, space.name)
+    stored = {
+        "exitReason": "Answered",
+        "answer": "Slot C4 holds the new disk. " * 200 + "The end.",
+        "citations": [2],
+        "evidence": [{"id": 1, "source": "jira::A-1", "title": "No"}, {"id": 2, "source": "email::7", "title": "Disk"}],
+    }
+    with start(ARCHIVE_SECONDS=0.2, HISTORY_HOST="0.0.0.0") as operator:
+        expose(space, operator.history_port)
+        # It is held, so that it lives; what its run was given says whose it is.
+        uid = space.submit("live", "INFO", suspend=True)["metadata"]["uid"]
+        early = site.call(capsys, "result", "live", *place.flags())
+        assert (early.code, "has no result yet" in early.err, "field: NAME" in early.err) == (1, True, True), early.err
+        database["task_memory"].insert_one({"_id": uid, "namespace": space.name, "name": "live"})
+        database["task_results"].insert_one({"_id": uid, **stored})
+        done = site.call(capsys, "result", "live", *place.flags())
+        assert done.code == 0, done.err
+        assert "The end.\n" in done.out
+        assert "email::7" in done.out
+        assert "jira::A-1" not in done.out
+        found = site.call(capsys, "result", "live", "-o", "json", *place.flags()).json
+        assert (found["uid"], found["name"], found["archived"]) == (uid, "live", False)
+        assert found["result"]["answer"] == stored["answer"]
+
+        # The same uid, were it another namespace's: the ticket opens this one alone.
+        database["task_memory"].update_one({"_id": uid}, {"$set": {"namespace": "elsewhere"}})
+        assert site.call(capsys, "result", "live", *place.flags()).code == 1
+        assert operator.history(f"/api/v1/results/{uid}", space.ticket()).status_code == 404
+        assert operator.history(f"/api/v1/results/{uid}", "").status_code == 401
+        assert operator.history("/api/v1/results/none", space.ticket()).status_code == 400
+        database["task_memory"].delete_one({"_id": uid})
+
+        space.edit("live", {"suspend": False})
+        until(lambda: database["task_archive"].count_documents({}) == 1, "it is archived")
+        space.delete("live")
+        gone = site.call(capsys, "result", "live", "-o", "json", *place.flags()).json
+        assert (gone["uid"], gone["archived"], gone["result"]["answer"]) == (uid, True, stored["answer"])
+    assert site.call(capsys, "result", "nobody", *place.flags()).code == 75, "the operator is gone"
+
+
 def test_a_namespace_without_history_says_so(
     space: Space, kubeconfig: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

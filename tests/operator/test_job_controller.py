@@ -18,7 +18,6 @@ from hack.cluster import binaries, progress
 from tests.operator.conftest import Space, until
 
 pytestmark = [pytest.mark.apiserver]
-TEMPLATE = job.Template("fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
 
 
 @pytest.fixture
@@ -42,7 +41,9 @@ class Run:
         self._space = space
         made = pendingtask.PendingTask.model_validate(space.submit(name))
         self.name = job.name(name, made.metadata.uid, 1)
-        space.batch.create_namespaced_job(space.name, job.manifest(made, 1, self.name, TEMPLATE))
+        where = ("http://kb", "http://router", "mongodb://m", "model")
+        template = job.Template(space.name, "fake", "Never", "default", *where)
+        space.batch.create_namespaced_job(space.name, job.manifest(made, 1, self.name, template))
 
     def pods(self) -> list[Any]:
         selector = f"job-name={self.name}"

@@ -137,7 +137,9 @@ def test_an_existing_job_of_ours_is_success_and_a_foreign_one_is_not(space: Spac
     from controllers.pendingtask import job
     from crds import pendingtask
 
-    template = job.Template("fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
+    template = job.Template(
+        space.name, "fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model"
+    )
     ours, foreign = (space.submit(name, type="UserInputProcessing") for name in ("ours", "foreign"))
     task = pendingtask.PendingTask.model_validate(ours)
     name = job.name("ours", task.metadata.uid, 1)
@@ -199,6 +201,8 @@ def test_a_busy_knowledge_base_and_an_absent_mongodb_postpone(space: Space, star
         assert space.phase("info") == "ReadyForQualification"
         assert space.get("info")["status"]["retry"]["nextAt"]
         assert space.jobs() == []
+        for reason in ("QualificationPostponed", "DispatchFailed"):
+            assert operator.metric(f'jervis_operator_retries_total{{reason="{reason}"}}') >= 1
         knowledge.busy = False
         until(lambda: space.phase("info") == "Done", "the knowledge base is back")
         assert operator.get("/healthz").status_code == 200, "what it talks to may be down; it is alive"

@@ -51,13 +51,42 @@ def test_killed_while_it_reads(space: Space, start: Start, knowledge: Knowledge)
         assert len({one.source_urn for one in knowledge.requests}) == 1
 
 
-def test_what_a_user_changes_while_it_is_read_holds(space: Space, start: Start, knowledge: Knowledge) -> None:
+def test_content_that_is_edited_while_it_is_read_is_read_again(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
+    knowledge.gate.clear()
+    with start():
+        space.submit("info", "INFO the first text")
+        until(lambda: knowledge.most_at_once == 1, "it is being read")
+        space.edit("info", {"content": "INFO the second text"})
+        knowledge.gate.set()
+        until(lambda: space.phase("info") == "Done", "it is done")
+        assert [one.content for one in knowledge.requests] == ["INFO the first text", "INFO the second text"]
+        assert space.status("info")["observedGeneration"] == 2
+
+
+def test_an_edit_of_something_else_does_not_repeat_the_reading(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
     knowledge.gate.clear()
     with start():
         space.submit("info", "INFO")
         until(lambda: knowledge.most_at_once == 1, "it is being read")
         space.edit("info", {"queuePosition": 3})
-        space.delete("info")
+        knowledge.gate.set()
+        until(lambda: space.phase("info") == "Done", "it is done")
+        assert len(knowledge.requests) == 1
+        assert space.status("info")["observedGeneration"] == 2
+
+
+def test_what_is_deleted_while_it_is_read_gives_its_place_back(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
+    knowledge.gate.clear()
+    with start(QUALIFY_AT_ONCE=1):
+        space.submit("first", "INFO")
+        until(lambda: knowledge.most_at_once == 1, "it is being read")
         space.submit("next", "INFO")
+        space.delete("first")
         knowledge.gate.set()
         until(lambda: space.phases() == {"next": "Done"}, "the place is free again")

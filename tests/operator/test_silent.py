@@ -39,6 +39,6 @@ def test_neither_content_nor_secrets(space: Space, start: Start, gpu: str) -> No
             "all have ended",
         )
         log = operator.log.read_text()
-    assert '"level": "debug"' in log or "task moved" in log
+    assert '"level": "debug"' in log, "it logs as much as it can"
     found = [line for line in log.splitlines() if any(text in line for text in (*SAID, *SECRETS))]
     assert found == []

@@ -1,57 +1,52 @@
-"""A sweep against the real apiserver and MongoDB pauses after each task, unless too many wait for it."""
+"""A sweep against the real apiserver and MongoDB pauses between its steps, unless it is late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from controllers import courtesy, kube
-from controllers.archive import mongo, reconcile, sweep
-from controllers.metrics import Metrics
-from tests.operator.conftest import Space, database_name
-from tests.operator.process import Operator
-from tests.operator.test_archive import finish
+from controllers.archive import reconcile
+from tests.operator.conftest import Space
+from tests.operator.housekeeping import ended, house
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 
 
-@pytest.mark.parametrize(("pile", "pauses"), [(3, 3), (2, 0)])
-async def test_a_sweep_pauses_after_each_task_unless_too_many_wait(
+@pytest.mark.parametrize(("every", "pauses"), [(30.0, [0.6, 0.6, 0.6]), (0.4, [0.0, 0.0])])
+async def test_a_sweep_pauses_after_each_step_unless_it_is_late(
     space: Space,
-    start: Callable[..., AbstractContextManager[Operator]],
     database: Any,
     kubeconfig: Path,
     mongodb_uri: str,
-    pile: int,
-    pauses: int,
+    every: float,
+    pauses: list[float],
 ) -> None:
-    finish(space, start, "one", "two", "three")
+    """Each look at the clock takes a tenth of a second; a step that has a schedule takes two looks.
+
+    After a late step the rest of the page is one.
+    """
+    names = {f"t{number:02}" for number in range(2 * reconcile.STEP + 1)}
     paused: list[float] = []
 
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    ticks = iter(range(100))
-    loaded = kube.configuration(str(kubeconfig))
-    with closing(mongo.Archive(mongodb_uri, database_name(space), fence=lambda: None)) as archive:
-        async with kube.session(loaded) as http:
-            archivist = reconcile.Archivist(
-                kube.Kube(loaded, http, fence=lambda: None),
-                archive,
-                namespaces=[space.name],
-                terms=sweep.Terms(),
-                pace=reconcile.Pace(pile=pile),
-                ran=lambda uid: False,
-                measured=Metrics(CollectorRegistry()),
-                wall=lambda: datetime.now(UTC),
-                polite=courtesy.Courtesy(lambda: True, monotonic=lambda: next(ticks) / 10, sleep=pause),
-            )
-            await archivist.once()
-    assert {one["name"] for one in database["task_archive"].find()} == {"one", "two", "three"}
-    assert paused == pytest.approx([0.3] * pauses)
+    ticks = iter(range(1000))
+    async with house(
+        space,
+        kubeconfig,
+        mongodb_uri,
+        pace=reconcile.Pace(every=every),
+        busy=lambda: True,
+        monotonic=lambda: next(ticks) / 10,
+        sleep=pause,
+    ) as here:
+        for name in sorted(names):
+            await ended(here, space, name, datetime.now(UTC))
+        await here.archivist.once()
+    assert {one["name"] for one in database["task_archive"].find()} == names
+    assert paused[:3] == pytest.approx([min(0.3, every / 60)] * 3), "after the rows of each phase"
+    assert paused[3:] == pytest.approx(pauses)

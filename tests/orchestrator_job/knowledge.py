@@ -38,6 +38,8 @@ class Knowledge:
         self.parents: list[str | None] = []
         self.rules: list[writing.Rule] = []
         self.user = writing.UserContext(markdown="", categories={})
+        self.tokens: list[str | None] = []
+        """Authorization of every request."""
         self.loaded: list[tuple[str, dict[str, str]]] = []
 
     async def retrieve(self, request: web.Request) -> web.Response:
@@ -77,7 +79,14 @@ class Knowledge:
 async def serving() -> AsyncIterator[Knowledge]:
     """A knowledge base on a free port of loopback."""
     knowledge = Knowledge()
-    app = web.Application()
+
+    @web.middleware
+    async def record(request: web.Request, handler: Any) -> web.StreamResponse:
+        knowledge.tokens.append(request.headers.get("Authorization"))
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    app = web.Application(middlewares=[record])
     app.router.add_post("/api/v1/retrieve", knowledge.retrieve)
     app.router.add_get("/api/v1/rules", knowledge.in_force)
     app.router.add_get("/api/v1/user-context", knowledge.context)

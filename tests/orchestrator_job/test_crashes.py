@@ -60,8 +60,8 @@ async def test_every_boundary(
         clean = await task.run(JERVIS_MONGODB_URI=proxy.url)
     assert clean.message["exitReason"] == "Answered"
     writes = proxy.writes
-    # A stamp and a checkpoint for the input, for the start, and after each of the four nodes.
-    assert writes["orchestrator_checkpoints"] == 12
+    # A stamp and a checkpoint for the input, for the start, and after each of the five nodes.
+    assert writes["orchestrator_checkpoints"] == 14
     assert (writes["task_results"], writes["session_memory"], writes["orchestrator_ledger"]) == (1, 1, 6)
 
     lost_answers = ("orchestrator_checkpoints", "task_results", "session_memory", "orchestrator_ledger")
@@ -110,4 +110,4 @@ async def test_a_run_that_dies_while_the_model_answers_asks_again(
     assert fake.count(path="/api/chat") == 2
     assert len(known.asked) == 1
     [fence] = store.all("orchestrator_fences")
-    assert fence["spent"] == {"r1": {"llmCalls": 2}}
+    assert fence["spent"]["r1"]["llmCalls"] == 2

@@ -124,6 +124,9 @@ async def test_task_memory_that_is_missing_or_wrong(task: job.Job, store: job.St
 async def test_the_wall_clock(task: job.Job, store: job.Store, fake: process.Fake) -> None:
     ended = await task.run(JERVIS_WALL_CLOCK_SECONDS="0.01")
     assert (ended.status, ended.message["exitReason"]) == (1, "DeadlineExceeded")
+    assert ended.message["field"] == "spec.activeDeadlineSeconds"
+    assert "spec.activeDeadlineSeconds" in ended.message["remedy"]
+    assert "JERVIS_" not in ended.message["summary"]
     assert store.all("task_results") == []
 
 
@@ -131,6 +134,7 @@ async def test_the_step_budget(task: job.Job, store: job.Store, fake: process.Fa
     store.remember(task.memory(budget={"maxSteps": 2}))
     ended = await task.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    assert ended.message["field"] == "spec.budget.maxSteps"
     assert fake.count(path="/api/chat") == 0
 
 

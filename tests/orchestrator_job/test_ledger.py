@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crds import scope
+from crds import pendingtask, scope
 from orchestrator_job import errors, fence, ledger, mongo, patience, results
 from tests.orchestrator_job import job
 
@@ -43,10 +43,10 @@ def _database(store: job.Store) -> mongo.Database:
     return mongo.Database(store.client, store.name, patience.Patience(5))
 
 
-async def _book(store: job.Store, attempt: int = 1) -> ledger.Ledger:
+async def _book(store: job.Store, attempt: int = 1, *decisions: pendingtask.Decided) -> ledger.Ledger:
     guard = fence.Fence(_database(store), "t1", attempt, f"holder-{attempt}")
     await guard.claim(NOW)
-    return ledger.Ledger(_database(store), guard, lambda: NOW)
+    return ledger.Ledger(_database(store), guard, lambda: NOW, decisions)
 
 
 async def test_an_effect_happens_once_and_its_receipt_is_remembered(store: job.Store) -> None:
@@ -75,6 +75,58 @@ async def test_a_started_effect_is_looked_up_then_repeated_only_if_harmless(stor
     harmless.dies = False
     assert await book.settle("s", 1, harmless) == {"sent": "t1/s/1"}
     assert harmless.sent == ["t1/s/1", "t1/s/1"]
+
+
+def _decided(attempt: int, verdict: str, request: str = "") -> pendingtask.Decided:
+    return pendingtask.Decided(
+        request_id=request or f"run-{attempt}-1", attempt=attempt, verdict=pendingtask.Verdict(verdict), author="ada"
+    )
+
+
+async def test_an_approval_has_a_started_effect_done_again_and_counts_once(store: job.Store) -> None:
+    letter = Letter(dies=True)
+    with pytest.raises(ConnectionError):
+        await (await _book(store)).settle("s", 0, letter)
+    with pytest.raises(errors.MayHaveHappened):
+        await (await _book(store, 2)).settle("s", 0, letter)
+    # What was decided about another run's request decides nothing here.
+    with pytest.raises(errors.MayHaveHappened):
+        await (await _book(store, 3, _decided(1, "Approved"))).settle("s", 0, letter)
+    assert letter.sent == ["t1/s/0"]
+    with pytest.raises(ConnectionError):  # it dies in the middle once more
+        await (await _book(store, 4, _decided(3, "Approved"))).settle("s", 0, letter)
+    assert letter.sent == ["t1/s/0"] * 2
+    letter.dies = False
+    with pytest.raises(errors.MayHaveHappened):
+        await (await _book(store, 5, _decided(3, "Approved"))).settle("s", 0, letter)
+    book = await _book(store, 6, _decided(3, "Approved"), _decided(5, "Approved"))
+    assert await book.settle("s", 0, letter) == {"sent": "t1/s/0"}
+    assert letter.sent == ["t1/s/0"] * 3
+
+
+async def test_a_rejection_leaves_a_started_effect_as_it_is(store: job.Store) -> None:
+    letter = Letter(dies=True)
+    for expected in (ConnectionError, errors.MayHaveHappened):
+        with pytest.raises(expected):
+            await (await _book(store)).settle("s", 0, letter)
+    receipt = await (await _book(store, 2, _decided(1, "Rejected"))).settle("s", 0, letter)
+    assert receipt["skipped"] is True
+    assert receipt["decision"]["verdict"] == "Rejected"
+    # It stays so without the decision in the memory.
+    assert await (await _book(store, 3)).settle("s", 0, letter) == receipt
+    assert letter.sent == ["t1/s/0"]
+
+
+async def test_a_decision_is_asked_for_once_and_remembered(store: job.Store) -> None:
+    assert await (await _book(store)).decide("r1.approval.a", {"answer": "a"}) is None
+    assert await (await _book(store, 2)).decide("r1.approval.a", {"answer": "a"}) is None
+    # The latest request is open, not the one before it.
+    assert await (await _book(store, 3, _decided(1, "Approved"))).decide("r1.approval.a", {"answer": "a"}) is None
+    decided = await (await _book(store, 4, _decided(3, "Rejected"))).decide("r1.approval.a", {"answer": "a"})
+    assert decided == _decided(3, "Rejected")
+    assert await (await _book(store, 5)).decide("r1.approval.a", {"answer": "a"}) == decided
+    # Another answer is another question.
+    assert await (await _book(store, 5, _decided(3, "Approved"))).decide("r1.approval.b", {"answer": "b"}) is None
 
 
 async def test_an_older_epoch_does_not_act(store: job.Store) -> None:

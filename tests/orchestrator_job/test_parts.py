@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from datetime import date
@@ -14,7 +15,19 @@ from hypothesis import strategies as st
 import crds.errors
 from crds import exits, pendingtask
 from kb import client as kb_client
-from orchestrator_job import answer, errors, outcome, pack, patience, prompt, rounds, state, stuck, termination
+from orchestrator_job import (
+    answer,
+    errors,
+    outcome,
+    pack,
+    patience,
+    prompt,
+    rounds,
+    settings,
+    state,
+    stuck,
+    termination,
+)
 from router import client as router_client
 from tests.orchestrator_job import knowledge
 
@@ -123,6 +136,52 @@ def test_the_termination_message_always_fits(summary: str, texts: list[str], rem
     assert bool(kept) == bool(questions)
 
 
+@given(
+    st.text(st.characters(codec=None), max_size=300),
+    st.integers(0, 40),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.integers(0, 80),
+)
+def test_every_field_of_the_termination_message_is_bounded(text: str, count: int, retry: float, limit: int) -> None:
+    questions = tuple(pendingtask.Question.model_construct(id=text * 9, text=text * 9) for _ in range(count))
+    result = outcome.Outcome(
+        exits.ExitReason.UNAVAILABLE,
+        text * 20,
+        has_result=True,
+        questions=questions,
+        unavailable="router",
+        retry_after=retry,
+        field=text * 20,
+        remedy=text * 20,
+    )
+    message = termination.encode(result, "u" * 36, 7)
+    assert len(message) <= termination.LIMIT
+    said = json.loads(message)
+    assert len(said["field"].encode()) <= 256
+    assert len(said["remedy"].encode()) <= 256
+    assert len(said.get("questions", [])) <= 16
+    assert all(len(each["id"].encode()) <= 63 and set(each) == {"id", "text"} for each in said.get("questions", []))
+    if "retryAfterSeconds" in said:
+        assert said["retryAfterSeconds"] in range(86_401)
+    else:
+        assert not math.isfinite(retry)
+    assert len(termination.shorten(text, limit).encode()) <= limit
+
+
+def test_what_a_prompt_takes_is_estimated() -> None:
+    assert prompt.tokens([{"role": "user", "content": "word " * 100}, {"role": "user", "content": ""}]) == 125 + 8
+
+
+@pytest.mark.parametrize(("given", "left"), [(3600, 3590), (604_800, 604_790), (10, 5), (1, 0.5)])
+def test_the_run_ends_before_its_job_does(given: float, left: float) -> None:
+    names = {"TASK_UID": "u", "TASK_NAME": "n", "TASK_NAMESPACE": "s", "ATTEMPT": "1", "MONGODB_URI": "mongodb://m"}
+    values = {**names, "KB_URL": "http://k", "ROUTER_URL": "http://r", "WALL_CLOCK_SECONDS": str(given)}
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in values.items():
+            environment.setenv(f"JERVIS_{name}", value)
+        assert settings.Settings().working_seconds == left
+
+
 @pytest.mark.parametrize(
     ("error", "reason", "status", "away"),
     [
@@ -133,7 +192,7 @@ def test_the_termination_message_always_fits(summary: str, texts: list[str], rem
         (router_client.Rejected("too large", field="messages"), "Error", 1, None),
         (kb_client.Rejected("bad scope"), "InvalidInput", 1, None),
         (errors.Fenced("later run"), "Fenced", 1, None),
-        (errors.MayHaveHappened("sent?"), "NeedsApproval", 1, None),
+        (errors.MayHaveHappened("sent?"), "NeedsApproval", 0, None),
         (crds.errors.Permanent("?"), "Error", 1, None),
     ],
 )

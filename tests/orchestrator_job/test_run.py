@@ -106,7 +106,7 @@ async def test_an_unusable_answer_is_corrected_twice_and_no_more(
     assert [len(request["body"]["messages"]) for request in requests] == [2, 4, 6]
     assert "[7] name no evidence; there is 1 to 2" in requests[2]["body"]["messages"][-1]["content"]
     [fence] = store.all("orchestrator_fences")
-    assert fence["spent"] == {"r1": {"llmCalls": 3}}
+    assert fence["spent"]["r1"]["llmCalls"] == 3
 
     fake.forget()
     other = job.Job(
@@ -127,9 +127,44 @@ async def test_the_call_budget_holds_across_processes(task: job.Job, store: job.
     fake.set_script({job.TAG: ["no json", "no json", "no json"]})
     ended = await task.run()
     assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
-    assert ended.message["field"] == "budget.maxLlmCalls"
+    assert ended.message["field"] == "spec.budget.maxLlmCalls"
     assert (await task.run(attempt=2)).message["exitReason"] == "BudgetExhausted"
     assert fake.count(path="/api/chat") == 2
+    # One call more is one call more, however often the run was refused.
+    store.remember(task.memory(budget={"maxLlmCalls": 3}))
+    fake.set_script({job.TAG: [job.reply()]})
+    assert (await task.run(attempt=3)).message["exitReason"] == "Answered"
+    assert fake.count(path="/api/chat") == 3
+
+
+async def test_the_token_budget_ends_the_run(task: job.Job, store: job.Store, fake: process.Fake) -> None:
+    store.remember(task.memory(budget={"maxTokens": 1000}))
+    fake.set_script({job.TAG: ["no json " * 200, job.reply()]})
+    ended = await task.run()
+    assert (ended.status, ended.message["exitReason"]) == (1, "BudgetExhausted")
+    assert ended.message["field"] == "spec.budget.maxTokens"
+    assert "spec.budget.maxTokens" in ended.message["remedy"]
+    [asked] = fake.requests(path="/api/chat")
+    # The answer is given what the prompt has left.
+    assert 0 < asked["body"]["options"]["num_predict"] < 1000
+    [fence] = store.all("orchestrator_fences")
+    spent = fence["spent"]["r1"]
+    assert (spent["llmCalls"], spent["tokens"] > 500) == (1, True)
+
+    store.remember(task.memory(budget={"maxTokens": 100_000}))
+    assert (await task.run(attempt=2)).message["exitReason"] == "Answered"
+    [fence] = store.all("orchestrator_fences")
+    assert fence["spent"]["r1"]["tokens"] > spent["tokens"]
+    assert fence["spent"]["r1"]["llmCalls"] == 2
+
+
+async def test_a_token_budget_that_no_prompt_fits_makes_no_call(
+    task: job.Job, store: job.Store, fake: process.Fake
+) -> None:
+    store.remember(task.memory(budget={"maxTokens": 1}))
+    ended = await task.run()
+    assert (ended.message["exitReason"], ended.message["field"]) == ("BudgetExhausted", "spec.budget.maxTokens")
+    assert fake.count(path="/api/chat") == 0
 
 
 async def test_a_question_to_the_user_and_the_answer(

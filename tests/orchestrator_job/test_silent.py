@@ -11,16 +11,16 @@ from tests.orchestrator_job import job, knowledge
 
 pytestmark = pytest.mark.services
 SAID = ("quetzal-question", "quetzal-evidence", "quetzal-answer", "quetzal-wrong", "quetzal-context", "quetzal-asked")
-SECRETS = ("canary-kb-token", "canary-router-token")
+SECRET = "canary-run-token"
 
 
 async def test_neither_content_nor_secrets(
     task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
 ) -> None:
     question, evidence, answer, wrong, context, asked = SAID
-    router_token = task.folder / "router-token"
-    router_token.write_text(SECRETS[1])
-    doors = {"JERVIS_LOG_LEVEL": "debug", "JERVIS_KB_TOKEN": SECRETS[0], "JERVIS_ROUTER_TOKEN_FILE": str(router_token)}
+    token = task.folder / "run-token"
+    token.write_text(SECRET)
+    doors = {"JERVIS_LOG_LEVEL": "debug", "JERVIS_RUN_TOKEN_FILE": str(token)}
     known.items = [knowledge.hit(f"The release is {evidence}.")]
     answered = job.reply(answer=f"On {answer} [1].")
     needs = job.reply(needsInput=True, answer="", citations=[], questions=[f"Which {asked}?"])
@@ -39,4 +39,4 @@ async def test_neither_content_nor_secrets(
     ended = await task.run(1, **doors)
     logs += [str(line) for line in ended.lines]
     assert len([line for line in logs if "exit_reason" in line]) == 5
-    assert [line for line in logs if any(text in line for text in (*SAID, *SECRETS))] == []
+    assert [line for line in logs if any(text in line for text in (*SAID, SECRET))] == []

@@ -23,7 +23,7 @@ async def test_every_step_is_a_span(
     run = found.pop("run")
     assert (run.trace_id.hex(), run.parent_span_id.hex()) == (PARENT[3:35], PARENT[36:52])
     assert attributes(run)["jervis.exit_reason"] == "Answered"
-    assert set(found) == {"job.intake", "job.evidence", "job.respond", "job.finalize"}
+    assert set(found) == {"job.intake", "job.evidence", "job.respond", "job.approve", "job.finalize"}
     assert {span.parent_span_id for span in found.values()} == {run.span_id}
     assert known.parents == [f"00-{PARENT[3:35]}-{found['job.evidence'].span_id.hex()}-01"]
 

@@ -24,7 +24,7 @@ DRIVERS = {
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
     "kubernetes": r"(^|/)kube(/\w+)?\.py$",
-    "kopf": r"^operator/main\.py$|^controllers/kopf\.py$",
+    "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite\.py$",
 }
 

@@ -34,6 +34,10 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
             assert seen["body"]["options"] == {"num_ctx": 8192}
             schema = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
             assert "answer" in json.loads(await door.chat("qwen2.5:7b", _ASK, Priority.P3, format_schema=schema))
+            reply = await door.converse("qwen2.5:7b", _ASK, Priority.P0, num_predict=3)
+            assert reply.prompt_tokens > 0
+            assert 0 < reply.answer_tokens <= 3
+            assert fake.requests(path="/api/chat")[-1]["body"]["options"] == {"num_predict": 3}
             vectors = await door.embed("qwen3-embedding:8b", ["one", "two", "one"], Priority.P3)
             assert [len(v) for v in vectors] == [384] * 3
             assert vectors[0] == pytest.approx(vectors[2])

@@ -179,8 +179,11 @@ async def test_background_mode_is_no_user_activity_and_stays_here(tmp_path: Path
         assert status["lastUserP0"] is None
         assert status["lastP0"].endswith("Z")
         assert backend.requests[-1].header("X-Jervis-Mode") is None
+        assert status["backends"][0]["lastUserP0"] is None
         await wire.ask(router.port, wire.post("/api/embed", _EMBED, [urgent, ("X-Jervis-Mode", "Foreground")]))
-        assert (await router.status())["lastUserP0"].endswith("Z")
+        status = await router.status()
+        assert status["lastUserP0"].endswith("Z")
+        assert status["backends"][0]["lastUserP0"] >= status["lastUserP0"], "the backend that it was given to"
 
 
 @pytest.mark.parametrize(

@@ -172,15 +172,34 @@ and "volume" (dict "root" $). Nothing while the router reviews no tokens.
 {{- end }}
 {{- end }}
 
+{{/*
+The keys of run tokens, for the operator that signs and the services that verify: "env" (dict "name"
+"JERVIS_KB_RUN_TOKEN_KEYS"), "mount" and "volume" (dict "root" $). All entries of the Secret are mounted: a rotation has two.
+*/}}
+{{- define "jervis.runTokenEnv" -}}
+- name: {{ .name }}
+  value: /var/run/secrets/jervis/run-token-keys
+{{- end }}
+
+{{- define "jervis.runTokenMount" -}}
+- name: run-token-keys
+  mountPath: /var/run/secrets/jervis/run-token-keys
+  readOnly: true
+{{- end }}
+
+{{- define "jervis.runTokenVolume" -}}
+- name: run-token-keys
+  secret:
+    secretName: {{ .root.Values.runToken.existingSecret | default (include "jervis.component" (dict "root" .root "component" "run-token")) }}
+    defaultMode: 0440
+{{- end }}
+
 {{/* Who may enter as JSON: everybody when nobody is listed, else the listed and the release's own accounts. */}}
 {{- define "jervis.routerAccounts" -}}
 {{- $accounts := .Values.router.auth.allowedAccounts -}}
 {{- if $accounts -}}
 {{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "kb"))) -}}
 {{- $accounts = append $accounts (printf "%s/%s" .Release.Namespace (include "jervis.component" (dict "root" . "component" "operator"))) -}}
-{{- range $namespace := include "jervis.watchNamespaces" . | fromJsonArray -}}
-{{- $accounts = append $accounts (printf "%s/%s" $namespace (include "jervis.component" (dict "root" $ "component" "job"))) -}}
-{{- end -}}
 {{- end -}}
 {{- $accounts | uniq | toJson -}}
 {{- end }}
@@ -201,6 +220,32 @@ The watched namespaces as JSON: the release's own, where GpuBackends live, and t
 {{- end }}
 
 {{/*
+watchNamespaceSelector as the text of a label selector; empty when namespaces are served by name.
+*/}}
+{{- define "jervis.watchLabels" -}}
+{{- $found := list -}}
+{{- range $name, $value := .Values.watchNamespaceSelector.matchLabels -}}
+{{- $found = append $found (printf "%s=%s" $name $value) -}}
+{{- end -}}
+{{- join "," $found -}}
+{{- end }}
+
+{{/*
+Flags of `kopf run`: which namespaces are served.
+*/}}
+{{- define "jervis.watchFlags" -}}
+{{- if include "jervis.watchLabels" . -}}
+["--all-namespaces"]
+{{- else -}}
+{{- $flags := list -}}
+{{- range $namespace := include "jervis.watchNamespaces" . | fromJsonArray -}}
+{{- $flags = append $flags (printf "--namespace=%s" $namespace) -}}
+{{- end -}}
+{{- $flags | toJson -}}
+{{- end -}}
+{{- end }}
+
+{{/*
 Values that no schema can judge alone.
 */}}
 {{- define "jervis.validate" -}}
@@ -208,7 +253,7 @@ Values that no schema can judge alone.
 {{- fail "\n\narangodb.url: the distributed profile needs a graph store that several pods share.\nSet arangodb.url (and arangodb.existingSecret.name), or kb.profile=local for one pod with the embedded store." -}}
 {{- end -}}
 {{- if and .Values.kb.tokens.existingSecret.name (not .Values.kb.tokens.clientSecret.name) -}}
-{{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator and its runs as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}
+{{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}
 {{- end -}}
 {{- if and .Values.router.auth.required (not .Values.router.auth.tokenReview) -}}
 {{- fail "\n\nrouter.auth.required: the release's own pods show tokens of their service accounts, which only tokenReview lets in.\nSet router.auth.tokenReview=true as well (tokensSecret may stay for clients outside), or router.auth.required=false." -}}
@@ -216,14 +261,18 @@ Values that no schema can judge alone.
 {{- if and (gt (int .Values.operator.replicas) 1) (eq .Values.operator.strategy "Recreate") -}}
 {{- fail "\n\noperator.strategy: with more than one replica a Recreate update stops the standby as well.\nSet operator.strategy=RollingUpdate (the Lease lets one of them act), or operator.replicas=1." -}}
 {{- end -}}
+{{- if and .Values.watchNamespaces (include "jervis.watchLabels" .) -}}
+{{- fail "\n\nwatchNamespaceSelector: watchNamespaces names the served namespaces already.\nLabel those namespaces and leave watchNamespaces empty, or take the selector out." -}}
+{{- end -}}
 {{- $names := list -}}
 {{- range .Values.gpuBackends }}{{ $names = append $names .name }}{{ end -}}
 {{- if ne (len $names) (len (uniq $names)) -}}
 {{- fail (printf "\n\ngpuBackends: every name may occur once, got %s." (join ", " $names)) -}}
 {{- end -}}
 {{- $watched := include "jervis.watchNamespaces" . | fromJsonArray -}}
+{{- $selected := get (.Values.watchNamespaceSelector | default dict) "matchLabels" -}}
 {{- range $namespace, $limits := .Values.admission.namespaces }}
-{{- if not (has $namespace $watched) -}}
+{{- if not (or $selected (has $namespace $watched)) -}}
 {{- fail (printf "\n\nadmission.namespaces: %s is not watched, so limits for it would do nothing.\nAdd it to watchNamespaces, or take it out; watched are %s." $namespace (join ", " $watched)) -}}
 {{- end -}}
 {{- end -}}

@@ -14,14 +14,9 @@ Pieces of NetworkPolicies. Each takes a dict with "root"; peers are lists, so th
         values: {{ .components | toJson }}
 {{- end }}
 
-{{/* The pods of orchestrator runs in every watched namespace: they carry the task's label. */}}
+{{/* The pods of orchestrator runs: in the release's namespace alone, where no tenant may label a pod. */}}
 {{- define "jervis.jobPeers" -}}
-- namespaceSelector:
-    matchExpressions:
-      - key: kubernetes.io/metadata.name
-        operator: In
-        values: {{ include "jervis.watchNamespaces" .root }}
-  podSelector:
+- podSelector:
     matchExpressions:
       - key: jervis.dev/task-uid
         operator: Exists

@@ -23,6 +23,8 @@ from crds.phases import Phase
 Body = Mapping[str, Any]
 HOME, TEAM, OUTSIDE = "admission", "admission-team", "admission-outside"
 """The release's namespace, one that it watches, and one that is none of its business."""
+TENANT, MARKED = "admission-tenant", "admission-marked"
+"""Two more that it watches: one with clients and modes of its own, one with an annotation."""
 EPOCH = 5
 CONTENT = "Which node has a failed disk?"
 _names = (f"task-{number}" for number in itertools.count())
@@ -104,12 +106,17 @@ def status(phase: Phase | None = None, epoch: int = EPOCH, **fields: Any) -> dic
 
 
 def at(operator: Caller, owner: Caller, namespace: str, phase: Phase, **spec: Any) -> str:
-    """`pendingtasks/NAME` of a new task that the operator has brought to `phase`; a dispatch counts as attempt 1."""
+    """`pendingtasks/NAME` of a new task that the operator has brought to `phase`.
+
+    A dispatch counts as attempt 1, and what has left Qualifying has a route.
+    """
     body = task(**spec)
     succeed(owner.create(namespace, "pendingtasks", body))
     path = f"pendingtasks/{body['metadata']['name']}"
     for step in steps(phase):
-        fields = {"attempt": 1} if step is Phase.DISPATCHED_GPU else {}
+        fields: dict[str, Any] = {"attempt": 1} if step is Phase.DISPATCHED_GPU else {}
+        if step in (Phase.READY_FOR_GPU, Phase.DONE):
+            fields["route"] = {"decision": "Execute"}
         succeed(operator.patch(namespace, f"{path}/status", status(step, **fields)))
     return path
 

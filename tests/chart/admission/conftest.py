@@ -12,15 +12,18 @@ import pytest
 from crds.phases import Phase
 from hack.cluster import binaries, progress
 from tests.chart.admission import callers
-from tests.chart.admission.callers import HOME, OUTSIDE, TEAM, Caller
+from tests.chart.admission.callers import HOME, MARKED, OUTSIDE, TEAM, TENANT, Caller
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart
 
 VALUES = (
-    "--set", "crds.enabled=false", "--set", f"watchNamespaces={{{TEAM}}}",
+    "--set", "crds.enabled=false", "--set", f"watchNamespaces={{{TEAM},{TENANT},{MARKED}}}",
     "--set", f"admission.namespaces.{TEAM}.contentBytes=64",
     "--set", f"admission.namespaces.{TEAM}.referencedBytes=1000",
     "--set", f"admission.namespaces.{TEAM}.types={{UserInputProcessing,ScheduledTask}}",
+    "--set", f"admission.namespaces.{TENANT}.clients={{tess,shared}}",
+    "--set", f"admission.namespaces.{TENANT}.modes={{Background}}",
+    "--set", f"admission.namespaces.{TENANT}.queuePosition=1000",
     "--set", "admission.allowedHosts.gpuBackends={gpu-0.lab,*.gpus.example.com}",
     "--set", "admission.allowedHosts.connections={git.example.com}",
     "--set", "gpuBackends[0].name=own,gpuBackends[0].url=http://own.lab:11434",
@@ -46,7 +49,7 @@ def admin(kubeconfig: Path) -> Iterator[Caller]:
 @pytest.fixture(scope="session")
 def release(cluster: Cluster, admin: Caller) -> Iterator[Cluster]:
     """The release, with its policies in force."""
-    for name in (HOME, TEAM, OUTSIDE):
+    for name in (HOME, TEAM, OUTSIDE, TENANT, MARKED):
         cluster.kubectl("create", "namespace", name)
     cluster.helm("install", "jervis", str(CHART), "-n", HOME, *VALUES)
     # A tenant who has given himself every right that roles can give: what refuses him is the policy.
@@ -93,5 +96,6 @@ def wait_enforced(admin: Caller) -> None:
         (TEAM, "pendingtasks", callers.task(content="x" * 65)),
         (HOME, "gpubackends", callers.backend("http://else.where:11434")),
         (HOME, "connections", callers.connection("https://else.where/x.git")),
+        (TENANT, "connections", callers.connection("https://git.example.com/x.git")),
     ):
         callers.refused_soon(partial(admin.create, namespace, plural, body, dry=True))

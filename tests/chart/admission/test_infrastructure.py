@@ -67,7 +67,8 @@ def test_its_spec_is_the_administrators(thing: str, admin: Caller) -> None:
         (callers.connection("ssh://git.example.com:22/x.git"), ""),
         (callers.connection("https://git.example.org/x.git"), "git.example.org"),
         (callers.connection("http://gpu-0.lab/x.git"), "gpu-0.lab"),
-        (callers.connection("file:///etc"), ""),
+        (callers.connection("file:///etc/passwd"), ""),
+        (callers.connection("FILE:///etc/passwd"), ""),
     ],
     ids=lambda value: value["spec"]["url"] if isinstance(value, dict) else value or "fine",
 )  # fmt: skip
@@ -75,7 +76,10 @@ def test_its_spec_is_the_administrators(thing: str, admin: Caller) -> None:
 def test_hosts(body: dict[str, Any], host: str, namespace: str, tenant: Caller) -> None:
     plural = f"{body['kind'].lower()}s"
     answer = tenant.create(namespace, plural, body, dry=True)
-    if host or body["spec"]["url"].startswith("file:"):
+    if body["spec"]["url"].lower().startswith("file:"):
+        assert "spec.url: file:// is not allowed" in callers.refusal(answer)
+        assert "connections.allowFileUrls" in callers.refusal(answer)
+    elif host:
         assert f'spec.url: host "{host}" is not allowed; use one of ' in callers.refusal(answer)
     else:
         callers.succeed(answer)

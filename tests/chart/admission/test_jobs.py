@@ -1,7 +1,8 @@
-"""Jobs are written by whoever leads now: the Lease's transitions against the Job's epoch, on a real apiserver."""
+"""Runs on a real apiserver: the Lease's transitions against a Job's epoch, and who may mark a Job or pod as a run's."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,14 +19,14 @@ from tests.chart.admission.callers import HOME, TEAM, Caller
 
 pytestmark = pytest.mark.apiserver
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/jervis-operator"
-TEMPLATE = job.Template("fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
+TEMPLATE = job.Template("default", "fake", "Never", "default", "http://kb", "http://router", "mongodb://m", "model")
 TASK = {"type": "UserInputProcessing", "clientId": "acme", "content": "hello"}
 
 
 def body(name: str, token: lease.FencingToken, namespace: str = HOME) -> dict[str, Any]:
-    meta = {"name": "chat", "namespace": namespace, "uid": "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"}
+    meta = {"name": "chat", "namespace": TEAM, "uid": "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"}
     task = pendingtask.PendingTask.model_validate({"metadata": meta, "spec": TASK})
-    return job.manifest(task, 1, name, TEMPLATE, token=token)
+    return job.manifest(task, 1, name, dataclasses.replace(TEMPLATE, namespace=namespace), token=token)
 
 
 def send(who: Caller, verb: str, path: str, content: dict[str, Any], *, dry: bool = False) -> httpx.Response:
@@ -74,7 +75,6 @@ def test_a_job_of_a_former_leader_is_refused_with_a_code_that_means_later(operat
     answer = create(operator, "late", 4)
     assert answer.status_code == 403, "for the operator: not now; a code for an invalid object would end the task"
     assert "4 is lower than 5, the leaseTransitions of Lease admission/jervis-operator" in callers.refusal(answer)
-    assert create(operator, "late", 4, namespace=TEAM).status_code == 403
     callers.succeed(create(operator, "in-time", 5))
     callers.succeed(create(operator, "next", 6))  # the Lease is newer than the apiserver's copy of it
 
@@ -97,8 +97,7 @@ def test_epochs_of_two_leases_are_compared_by_the_older_only(operator: Caller, s
 
 
 @pytest.mark.usefixtures("since")
-def test_everybody_else_is_free(operator: Caller, admin: Caller) -> None:
-    callers.succeed(create(admin, "by-hand", 0))
+def test_the_epoch_is_the_operators_alone(operator: Caller, admin: Caller) -> None:
     callers.succeed(create(operator, "held", 5))
     callers.succeed(patch(admin, "held", {"spec": {"suspend": True}}))
     callers.succeed(patch(admin, "held", {"metadata": {"annotations": {job.EPOCH_ANNOTATION: "1"}}}))
@@ -106,3 +105,83 @@ def test_everybody_else_is_free(operator: Caller, admin: Caller) -> None:
 
 def test_without_a_lease_nobody_is_refused(operator: Caller) -> None:
     callers.succeed(create(operator, "alone", 0))
+
+
+# -- who marks a run ---------------------------------------------------------------------------------------------------
+
+POD_SPEC = {"restartPolicy": "Never", "containers": [{"name": "one", "image": "fake"}], "serviceAccountName": "default"}
+MARKS = [job.UID_LABEL, job.TASK_LABEL, job.TASK_NAMESPACE_LABEL, job.ATTEMPT_LABEL]
+JOBS, PODS, SECRETS = (
+    "/apis/batch/v1/namespaces/{}/jobs",
+    "/api/v1/namespaces/{}/pods",
+    "/api/v1/namespaces/{}/secrets",
+)
+CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+
+
+def labelled(name: str, *, on: tuple[str, ...] = (), worn: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A Job with these labels, and its pods with those."""
+    template = {"metadata": {"labels": dict.fromkeys(worn, "1")}, "spec": POD_SPEC}
+    meta = {"name": name, "labels": dict.fromkeys(on, "1")}
+    return {"metadata": meta, "spec": {"template": template}}
+
+
+@pytest.fixture
+def intruder(admin: Caller, release: object) -> Caller:
+    """The cluster's administrator under another name: no role refuses him anything."""
+    return Caller(admin.http, "")
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_only_the_operator_makes_a_job_that_says_it_is_a_run(intruder: Caller, operator: Caller, mark: str) -> None:
+    where = JOBS.format(HOME)
+    for forged in (labelled("forged", on=(mark,)), labelled("forged", worn=(mark,))):
+        assert f"{mark} mark a run of Jervis" in callers.refusal(send(intruder, "POST", where, forged, dry=True))
+    callers.succeed(send(intruder, "POST", where, labelled("another", on=("app",), worn=("app",)), dry=True))
+    callers.succeed(send(intruder, "POST", JOBS.format(TEAM), labelled("elsewhere", on=(mark,)), dry=True))
+
+
+def test_a_run_is_suspended_and_deleted_by_others_and_keeps_its_labels(intruder: Caller, operator: Caller) -> None:
+    callers.succeed(create(operator, "mine", 9))
+    callers.succeed(patch(intruder, "mine", {"spec": {"suspend": True}}))
+    callers.succeed(patch(intruder, "mine", {"metadata": {"labels": {"team": "red"}}}))
+    for change in ({job.ATTEMPT_LABEL: "7"}, {job.UID_LABEL: None}):
+        said = callers.refusal(patch(intruder, "mine", {"metadata": {"labels": change}}))
+        assert next(iter(change)) in said
+    callers.succeed(patch(operator, "mine", job.expiry(0, lease.FencingToken(9))))
+    callers.succeed(send(intruder, "DELETE", f"{JOBS.format(HOME)}/mine", {}))
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_only_the_job_controller_makes_a_pod_of_a_run(intruder: Caller, admin: Caller, mark: str) -> None:
+    forged = {"metadata": {"name": "forged", "labels": {mark: "1"}}, "spec": POD_SPEC}
+    plain = {"metadata": {"name": "plain"}, "spec": POD_SPEC}
+    where = PODS.format(HOME)
+    send(admin, "POST", f"/api/v1/namespaces/{HOME}/serviceaccounts", {"metadata": {"name": "default"}})
+    assert f"{mark} mark a pod of a run" in callers.refusal(send(intruder, "POST", where, forged, dry=True))
+    callers.succeed(send(intruder, "POST", where, plain, dry=True))
+    cluster_role = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    binding = {
+        "metadata": {"name": "test-job-controller"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": CONTROLLER}],
+    }
+    callers.succeed(send(admin, "POST", cluster_role, binding))
+    callers.accepted_soon(partial(send, Caller(admin.http, CONTROLLER), "POST", where, forged, dry=True))
+    callers.succeed(send(admin, "DELETE", f"{cluster_role}/test-job-controller", {}))
+
+
+def test_the_operator_writes_secrets_of_runs_and_no_others(operator: Caller, admin: Caller) -> None:
+    where = SECRETS.format(HOME)
+    run = {"metadata": {"name": "run-1"}, "type": "jervis.dev/run-token", "stringData": {"token": "t"}}
+    callers.succeed(send(operator, "POST", where, run))
+    callers.succeed(send(operator, "PUT", f"{where}/run-1", run))
+    other = {"metadata": {"name": "keys"}, "type": "Opaque", "stringData": {"uri": "mongodb://real"}}
+    callers.succeed(send(admin, "POST", where, other))
+    for verb, path, body in (
+        ("POST", where, {**other, "metadata": {"name": "new"}}),
+        ("PUT", f"{where}/keys", {**other, "stringData": {"uri": "mongodb://mine"}}),
+    ):
+        assert "run-token alone" in callers.refusal(send(operator, verb, path, body))
+    for verb, path in (("GET", f"{where}/run-1"), ("GET", where), ("DELETE", f"{where}/keys")):
+        assert send(operator, verb, path, {}).status_code == 403

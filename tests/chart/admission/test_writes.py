@@ -20,7 +20,7 @@ MESSAGE = {"id": "m1", "text": "Please hurry."}
 ANSWER = {"id": "q1", "text": "Yes."}
 EARLY, READY, RUNS, ASKS = Phase.QUALIFYING, Phase.READY_FOR_GPU, Phase.ORCHESTRATING, Phase.USER_TASK
 ENDED = "cannot change in a finished task (phase {}), only spec.ttlSecondsAfterFinished can; create a new PendingTask"
-READ = "cannot change once a run has read it (phase {}); add spec.messages, or create a new PendingTask"
+READ = "cannot change once it was qualified (phase {}); add spec.messages, or create a new PendingTask"
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,19 @@ WRITES = [
     Write("operator", READY, callers.status(epoch=EPOCH)),
     Write("operator", READY, callers.status(epoch=EPOCH + 1)),
     Write("operator", READY, callers.status(epoch=EPOCH - 1), "status.leaderEpoch: may not go down from 5 to 4"),
-    # -- before the first dispatch a spec is its author's
+    # -- until it is qualified a spec is its author's
     Write("tenant", Phase.NEW, spec(content="Something else")),
     Write("tenant", EARLY, spec(projectId="other")),
-    Write("tenant", READY, spec(sourceUrn="email::<other@example.com>")),
+    Write("tenant", EARLY, spec(content="Something else")),
     Write("tenant", Phase.SCHEDULED, spec(schedule={"at": "2030-01-01T00:00:00Z"})),
-    # -- what a run has read
+    # -- what the knowledge base or a run has read
+    Write("tenant", READY, spec(content="Something else"), f"spec.content: {READ.format(READY)}"),
+    Write("tenant", READY, spec(sourceUrn="email::<other@example.com>"), "spec.sourceUrn: "),
+    Write("tenant", READY, spec(attachments=[FILE]), "spec.attachments: "),
+    Write("tenant", READY, spec(schedule={"at": "2030-01-01T00:00:00Z"}), "spec.schedule: "),
+    Write("operator", READY, spec(content="Something else"), "spec.content: "),
+    Write("tenant", READY, spec(queuePosition=1)),
+    Write("tenant", READY, spec(messages=[MESSAGE])),
     Write("tenant", Phase.DISPATCHED_GPU, spec(content="Something else"), f"spec.content: {READ[:30]}"),
     Write("tenant", RUNS, spec(content=None, contentRef=REF), f"spec.content, spec.contentRef: {READ.format(RUNS)}"),
     Write("tenant", RUNS, spec(projectId="other"), "spec.projectId: "),

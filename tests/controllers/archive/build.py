@@ -14,7 +14,7 @@ UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
 
 def ended(uid: str, hours: float | None = 1, *, archived: bool = True, **more: Any) -> Finished:
     """A Completed task of client acme that ended `hours` ago; None: nobody knows when."""
-    known: dict[str, Any] = {"namespace": "ns", "name": uid, "version": "7", "client": "acme"}
+    known: dict[str, Any] = {"namespace": "ns", "name": uid, "version": "7", "generation": 1, "client": "acme"}
     known |= {"phase": Phase.COMPLETED, **more}
     completed = None if hours is None else NOW - timedelta(hours=hours)
     return Finished(uid=uid, completed=completed, archived=archived, **known)
@@ -27,6 +27,7 @@ def raw(phase: str = "Completed", **metadata: Any) -> dict[str, Any]:
         "namespace": "ns",
         "uid": UID,
         "resourceVersion": "41",
+        "generation": 2,
         "creationTimestamp": "2027-03-01T10:00:00Z",
         "managedFields": [{"manager": "kubectl"}],
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},

@@ -1,4 +1,4 @@
-"""The archive yields to the work, but not for ever."""
+"""A sweep waits for a calm moment, but not for ever."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from aiohttp import web
 from kubernetes import client
 from prometheus_client import CollectorRegistry
 
-from controllers import courtesy, kube
-from controllers.archive import mongo, reconcile, sweep
+from controllers import backpressure, kube
+from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
 
 
-@pytest.mark.parametrize(("busy", "looks"), [([], 0), ([True, True, True], 3), ([True] * 500, reconcile.MOST_LOOKS)])
+@pytest.mark.parametrize(("busy", "looks"), [([], 0), ([True, True, True], 3), ([True] * 500, 30)])
 async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -> None:
     """Nothing of a sweep reaches the apiserver before; then its first request comes."""
     slept: list[float] = []
@@ -40,16 +40,21 @@ async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -
     loaded: Any = client.Configuration()
     loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     async with kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        archive = mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None)
+        measured = Metrics(CollectorRegistry())
         archivist = reconcile.Archivist(
-            kube.Kube(loaded, http, fence=lambda: None),
-            mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None),
+            api,
+            archive,
             namespaces=["here"],
+            runs="here",
             terms=sweep.Terms(),
-            pace=reconcile.Pace(),
+            pace=reconcile.Pace(every=30.0),
+            kept=retention.Retention(api, archive, retention.Periods(), live=lambda uid: False, measured=measured),
             ran=lambda uid: False,
-            measured=Metrics(CollectorRegistry()),
+            measured=measured,
             wall=lambda: datetime.now(UTC),
-            polite=courtesy.Courtesy(monotonic=time.monotonic),
+            polite=backpressure.Backpressure(monotonic=time.monotonic),
             busy=lambda: bool(busy) and busy.pop(0),
             sleep=sleep,
         )

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from controllers import kube
 from controllers.archive import finished, openapi, query, record, wire
+from crds import definitions
 from crds.phases import Phase
 from tests.controllers.archive.build import NOW, UID, raw
 
@@ -21,12 +23,41 @@ def document(result: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def test_an_object_is_reduced_to_what_the_sweep_needs() -> None:
-    assert finished.of(raw()) == finished.Finished(UID, "ns", "mail-1", "41", "acme", Phase.COMPLETED, ENDED)
+    assert finished.of(raw()) == finished.Finished(UID, "ns", "mail-1", "41", 2, "acme", Phase.COMPLETED, ENDED)
     more = raw(labels={"jervis.dev/archived": "true"}, deletionTimestamp="2027-03-01T11:30:00Z")
     more["spec"]["ttlSecondsAfterFinished"] = 0
     found = finished.of(more)
     assert found is not None
     assert (found.archived, found.leaving, found.ttl) == (True, True, 0)
+
+
+def test_a_row_of_a_list_says_the_same() -> None:
+    whole = raw(labels={"jervis.dev/archived": "true"}, deletionTimestamp="2027-03-01T11:30:00Z")
+    whole["spec"]["ttlSecondsAfterFinished"] = 60
+    cells = {"Client": "acme", "Phase": "Completed", "Ended": "2027-03-01T11:00:00Z", "Ttl": 60, "Age": "2h"}
+    assert finished.of_row(kube.Row(whole["metadata"], cells)) == finished.of(whole)
+    bare = raw("Error")
+    bare["status"] = {"phase": "Error"}
+    cells |= {"Phase": "Error", "Ended": None, "Ttl": None}
+    assert finished.of_row(kube.Row(bare["metadata"], cells)) == finished.of(bare)
+    assert finished.of_row(kube.Row(bare["metadata"], {**cells, "Phase": "Orchestrating"})) is None
+
+
+def test_the_columns_that_a_row_is_read_from_are_in_the_definition() -> None:
+    paths = {column.name: column.path for column in definitions.ALL[0].columns}
+    read = {name: paths[name] for name in (finished.CLIENT, finished.PHASE, finished.ENDED, finished.TTL)}
+    assert read == {
+        "Client": ".spec.clientId",
+        "Phase": ".status.phase",
+        "Ended": ".status.completedAt",
+        "Ttl": ".spec.ttlSecondsAfterFinished",
+    }
+
+
+def test_a_definition_of_an_older_release_is_named_with_its_remedy() -> None:
+    with pytest.raises(finished.OldDefinitionError, match="no column 'Ended'") as caught:
+        finished.of_row(kube.Row(raw()["metadata"], {"Client": "acme", "Phase": "Completed"}))
+    assert "crds/*.yaml" in str(caught.value.remedy)
 
 
 def test_the_time_of_the_phase_stands_in_for_a_missing_completion() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
@@ -78,8 +78,14 @@ async def test_a_replica_that_does_not_hold_the_lease_writes_nothing() -> None:
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=fence, timeout=1, absent=0.2)
     with pytest.raises(lease.Fenced):
         await archive.prepare()
+
+    async def documents() -> AsyncGenerator[dict[str, str]]:
+        yield {"_id": UID}
+
     with pytest.raises(lease.Fenced):
-        await archive.store({"_id": UID})
+        await archive.store(documents())
+    with pytest.raises(lease.Fenced):
+        await archive.abandon([UID])
     with pytest.raises(lease.Fenced):
         await archive.sweep([UID], NOW)
     archive.close()

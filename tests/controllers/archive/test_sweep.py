@@ -15,21 +15,19 @@ from crds.phases import Phase
 from tests.controllers.archive.build import NOW, ended
 
 TERMS = sweep.Terms(success=timedelta(hours=24), failure=timedelta(hours=168), per_client=1000)
-PLENTY = sweep.Budget(archive=10_000, delete=10_000)
+PLENTY = 10_000
 
 
-def planned(*tasks: Finished, terms: sweep.Terms = TERMS, budget: sweep.Budget = PLENTY) -> sweep.Plan:
-    return sweep.plan(tasks, terms, NOW, budget)
+def planned(*tasks: Finished, terms: sweep.Terms = TERMS, most: int = PLENTY) -> sweep.Plan:
+    return sweep.plan(tasks, terms, NOW, most)
 
 
 def deleted(plan: sweep.Plan) -> list[tuple[str, str]]:
     return [(one.task.uid, one.why.value) for one in plan.delete]
 
 
-def test_what_is_not_archived_is_archived_and_never_deleted() -> None:
-    plan = planned(ended("young", 1, archived=False), ended("old", 1000, archived=False))
-    assert [task.uid for task in plan.archive] == ["old", "young"]
-    assert plan.delete == ()
+def test_what_is_not_archived_is_never_deleted() -> None:
+    assert planned(ended("young", 1, archived=False), ended("old", 1000, archived=False)) == sweep.Plan()
 
 
 def test_successes_and_failures_have_their_own_time() -> None:
@@ -47,10 +45,8 @@ def test_a_task_s_own_time_wins() -> None:
     assert deleted(planned(ended("at once", 0, ttl=0), ended("long", 25, ttl=10**6))) == [("at once", "Expired")]
 
 
-def test_one_that_does_not_say_when_it_ended_is_archived_and_stays() -> None:
-    plan = planned(ended("a", None, archived=False), ended("b", None), terms=sweep.Terms(per_client=0))
-    assert [task.uid for task in plan.archive] == ["a"]
-    assert plan.delete == ()
+def test_one_that_does_not_say_when_it_ended_stays() -> None:
+    assert planned(ended("a", None, archived=False), ended("b", None), terms=sweep.Terms(per_client=0)).delete == ()
 
 
 def test_beyond_the_cap_the_oldest_archived_ones_of_that_client_go() -> None:
@@ -68,21 +64,47 @@ def test_those_whose_time_is_over_make_room_first() -> None:
     assert deleted(planned(*tasks, terms=sweep.Terms(per_client=2))) == [("old", "Expired")]
 
 
-def test_one_that_is_leaving_is_archived_not_deleted_again_and_takes_no_room() -> None:
+def test_one_that_is_leaving_is_not_deleted_again_and_does_not_count() -> None:
     tasks = [ended("gone", 99, leaving=True), ended("going", 98, leaving=True, archived=False), ended("a", 1)]
-    plan = planned(*tasks, terms=sweep.Terms(per_client=1))
-    assert [task.uid for task in plan.archive] == ["going"]
-    assert plan.delete == ()
+    assert planned(*tasks, terms=sweep.Terms(per_client=1)).delete == ()
+    assert not sweep.over(tasks[0], TERMS, NOW)
 
 
-def test_the_budget_takes_the_oldest_and_says_that_there_is_more() -> None:
+def test_the_bound_takes_the_oldest_and_says_how_many_are_due() -> None:
     tasks = [ended(f"t{hours}", hours, archived=hours % 2 == 0) for hours in range(30, 40)]
-    plan = planned(*tasks, budget=sweep.Budget(archive=2, delete=3))
-    assert [task.uid for task in plan.archive] == ["t39", "t37"]
+    plan = planned(*tasks, most=3)
     assert [uid for uid, _ in deleted(plan)] == ["t38", "t36", "t34"]
-    assert plan.more
-    assert plan.unarchived == sum(not task.archived for task in tasks)
-    assert not planned(*tasks, budget=sweep.Budget(archive=5, delete=5)).more
+    assert plan.due == 5
+
+
+def test_clients_share_the_total_and_the_one_with_few_keeps_all_of_its_own() -> None:
+    tasks = [ended(f"{client}{hours:02}", hours, client=client) for client in ("a", "b") for hours in range(10)]
+    tasks += [ended("c00", 20, client="c"), ended("c01", 21, client="c")]
+    plan = planned(*tasks, terms=sweep.Terms(per_client=8, total=10))
+    gone = {one.task.uid for one in plan.delete}
+    assert {one.why for one in plan.delete} == {Why.CROWDED}
+    assert {task.uid for task in tasks} - gone == {f"{c}{hours:02}" for c in "ab" for hours in range(4)} | {
+        "c00",
+        "c01",
+    }
+
+
+def test_a_client_of_another_namespace_pushes_out_none_here() -> None:
+    tasks = [ended(f"here{hours}", hours) for hours in (30, 31)]
+    tasks += [ended(f"there{hours}", hours, namespace="other") for hours in range(5)]
+    plan = planned(*tasks, terms=sweep.Terms(success=timedelta(days=9), per_client=2))
+    assert [one.task.uid for one in plan.delete] == ["there4", "there3", "there2"]
+
+
+@given(st.lists(st.integers(0, 50), max_size=12), st.integers(0, 40), st.integers(0, 200))
+def test_the_share_is_the_largest_that_fits(numbers: list[int], per_client: int, total: int) -> None:
+    def kept(each: int) -> int:
+        return sum(min(number, each) for number in numbers)
+
+    share = sweep.share(numbers, sweep.Terms(per_client=per_client, total=total))
+    assert kept(share) <= total
+    assert share <= per_client
+    assert share == per_client or kept(share + 1) > total
 
 
 TASKS = st.lists(
@@ -100,19 +122,17 @@ TASKS = st.lists(
     unique_by=lambda task: task.uid,
 )
 LIMITS = st.builds(sweep.Terms, per_client=st.integers(0, 10))
-BUDGETS = st.builds(sweep.Budget, archive=st.integers(0, 50), delete=st.integers(0, 50))
+BOUNDS = st.integers(0, 50)
 
 
-@given(TASKS, LIMITS, BUDGETS)
-def test_nothing_unarchived_or_leaving_is_deleted_and_budgets_hold(
-    tasks: list[Finished], terms: sweep.Terms, budget: sweep.Budget
+@given(TASKS, LIMITS, BOUNDS)
+def test_nothing_unarchived_or_leaving_is_deleted_and_the_bound_holds(
+    tasks: list[Finished], terms: sweep.Terms, most: int
 ) -> None:
-    plan = sweep.plan(tasks, terms, NOW, budget)
+    plan = sweep.plan(tasks, terms, NOW, most)
     uids = [one.task.uid for one in plan.delete]
     assert all(one.task.archived and not one.task.leaving and one.task.completed for one in plan.delete)
-    assert all(not task.archived for task in plan.archive)
-    assert len(uids) == len(set(uids)) <= budget.delete
-    assert len(plan.archive) <= budget.archive
+    assert len(uids) == len(set(uids)) == min(most, plan.due)
     for one in plan.delete:
         over = sweep.expiry(one.task, terms)
         assert over is not None

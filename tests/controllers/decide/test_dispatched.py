@@ -78,3 +78,12 @@ def test_background_gives_its_slot_back_after_ten_minutes_and_counts_the_attempt
     assert (status.phase, status.attempt, status.dispatch) == (Phase.READY_FOR_GPU, 1, None)
     user = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
     assert decide(user, World(job=job()), later).effects == ()
+
+
+def test_a_chat_message_is_never_stale_whatever_its_mode_says() -> None:
+    chat = {"type": "UserInputProcessing", "mode": "Background"}
+    current = routed(Phase.DISPATCHED_GPU, spec=chat, phaseTimes={"DispatchedGpu": "2027-03-01T11:00:00Z"})
+    made = decide(current, World(job=job()), NOW)
+    assert made.effects == ()
+    soon = routed(Phase.DISPATCHED_GPU, spec=chat, phaseTimes={"DispatchedGpu": "2027-03-01T11:50:30Z"})
+    assert decide(soon, World(job=job()), NOW).requeue_after == World().limits.recheck.total_seconds()

@@ -134,3 +134,32 @@ def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
 def test_a_running_task_is_looked_at_now_and_then() -> None:
     made = decide(routed(Phase.ORCHESTRATING), World(job=job(), pods=(pod(),)), NOW)
     assert made == decision.Decision(requeue_after=60)
+
+
+def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
+    def waited(seconds: float | None) -> float:
+        said = Outcome(ExitReason.UNAVAILABLE, "router away", retry_after=seconds, remedy="Start the router.")
+        around = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
+        status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), around, NOW))
+        assert status.retry is not None
+        assert status.retry.next_at is not None
+        (dispatched,) = status.conditions
+        assert (dispatched.type, dispatched.reason) == ("Dispatched", "Unavailable")
+        assert dispatched.message == "router away Start the router."
+        return (status.retry.next_at - NOW).total_seconds()
+
+    assert [waited(one) for one in (None, 2, 42, 3600)] == [5, 5, 42, 300]
+
+
+def test_a_rejected_answer_ends_the_task_without_success() -> None:
+    said = Outcome(ExitReason.REJECTED, "The answer is withheld. Rejected by ada.", key="k")
+    around = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
+    made = decide(routed(Phase.ORCHESTRATING), around, NOW)
+    status = after(routed(Phase.ORCHESTRATING), made)
+    assert status.phase is Phase.COMPLETED
+    assert {one.type: one.status.value for one in status.conditions if one.type in ("Finished", "Succeeded")} == {
+        "Finished": "True",
+        "Succeeded": "False",
+    }
+    assert made.note is not None
+    assert (made.note.reason, made.note.message) == ("Rejected", said.summary)

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import decision, job, phases, world
+from controllers.pendingtask import decision, job, phases, views, world
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import JobState, JobView, Outcome, PodView, Trouble, World
 from crds import pendingtask
@@ -18,6 +18,7 @@ from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
+from tests.controllers import hostile
 from tests.controllers.build import GPU, NOW, apply, routed, task
 
 moments = st.integers(-(10**6), 10**6).map(lambda seconds: NOW + timedelta(seconds=seconds))
@@ -207,6 +208,9 @@ class Cluster:
             if self.chaos and self.choose("MongoDB away", 4):
                 self.observed = Trouble("away", operational=True)
                 return
+            if self.chaos and self.choose("the apiserver refuses the Job", 8):
+                self.observed = Trouble("wrong", operational=False, field="spec")
+                return
             if effect.attempt not in self.jobs:
                 assert not [p for p in self.pods.values() if p.live], "two runs at the same time"
                 self.created.append(effect.attempt)
@@ -228,10 +232,16 @@ class Cluster:
             self.pods.pop(attempt)
 
     def end(self, attempt: int) -> None:
-        how = self.draw.draw(st.sampled_from(["answer", "ask", "kill", "drain", "delete"])) if self.chaos else "answer"
+        ways = ["answer", "ask", "kill", "drain", "delete", "hostile"]
+        how = self.draw.draw(st.sampled_from(ways)) if self.chaos else "answer"
         if how == "delete" and self.task.status.phase is Phase.ORCHESTRATING:
             # Before that the same attempt is launched again, which is right: nobody has seen it run.
             del self.jobs[attempt]
+            return
+        if how == "hostile":
+            text = self.draw.draw(hostile.messages)
+            self.pods[attempt] = PodView("p", attempt, live=False, started=True, outcome=views.outcome(text))
+            self.jobs[attempt] = self.draw.draw(st.sampled_from([JobState.COMPLETE, JobState.FAILED]))
             return
         said = {"answer": ExitReason.ANSWERED, "ask": ExitReason.NEEDS_INPUT, "drain": ExitReason.DRAINED}.get(how)
         self.pods[attempt] = PodView(

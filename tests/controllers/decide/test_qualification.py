@@ -10,6 +10,7 @@ import pytest
 from controllers.pendingtask import attachments, decision, world
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import Trouble, World
+from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, after, apply, task
@@ -119,6 +120,24 @@ def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
     assert "Choose another." in status.conditions[0].message
 
 
+READ = world.Ingested(Hints(), summary="News.", generation=1)
+
+
+@pytest.mark.parametrize("found", [READ, replace(AWAY, generation=1), replace(WRONG, generation=1)])
+@pytest.mark.parametrize("phase", [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING])
+def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: world.Reading) -> None:
+    edited = task(phase, generation=2)
+    made = decide(edited, World(observed=found), NOW)
+    assert made.effects == (decision.Ingest(),)
+    assert (made.phase or phase) is Phase.QUALIFYING
+
+
+def test_files_of_a_question_that_was_edited_are_read_again() -> None:
+    spec = {"type": "UserInputProcessing", "attachments": FILES}
+    made = decide(task(Phase.QUALIFYING, spec=spec, generation=2), World(observed=READ), NOW)
+    assert made.effects == (decision.Ingest(),)
+
+
 def test_information_only_is_done() -> None:
     current = task(Phase.QUALIFYING)
     status = after(current, decide(current, World(observed=world.Ingested(Hints(), summary="News.")), NOW))
@@ -128,3 +147,46 @@ def test_information_only_is_done() -> None:
 def test_after_a_restart_ingestion_is_repeated_once_nobody_works_on_it() -> None:
     assert decide(task(Phase.QUALIFYING), World(working=True), NOW) == decision.Decision()
     assert decide(task(Phase.QUALIFYING), World(), NOW).effects == (decision.Ingest(),)
+
+
+ACTION = Hints(has_actionable_content=True)
+
+
+def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
+    current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
+    found = world.Ingested(ACTION, questions=("Which account?", " ", "By when?"))
+    asked = apply(current, decide(current, World(observed=found), NOW).status_patch)
+    status = asked.status
+    assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
+    assert status.user_task is not None
+    assert [(one.id, one.text) for one in status.user_task.questions] == [("q1", "Which account?"), ("q2", "By when?")]
+    assert decide(asked, OPEN, NOW) == decision.wait(), "what was there before is no answer"
+    raw = asked.wire()
+    raw["spec"]["answers"] += [{"id": "q2", "text": "Friday"}]
+    answered = pendingtask.PendingTask.model_validate(raw)
+    assert decide(answered, OPEN, NOW).phase is Phase.READY_FOR_GPU
+
+
+def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> None:
+    current = task(Phase.QUALIFYING)
+    failed = apply(
+        current, decide(current, World(observed=world.Ingested(Hints(), failure="It is encrypted.")), NOW).status_patch
+    )
+    status = failed.status
+    assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
+    assert status.result is not None
+    assert status.result.summary == "It is encrypted."
+    again = failed.model_copy(
+        update={
+            "spec": failed.spec.model_copy(
+                update={"approval": pendingtask.Approval(verdict="Rejected", request_id=status.request_id)}
+            )
+        }
+    )
+    assert decide(again, OPEN, NOW).phase is Phase.ERROR
+
+
+@pytest.mark.parametrize("type_", ["UserTask", "UserInputProcessing"])
+def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -> None:
+    found = world.Ingested(ACTION, questions=("Which?",), failure="odd")
+    assert decide(task(Phase.QUALIFYING, spec={"type": type_}), World(observed=found), NOW).phase is Phase.READY_FOR_GPU

@@ -25,9 +25,19 @@ def test_foreground_is_dispatched_at_once() -> None:
 
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    status = after(current, decide(current, World(), NOW))
+    status = after(current, decide(current, World(slots=world.Slots(without_gpu=1)), NOW))
     assert status.dispatch is not None
     assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
+
+
+def test_without_any_gpu_and_with_enough_runs_without_one_foreground_waits_and_says_so_once() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    made = decide(current, World(), NOW)
+    assert (made.phase, made.room) == (None, decision.Room.GPU)
+    assert made.note is not None
+    assert made.note.reason == "NoGpuBackend"
+    assert "at most 2 (operator.settings.runsWithoutGpu)" in made.note.message
+    assert decide(apply(current, made.status_patch), World(), NOW) == decision.Decision(room=decision.Room.GPU)
 
 
 def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
@@ -127,3 +137,11 @@ def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: wo
     )
     other = replace(ended, job=replace(job(state), name="mail-1-0f9a1c2e-2"))
     assert decide(current, other, NOW).status_patch == {}, "that is not the run that is to go on"
+
+
+def test_a_task_whose_namespace_is_refused_says_so_and_waits_for_its_own_moment() -> None:
+    current = routed(Phase.READY_FOR_GPU)
+    made = decide(current, World(slots=GPU, refused_for=12.0), NOW)
+    assert (made.phase, made.room, made.requeue_after) == (None, None, 12.0)
+    (said,) = after(current, made).conditions
+    assert (said.type, said.reason) == ("Dispatched", "NamespaceRefused")

@@ -60,6 +60,26 @@ def test_approvals(kind: str, approval: dict[str, str], phase: Phase | None) -> 
     assert decide(asked(kind, "q1", spec={"approval": approval}), OPEN, NOW).phase is phase
 
 
+@pytest.mark.parametrize("verdict", ["Approved", "Rejected"])
+def test_an_accepted_decision_is_kept_with_the_request_that_it_answers(verdict: str) -> None:
+    given = {"verdict": verdict, "comment": "because", "author": "ada"}
+    current = asked("Approval", spec={"approval": given}, attempt=2)
+    status = after(current, decide(current, OPEN, NOW))
+    assert [one.wire() for one in status.approvals] == [{**given, "requestId": "run-2", "attempt": 2}]
+
+
+def test_the_latest_eight_decisions_are_kept_in_order() -> None:
+    old = [{"requestId": f"run-{n}", "attempt": n, "verdict": "Approved"} for n in range(1, 9)]
+    current = asked("Approval", spec={"approval": {"verdict": "Rejected"}}, attempt=9, approvals=old)
+    status = after(current, decide(current, OPEN, NOW))
+    assert [one.attempt for one in status.approvals] == list(range(2, 10))
+
+
+def test_a_retry_of_a_failure_is_no_decision_on_an_approval() -> None:
+    current = asked("Failure", spec={"approval": {"verdict": "Approved"}})
+    assert after(current, decide(current, OPEN, NOW)).approvals == ()
+
+
 def test_an_approval_of_an_earlier_request_of_the_same_run_does_not_count() -> None:
     first = asked("Failure")
     stale = {"approval": {"verdict": "Approved", "requestId": first.status.request_id}}

@@ -10,7 +10,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from controllers import courtesy, metrics
+from controllers import backpressure, metrics
 from controllers.archive import finished, record
 from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
@@ -143,7 +143,7 @@ def reporter(
     knowledge: Knowledge,
     slept: list[float],
     rounds: int = 1,
-    polite: courtesy.Courtesy | None = None,
+    polite: backpressure.Backpressure | None = None,
 ) -> Any:
     """Its clock moves by what it sleeps."""
 
@@ -159,7 +159,7 @@ def reporter(
         pace=reconcile.Pace(every=30.0),
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
         wall=lambda: NOW + timedelta(seconds=sum(slept)),
-        polite=polite or courtesy.Courtesy(monotonic=lambda: 0.0),
+        polite=polite or backpressure.Backpressure(monotonic=lambda: 0.0),
         sleep=sleep,
     )
     made.may_act.set()
@@ -271,7 +271,7 @@ async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    polite = courtesy.Courtesy(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
+    polite = backpressure.Backpressure(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
     archive, knowledge = Archive(*several(4)), Knowledge()
     assert await reporter(archive, knowledge, [], polite=polite).once() == 4
     assert paused == [pytest.approx(0.3)] * 3

@@ -9,7 +9,7 @@ import httpx
 from aiohttp import test_utils
 
 from kb import client, metrics, wire
-from kb.http import app, content, exploring, health, knowledge, queueing, upkeep
+from kb.http import access, app, content, exploring, health, knowledge, queueing, upkeep
 from kb.ingest import lanes
 from kb.retrieve import search
 from kb.upkeep import check, reconcile
@@ -18,7 +18,12 @@ from tests.kb import world
 
 @asynccontextmanager
 async def over(
-    made: world.World, meters: metrics.Metrics, *, width: int = 5, waiting: int = 200
+    made: world.World,
+    meters: metrics.Metrics,
+    *,
+    width: int = 5,
+    waiting: int = 200,
+    gate: access.Gate | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed door and a raw client, both at the service's root."""
     finder = made.finder(search.Breadth())
@@ -38,7 +43,7 @@ async def over(
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
         more,
     )
-    server = test_utils.TestServer(app.build(faces, meters, max_body=50_000, version=wire.VERSION))
+    server = test_utils.TestServer(app.build(faces, meters, max_body=50_000, version=wire.VERSION, gate=gate))
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
     try:

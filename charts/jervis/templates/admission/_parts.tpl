@@ -21,25 +21,38 @@ spec:
 {{- end }}
 
 {{/*
-Its binding: only in the namespaces that this release works off.
+Its binding: only in the namespaces that this release works off, or in the release's own with "home" true. Namespaces that are
+chosen by their labels have a binding of their own, before the other one, to which the caller may add.
 */}}
 {{- define "jervis.admission.binding" -}}
+{{- $labels := get (.root.Values.watchNamespaceSelector | default dict) "matchLabels" }}
+{{- if and $labels (not .home) }}
+{{- include "jervis.admission.bound" (merge (dict "name" "-by-label") .) }}
+    namespaceSelector:
+      matchLabels:
+        {{- toYaml $labels | nindent 8 }}
+---
+{{- end }}
+{{ include "jervis.admission.bound" (merge (dict "name" "") .) }}
+    namespaceSelector:
+      matchExpressions:
+        - key: kubernetes.io/metadata.name
+          operator: In
+          values:
+            {{- ternary (list .root.Release.Namespace) (include "jervis.watchNamespaces" .root | fromJsonArray) (.home | default false) | toYaml | nindent 12 }}
+{{- end }}
+
+{{- define "jervis.admission.bound" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:
-  name: {{ include "jervis.admission.name" . }}
+  name: {{ include "jervis.admission.name" . }}{{ .name }}
   labels:
     {{- include "jervis.labels" (dict "root" .root "component" "admission") | nindent 4 }}
 spec:
   policyName: {{ include "jervis.admission.name" . }}
   validationActions: [Deny]
   matchResources:
-    namespaceSelector:
-      matchExpressions:
-        - key: kubernetes.io/metadata.name
-          operator: In
-          values:
-            {{- include "jervis.watchNamespaces" .root | fromJsonArray | toYaml | nindent 12 }}
 {{- end }}
 
 {{/*
@@ -70,17 +83,47 @@ The rule that a frozen old leader runs into, for every status with a leaderEpoch
 {{- end }}
 
 {{/*
-One limit by namespace as a CEL map, from admission.limits and admission.namespaces: (dict "root" $ "limit" "contentBytes").
+One limit of the request's namespace as a CEL expression, from admission.limits and admission.namespaces:
+(dict "root" $ "limit" "contentBytes" "annotation" ""). A namespace that has none of its own takes the limit from the
+annotation of that name on the Namespace, where one is named and set, else admission.limits: namespaces that join by their
+labels are in no list.
 */}}
-{{- define "jervis.admission.limits" -}}
-{{- $root := .root -}}
+{{- define "jervis.admission.limit" -}}
 {{- $limit := .limit -}}
 {
-{{- range $i, $namespace := include "jervis.watchNamespaces" $root | fromJsonArray }}
-{{- $own := get $root.Values.admission.namespaces $namespace | default dict }}
-{{- $value := ternary (get $own $limit) (get $root.Values.admission.limits $limit) (hasKey $own $limit) }}
-{{- if $i }},{{ end }}
-  '{{ $namespace }}': {{ if kindIs "slice" $value }}{{ include "jervis.admission.list" $value }}{{ else }}{{ int64 $value }}{{ end }}
+{{- $comma := "" }}
+{{- range $namespace, $own := .root.Values.admission.namespaces }}
+{{- if hasKey $own $limit }}{{ $comma }}
+  '{{ $namespace }}': {{ include "jervis.admission.value" (get $own $limit) }}
+{{- $comma = "," }}
 {{- end }}
-}
+{{- end }}
+}[?request.namespace].orValue(
+  {{- $default := include "jervis.admission.value" (get .root.Values.admission.limits $limit) }}
+  {{- with .annotation }}
+  namespaceObject.metadata.?annotations[?'{{ . }}'].hasValue()
+  ? namespaceObject.metadata.annotations['{{ . }}'].split(',').map(one, one.trim())
+  : {{ $default }}
+  {{- else }}
+  {{ $default }}
+  {{- end }}
+)
+{{- end }}
+
+{{/* A limit as CEL: a list, a number, and a switch as the number above or below everything. */}}
+{{- define "jervis.admission.value" -}}
+{{- if kindIs "slice" . }}{{ include "jervis.admission.list" . }}
+{{- else if kindIs "bool" . }}{{ ternary 1 1000001 . }}
+{{- else }}{{ int64 . }}{{ end }}
+{{- end }}
+
+{{/*
+A variable: the labels of a run that this write sets or changes: (dict "name" "own" "path" "metadata").
+*/}}
+{{- define "jervis.admission.runLabels" -}}
+- name: {{ .name }}
+  expression: >-
+    ['jervis.dev/task-uid', 'jervis.dev/task', 'jervis.dev/task-namespace', 'jervis.dev/attempt'].filter(label,
+    object.{{ .path }}.?labels[?label].orValue('')
+    != (oldObject == null ? '' : oldObject.{{ .path }}.?labels[?label].orValue('')))
 {{- end }}

@@ -1,5 +1,5 @@
 {{- /*
-Written by `python -m hack.chart` from controllers/pendingtask/phases.py, crds/pendingtask.py and
+Written by `python -m hack.chart` from controllers/pendingtask/phases.py, crds/pendingtask.py, crds/order.py and
 hack/chart/admission.py; do not edit.
 */}}
 {{- define "jervis.admission.transitions" -}}
@@ -8,10 +8,10 @@ hack/chart/admission.py; do not edit.
   'Scheduled': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
   'ReadyForQualification': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
   'Qualifying': ['DispatchedGpu', 'Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
-  'ReadyForGpu': ['DispatchedGpu'],
+  'ReadyForGpu': ['DispatchedGpu', 'UserTask'],
   'DispatchedGpu': ['Completed', 'Orchestrating', 'ReadyForGpu', 'UserTask'],
   'Orchestrating': ['Completed', 'ReadyForGpu', 'UserTask'],
-  'UserTask': ['Error', 'ReadyForGpu'],
+  'UserTask': ['Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled'],
   'Done': [],
   'Completed': [],
   'Error': []
@@ -28,6 +28,10 @@ hack/chart/admission.py; do not edit.
 
 {{- define "jervis.admission.dispatchedPhases" -}}
 ['Completed', 'DispatchedGpu', 'Done', 'Error', 'Orchestrating']
+{{- end }}
+
+{{- define "jervis.admission.foregroundTypes" -}}
+['UserInputProcessing']
 {{- end }}
 
 {{- define "jervis.admission.changedInput" -}}

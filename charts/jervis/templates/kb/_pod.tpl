@@ -21,6 +21,7 @@ annotations:
 - name: tmp
   emptyDir:
     sizeLimit: 512Mi
+{{ include "jervis.runTokenVolume" (dict "root" .) }}
 {{- if .Values.kb.tokens.existingSecret.name }}
 - name: tokens
   secret:
@@ -103,6 +104,7 @@ containers:
       - name: JERVIS_KB_TIKA_URL
         value: {{ . | quote }}
       {{- end }}
+      {{- include "jervis.runTokenEnv" (dict "name" "JERVIS_KB_RUN_TOKEN_KEYS") | nindent 6 }}
       {{- if $values.kb.tokens.existingSecret.name }}
       - name: JERVIS_KB_TOKENS_FILE
         value: {{ printf "/etc/jervis/tokens/%s" $values.kb.tokens.existingSecret.key | quote }}
@@ -139,6 +141,7 @@ containers:
         mountPath: /tmp
       - name: data
         mountPath: /var/lib/jervis
+      {{- include "jervis.runTokenMount" . | nindent 6 }}
       {{- with include "jervis.routerTokenMount" (dict "root" .root) | trim }}
       {{- . | nindent 6 }}
       {{- end }}

@@ -1,0 +1,30 @@
+"""`suspend` and `resume`: hold tasks where they are, and let them go on."""
+
+from __future__ import annotations
+
+from cli import bulk, edits, options
+from cli.reading import Object
+from cli.session import Session
+from crds import phases
+
+
+@options.choosing
+def suspend(session: Session, chosen: bulk.Choice) -> None:
+    """Hold tasks where they are; a run saves its checkpoint and stops."""
+    _hold(session, chosen, held=True)
+
+
+@options.choosing
+def resume(session: Session, chosen: bulk.Choice) -> None:
+    """Let held tasks go on; a run goes on from its checkpoint."""
+    _hold(session, chosen, held=False)
+
+
+def _hold(session: Session, chosen: bulk.Choice, *, held: bool) -> None:
+    def change(raw: Object) -> edits.Patch | None:
+        return edits.hold(raw, held)
+
+    word, done = ("Suspend", "suspended") if held else ("Resume", "resumed")
+    otherwise = "was suspended already" if held else "was not suspended"
+    act = bulk.edited(session, change)
+    bulk.run(session, chosen, bulk.Verb(word, done, otherwise, act, phases.UNFINISHED))

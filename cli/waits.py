@@ -1,0 +1,39 @@
+"""Why tasks of a namespace wait, from the operator itself; as much as the objects say where it cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cli import archive
+from cli.session import Session
+from crds import waits
+from crds.errors import JervisError
+
+_PATH = "/api/v1/queue"
+_PAUSE = 2.0
+
+
+def asked(session: Session, client: str) -> tuple[waits.Queue | None, str]:
+    """The operator's answer; or None and why there is none."""
+    try:
+        found = archive.Door(session.kube).get(_PATH, {"client": client})
+    except JervisError as error:
+        return None, error.message
+    return waits.Queue.model_validate(found), ""
+
+
+def followed(session: Session, client: str) -> Iterator[waits.Queue]:
+    """The answer, and again whenever it changes; for ever.
+
+    Raises the error of the first try; what goes wrong later is tried again.
+    """
+    door, begun = archive.Door(session.kube), False
+    while True:
+        try:
+            for found in door.events(f"{_PATH}/events", {"client": client}):
+                begun = True
+                yield waits.Queue.model_validate(found)
+        except JervisError:
+            if not begun:
+                raise
+        session.sleep(_PAUSE)

@@ -1,0 +1,286 @@
+"""The level look: what is known of our kinds, compared with a list of metadata. Events alone are not enough.
+
+kopf reports no deletion that happened while its watch was away, and an event that is lost stays lost. So every 30 s,
+after kopf has listed anew, and once at the start, each namespace's metadata is listed (PartialObjectMetadataList, in
+pages, with the watch's field selector):
+
+- known before the list began and not on it: gone, because a list is at least as new as its request;
+- listed in a version that is newer than the known one, although kopf had its time: read in full and fed in.
+
+The look at the start is the barrier before anything acts: a worker that has seen one page of the tasks knows neither
+which comes first nor which slots are taken. It holds per namespace; one that is deleted or forbidden holds back none.
+
+Source: Kubernetes "API concepts", consistency of lists and metadata-only requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from controllers import kube, namespaces
+from controllers.namespaces import State
+from crds import errors
+
+log = structlog.get_logger(__name__)
+
+EVERY_SECONDS = 30.0
+SHARE = 0.02
+"""Of the time that looks may take: after a long one, the next comes later than `EVERY_SECONDS`."""
+PAGE = 500
+GRACE_SECONDS = 5.0
+"""For so long kopf may be behind a list without coming nearer before what it owes is read here."""
+POLL_SECONDS = 0.1
+MANY = 100
+"""Objects of a kind that are read one by one; more are read as a list."""
+MOST_OFFERED = 10_000
+"""Objects remembered that cannot be read; beyond that they are tried once more."""
+REFUSED_SECONDS = 60.0
+"""After which the objects of a namespace that refuses are forgotten: a run holds its slot as long as its pod lives."""
+RETRY_SECONDS = 2.0
+
+Feed = Callable[[str, kube.Object], None]
+"""(ADDED, MODIFIED or DELETED; the object)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of our kinds and its controller. `known` answers {metadata} of what is known in a namespace, None for all.
+
+    `version` answers the resourceVersion that is known of a uid, also of one that is known to be gone. `leave` forgets
+    an object for now: it may come back.
+    """
+
+    resource: kube.Resource
+    feed: Feed
+    known: Callable[[str | None], Iterator[Mapping[str, Any]]]
+    version: Callable[[str], int | None]
+    leave: Callable[[str], None]
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    uid: str
+    namespace: str
+    name: str
+    version: int
+
+
+def _version(meta: Mapping[str, Any]) -> int:
+    text = str(meta.get("resourceVersion", "0"))
+    return int(text) if text.isdigit() else 0
+
+
+class Resync:
+    """`run` it once `first` has returned. `corrected(plural, what)` counts what kopf had not reported;
+    `report(namespace, state, why)` makes a namespace's new state visible.
+
+    It receives from `reconnect` what kopf was answered. A look's unit is a namespace, or None for all of them when kopf
+    watches them as one.
+    """
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        members: namespaces.Namespaces,
+        kinds: Sequence[Kind],
+        *,
+        corrected: Callable[[str, str], None],
+        report: Callable[[str, State, str], Awaitable[None]],
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        every: float = EVERY_SECONDS,
+        grace: float = GRACE_SECONDS,
+    ) -> None:
+        self._api, self._members, self._kinds = api, members, tuple(kinds)
+        self._corrected, self._report = corrected, report
+        self._monotonic, self._sleep = monotonic, sleep
+        self._every, self._grace = every, grace
+        self._due: set[str | None] = set()
+        self._wake = asyncio.Event()
+        self._refused: dict[str, float] = {}
+        self._offered: dict[str, int] = {}
+        """By uid: the version that was fed in and could not be taken."""
+
+    # -- what is due -----------------------------------------------------------------------------------------------
+
+    def due(self, namespace: str | None) -> None:
+        """Look at it as soon as possible."""
+        self._due.add(namespace)
+        self._wake.set()
+
+    def refused(self, namespace: str | None, plural: str, status: int, why: str) -> None:
+        """A list or watch of kopf's was refused (see `reconnect.Answers`): the look finds out what it means."""
+        counts = any(kind.resource.plural == plural for kind in self._kinds)
+        known = self._members.states()
+        if counts and known.get(namespace or self._members.scope.own) in (State.PENDING, State.SERVED):
+            self.due(namespace)
+
+    def resumed(self, namespace: str | None, plural: str) -> None:
+        """kopf's events may have a gap (see `reconnect.Answers`)."""
+        log.info("compared soon", kind=plural, namespace=namespace)
+        self.due(namespace)
+
+    def forget(self, namespace: str) -> None:
+        """Nothing of the namespace is known any more; it may come back."""
+        self._refused.pop(namespace, None)
+        self._leave(namespace)
+
+    # -- looks -----------------------------------------------------------------------------------------------------
+
+    def units(self) -> list[str | None]:
+        """What is looked at one by one."""
+        return [None] if self._members.scope.everywhere else list(self._members)
+
+    async def first(self) -> None:
+        """Return once everything that is listed is known, but for what refuses. Raises `crds.errors.JervisError`."""
+        for unit in self.units():
+            await self.look(unit)
+
+    async def run(self) -> None:
+        """Look for ever."""
+        pause = self._every
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._due.update(self.units())
+            self._wake.clear()
+            due, self._due = self._due, set()
+            begun = self._monotonic()
+            for unit in sorted(due, key=lambda one: one or ""):
+                try:
+                    await self.look(unit)
+                except errors.JervisError as error:
+                    log.info("objects not compared", namespace=unit, reason=error.message)
+                    asyncio.get_running_loop().call_later(RETRY_SECONDS, self.due, unit)
+            pause = max(self._every, (self._monotonic() - begun) / SHARE)
+
+    async def look(self, unit: str | None) -> None:
+        """Compare one unit, all kinds. Raises `crds.errors.JervisError` when the API is away."""
+        if unit is not None and (unit not in self._members or not await self._exists(unit)):
+            return
+        refused = ""
+        for kind in self._kinds:
+            try:
+                await self._compare(kind, unit)
+            except (kube.Forbidden, kube.NotFound) as error:
+                refused = error.message
+        for name in list(self._members) if unit is None else [unit]:
+            if refused:
+                await self._refuses(name, refused)
+            else:
+                self._refused.pop(name, None)
+                await self._record(name, State.SERVED, "")
+
+    async def _exists(self, name: str) -> bool:
+        try:
+            await self._api.get(kube.NAMESPACES, None, name)
+        except kube.NotFound as error:
+            await self._record(name, State.ABSENT, error.message)
+            self.forget(name)
+            return False
+        except kube.Forbidden:
+            pass  # the right went with the namespace, or was never given: the lists will tell
+        return True
+
+    async def _record(self, name: str, state: State, why: str) -> None:
+        if self._members.record(name, state, why):
+            await self._report(name, state, why)
+
+    async def _refuses(self, name: str, why: str) -> None:
+        await self._record(name, State.FORBIDDEN, why)
+        since = self._refused.setdefault(name, self._monotonic())
+        if self._monotonic() - since >= REFUSED_SECONDS:
+            self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        for kind in self._kinds:
+            for raw in list(kind.known(name)):
+                kind.leave(raw["metadata"]["uid"])
+
+    # -- one kind --------------------------------------------------------------------------------------------------
+
+    async def _compare(self, kind: Kind, unit: str | None) -> None:
+        before: dict[str, Mapping[str, Any]] = {raw["metadata"]["uid"]: raw for raw in kind.known(unit)}
+        newer: list[_Listed] = []
+        pages = self._api.pages(kind.resource, unit, fields=kind.fields, page=PAGE, metadata=True)
+        async with aclosing(pages):
+            async for items, _ in pages:
+                for raw in items:
+                    meta = raw["metadata"]
+                    known = before.pop(meta["uid"], None)
+                    if known is None or _version(known["metadata"]) < _version(meta):
+                        newer.append(_Listed(meta["uid"], meta["namespace"], meta["name"], _version(meta)))
+                await asyncio.sleep(0)
+        behind, gone = await self._settle(
+            kind, [one for one in newer if one.namespace in self._members], list(before.values())
+        )
+        for one in gone:
+            self._count(kind, "deleted", one["metadata"])
+            kind.feed("DELETED", dict(one))
+        if behind:
+            await self._take_in(kind, unit, behind)
+
+    async def _settle(
+        self, kind: Kind, newer: list[_Listed], unlisted: list[Mapping[str, Any]]
+    ) -> tuple[list[_Listed], list[Mapping[str, Any]]]:
+        """What kopf still owes once it has stopped to come nearer: the newer versions, the deletions."""
+        behind, gone = self._behind(kind, newer), self._unreported(kind, unlisted)
+        since = self._monotonic()
+        while (behind or gone) and self._monotonic() - since < self._grace:
+            await self._sleep(POLL_SECONDS)
+            owed = len(behind) + len(gone)
+            behind, gone = self._behind(kind, behind), self._unreported(kind, gone)
+            if len(behind) + len(gone) < owed:
+                since = self._monotonic()
+        return behind, gone
+
+    async def _take_in(self, kind: Kind, place: str | None, behind: list[_Listed]) -> None:
+        wanted = {one.uid for one in behind}
+        async for raw in self._read(kind, place, behind):
+            meta = raw["metadata"]
+            if meta["uid"] in wanted:
+                self._count(kind, "missed", meta)
+                kind.feed("MODIFIED", raw)
+        if len(self._offered) > MOST_OFFERED:
+            self._offered.clear()
+        self._offered.update((one.uid, one.version) for one in self._behind(kind, behind))
+
+    @staticmethod
+    def _unreported(kind: Kind, unlisted: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        return [raw for raw in unlisted if kind.version(raw["metadata"]["uid"]) == _version(raw["metadata"])]
+
+    def _behind(self, kind: Kind, listed: Iterable[_Listed]) -> list[_Listed]:
+        found = []
+        for one in listed:
+            known = kind.version(one.uid)
+            if (known is None or known < one.version) and self._offered.get(one.uid, -1) < one.version:
+                found.append(one)
+        return found
+
+    async def _read(self, kind: Kind, place: str | None, behind: Sequence[_Listed]) -> Any:
+        if len(behind) > MANY:
+            async with aclosing(self._api.each(kind.resource, place, fields=kind.fields)) as every:
+                async for raw in every:
+                    yield raw
+            return
+        for one in behind:
+            try:
+                yield await self._api.get(kind.resource, one.namespace, one.name)
+            except kube.NotFound:
+                continue  # gone since
+
+    def _count(self, kind: Kind, what: str, meta: Mapping[str, Any]) -> None:
+        self._corrected(kind.resource.plural, what)
+        log.info(
+            "found by comparison", kind=kind.resource.plural, what=what, namespace=meta["namespace"], name=meta["name"]
+        )

@@ -1,0 +1,170 @@
+"""Start and stop: probes first, then the Lease, then kopf lists, then that is compared, then the workers start."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from controllers import beats, health, kube, namespaces, queue_http, reconnect, resync, settings
+from controllers.archive import http as history
+from controllers.archive import tickets
+from controllers.pendingtask import waits
+from controllers.runtime import clients, handlers, supervisor, watches, wiring
+from crds import errors
+
+log = structlog.get_logger("operator")
+
+KINDS = set(reconnect.PLURALS)
+RETRY_SECONDS = 2.0
+
+
+class Runtime:
+    """Everything that lives as long as the process; built inside the event loop."""
+
+    def __init__(self, config: settings.Settings, scope: namespaces.Scope) -> None:
+        self.config = config
+        self._clients = to = clients.Clients(config)
+        self._members = namespaces.Namespaces(scope)
+        self._wiring = wiring.Wiring(config, to, self._members)
+        self._beats = beats.Beats(time.monotonic)
+        self.handlers = handlers.Handlers(to, self._wiring, self._members)
+        self._resync = resync.Resync(
+            to.api,
+            self._members,
+            watches.kinds(self._wiring, self.handlers),
+            corrected=to.metrics.corrected,
+            report=self._wiring.report_namespace,
+        )
+        watches.expect(self._beats, self._members)
+        self._runs = watches.runs(config, to, self.handlers, self._wiring, self._beats)
+        self._census = watches.census(config, to, watches.Census(self._members, self._resync, self._beats), self._beats)
+        self._health = health.Health(
+            self._beats,
+            to.lease,
+            to.metrics,
+            namespaces=self._members.states,
+            silence=config.watch_silence_seconds,
+            monotonic=time.monotonic,
+            gauges=self._wiring.gauges,
+        )
+        self._probes = web.AppRunner(self._health.application(), access_log=None)
+        door = tickets.Door(to.api.review, config.history_account, clock=time.monotonic)
+        application = history.History(to.archive, door).application()
+        state = queue_http.QueueState(
+            self._observed,
+            breaker=lambda: self._wiring.known.rooms.breaker.state(time.monotonic()).value,
+            leading=lambda: to.lease.leading,
+            monotonic=time.monotonic,
+        )
+        queue_http.QueueHttp(state, door, monotonic=time.monotonic).serve(application)
+        self._history = web.AppRunner(application, access_log=None)
+        self._known = False
+        self._supervisor = supervisor.Supervisor(clients.die)
+
+    async def start(self) -> None:
+        """Answer probes, compete for the lease, and return once the custom resources are there: now kopf may list."""
+        config, begin = self.config, self._supervisor.start
+        await self._probes.setup()
+        await web.TCPSite(self._probes, config.metrics_host, config.metrics_port).start()
+        await self._history.setup()
+        await web.TCPSite(self._history, config.history_host, config.history_port).start()
+        begin(self._health.tick(), "loop lag")
+        self._clients.lease.start()
+        await self._until(self._served)
+        begin(self._work(), "start")
+
+    async def stop(self) -> None:
+        """Stop writing, hand the lease over, close. What was under way is taken up again by the next leader."""
+        await self._supervisor.stop()
+        await self._wiring.qualifier.close()
+        await self._wiring.poster.finish()
+        await self._clients.close()
+        await self._history.cleanup()
+        await self._probes.cleanup()
+        log.info("operator stopped")
+
+    def session(self) -> tuple[str, aiohttp.ClientSession]:
+        """The apiserver's URL and a session for kopf that outlives refusals; kopf closes it."""
+        loaded = self._clients.loaded
+        guard = reconnect.Reconnect(
+            self._resync, self._beats, lambda: kube.authorization(loaded), counted=self._clients.metrics.call
+        )
+        return loaded.host, kube.session(loaded, middlewares=(guard,))
+
+    async def _work(self) -> None:
+        """Take in all that is there, once and in full, before anything acts; then start the workers."""
+        begun = time.monotonic()
+        self._health.starting = "the objects that are there already are being read"
+        await self._until(self._read)
+        log.info("objects read", seconds=round(time.monotonic() - begun, 3))
+        self._known = True
+        self._start_workers()
+        self._health.begun()
+        log.info("operator started", namespaces=self._members.states())
+        await self._clients.acquired.wait()
+        self._wiring.lead()
+        await asyncio.Event().wait()
+
+    def _start_workers(self) -> None:
+        config, start, acting = self.config, self._supervisor.start, self._wiring
+        for number in range(2):
+            start(acting.poster.run(), f"events {number}")
+        start(acting.connections.work(), "connections")
+        start(acting.archivist.work(), "archive")
+        if config.outcomes:
+            start(acting.reporter.work(), "outcomes")
+        for number in range(4):
+            start(acting.backends.work(), f"backends {number}")
+        start(acting.users.run(), "user activity")
+        start(acting.served.run(), "served backends")
+        if config.reserve_gpu:
+            start(acting.reservation.run(), "reservation")
+        start(acting.orphans.run(), "orphans")
+        start(acting.notes.run(), "reasons of waiting")
+        start(self._resync.run(), "level look")
+        for one in (*self._runs, *((self._census,) if self._census else ())):
+            start(one.run(), f"watch of {one.path}")
+        for number in range(config.workers):
+            start(acting.tasks.work(), f"tasks {number}")
+
+    def _observed(self) -> waits.Observed:
+        if not self._known:
+            raise errors.Operational("the operator starts; its objects are being read")
+        return self._wiring.known.rooms.observed()
+
+    @staticmethod
+    async def _until(step: Callable[[], Awaitable[bool]]) -> None:
+        while not await step():  # noqa: ASYNC110  # what is awaited happens in the cluster, not in this loop
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _served(self) -> bool:
+        """Are our kinds served? Says what is missing otherwise."""
+        try:
+            absent = KINDS - await self._clients.api.discover(kube.TASKS)
+        except errors.JervisError as error:
+            self._health.starting = error.message
+            return False
+        if absent:
+            self._health.starting = f"no custom resource definitions for {', '.join(sorted(absent))}; apply crds/*.yaml"
+        return not absent
+
+    async def _read(self) -> bool:
+        """A worker that has seen one page of the tasks knows neither which comes first nor which slots are taken."""
+        try:
+            if self._census is not None:
+                await self._census.read()
+            for one in self._runs:
+                try:
+                    await one.read()
+                except (kube.Forbidden, kube.NotFound) as error:
+                    log.warning("runs not listed", watch=one.path, reason=error.message)
+            await self._resync.first()
+        except errors.JervisError as error:
+            self._health.starting = f"the objects cannot be listed: {error.message}"
+            return False
+        return True

@@ -1,0 +1,102 @@
+"""What the process is connected to: the Kubernetes API, its Lease, MongoDB, the knowledge base, the router."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import NoReturn
+
+import httpx
+import prometheus_client
+import structlog
+
+from controllers import kube, lease, metrics, settings, tracing
+from controllers.archive import mongo as archives
+from controllers.memory import mongo
+from kb import client as kb
+from router import client as router
+
+log = structlog.get_logger("operator")
+
+LEASE_LOST = 70
+"""Exit code of a process that may not write any more."""
+
+
+def die(reason: str) -> NoReturn:
+    """End the process at once: nothing may be written any more, not even on the way out."""
+    log.critical("operator ends", reason=reason)
+    sys.stdout.flush()
+    os._exit(LEASE_LOST)
+
+
+def wall() -> datetime:
+    """The process's clock."""
+    return datetime.now(UTC)
+
+
+class Clients:
+    """Every connection, none of them opened yet; `acquired` is set once the Lease is held."""
+
+    def __init__(self, config: settings.Settings) -> None:
+        self._loop, place = asyncio.get_running_loop(), config.identity or socket.gethostname()
+
+        self.acquired = asyncio.Event()
+        self.loaded = kube.configuration(config.kubeconfig)
+        self.metrics = metrics.Metrics(prometheus_client.CollectorRegistry())
+        self.lease = lease.Lease(
+            kube.LeaseStore(self.loaded, config.namespace, config.lease_name),
+            f"{place}_{uuid.uuid4().hex[:8]}",
+            lease.Terms(duration=config.lease_seconds),
+            monotonic=time.monotonic,
+            die=die,
+            acquired=self._lease_acquired,
+            predecessor=lambda holder: bool(config.identity) and holder.rpartition("_")[0] == config.identity,
+        )
+        fence = self.lease.check
+        self.session = kube.session(self.loaded, fence=fence)
+        self.api = kube.Kube(
+            self.loaded, self.session, fence=fence, counted=self.metrics.call, timeout=config.request_timeout
+        )
+        store = (config.mongodb_uri, config.mongodb_database)
+        self.memory = mongo.Memory(*store, fence=fence, at_wire=self._still_leading)
+        self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
+        trusted = httpx.create_ssl_context()  # one for all: reading the authorities takes longer than all else here
+        self._kb_http = httpx.AsyncClient(
+            transport=router.transport(connections=config.qualify_at_once + 4, verify=trusted),
+            event_hooks={"request": [tracing.pass_on, self._fenced]},
+            timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
+        )
+        self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
+        self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False, trust_env=False)
+        self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token)
+        self.router = router.Client(
+            config.router_url, self._router_http, token=router.token_file(config.router_token_file)
+        )
+        self.tracer: tracing.Tracer = tracing.Telemetry() if config.tracing else tracing.Off()
+
+    def _lease_acquired(self) -> None:
+        """Called in the Lease's thread."""
+        self._loop.call_soon_threadsafe(self.acquired.set)
+
+    async def close(self) -> None:
+        """Hand the Lease over first, so that the next leader does not wait for the rest."""
+        await asyncio.to_thread(self.lease.release)
+        clients = (self._kb_http, self._router_http, self.probe_http)
+        await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
+        await asyncio.to_thread(self.tracer.close)
+        self.memory.close()
+        self.archive.close()
+
+    async def _fenced(self, _: httpx.Request) -> None:
+        """What the knowledge base is told is the leader's to tell."""
+        self.lease.check()
+
+    def _still_leading(self) -> None:
+        """A write is about to go onto the wire from a thread, where it cannot be refused any more."""
+        if not self.lease.leading:
+            die("the lease ran out on the way to MongoDB")

@@ -1,0 +1,108 @@
+"""What is watched: our kinds by kopf, compared by `resync`; Jobs and pods by `stream`; Namespaces that come and go."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from controllers import beats, kube, namespaces, resync, settings, stream
+from controllers.namespaces import Change
+from controllers.pendingtask import job as jobs
+from controllers.runtime import clients, handlers, wiring
+from crds import phases
+
+DEAD = 0.9
+"""Of the silence after which liveness gives a watch up: it is opened anew before that. A quiet one is ended by the
+server long before."""
+OURS = (kube.BACKENDS, kube.CONNECTIONS, kube.TASKS)
+
+
+def kinds(acting: wiring.Wiring, takes: handlers.Handlers) -> tuple[resync.Kind, ...]:
+    """Our kinds, in the order in which they are compared."""
+    tasks, backends, connections = acting.known, acting.backends, acting.connections
+    return (
+        resync.Kind(kube.BACKENDS, takes.backend, backends.known, backends.version, backends.leave),
+        resync.Kind(kube.CONNECTIONS, takes.connection, connections.known, connections.version, connections.leave),
+        resync.Kind(
+            kube.TASKS, takes.task, tasks.tasks.known, tasks.tasks.version, tasks.leave, fields=phases.UNFINISHED
+        ),
+    )
+
+
+def expect(heard: beats.Beats, members: namespaces.Namespaces) -> None:
+    """Liveness wants to hear of every watch that kopf has."""
+    for place in (None,) if members.scope.everywhere else tuple(members):
+        for resource in OURS:
+            heard.expect(resource.path(place))
+
+
+def runs(
+    config: settings.Settings, to: clients.Clients, takes: handlers.Handlers, acting: wiring.Wiring, heard: beats.Beats
+) -> list[stream.Stream]:
+    """The streams of Jobs and pods, none of them read yet."""
+
+    def nothing(_: str) -> Iterator[Mapping[str, Any]]:
+        """A pod that went away unseen and held a slot is found by `orphans`, and by each look at its task."""
+        return iter(())
+
+    both = ((kube.JOBS, takes.job, acting.workloads.known_jobs), (kube.PODS, takes.pod, nothing))
+    return [
+        _stream(
+            config,
+            to,
+            heard,
+            stream.Source(resource, config.namespace, jobs.UID_LABEL),
+            feed,
+            functools.partial(known, config.namespace),
+        )
+        for resource, feed, known in both
+    ]
+
+
+class Census:
+    """Lets namespaces join and leave: all that is there is taken in, or forgotten."""
+
+    def __init__(self, members: namespaces.Namespaces, compared: resync.Resync, heard: beats.Beats) -> None:
+        self.members, self._resync, self._beats = members, compared, heard
+
+    def observe(self, kind: str, raw: kube.Object) -> None:
+        """An event of a Namespace with the scope's labels."""
+        change, name = self.members.observe(kind, raw), raw["metadata"]["name"]
+        if change is Change.JOINED:
+            self._resync.due(name)
+        elif change is Change.LEFT:
+            self._resync.forget(name)
+        if not self.members.scope.everywhere and change is not Change.NONE:
+            for resource in OURS:
+                hear = self._beats.expect if change is Change.JOINED else self._beats.drop
+                hear(resource.path(name))
+
+
+def census(config: settings.Settings, to: clients.Clients, members: Census, heard: beats.Beats) -> stream.Stream | None:
+    """The stream of Namespaces, metadata only; None when all are known by name."""
+    scope = members.members.scope
+    if scope.fixed:
+        return None
+    source = stream.Source(kube.NAMESPACES, None, scope.labels, metadata=True)
+    return _stream(config, to, heard, source, members.observe, members.members.known)
+
+
+def _stream(
+    config: settings.Settings,
+    to: clients.Clients,
+    heard: beats.Beats,
+    source: stream.Source,
+    feed: stream.Heard,
+    known: Callable[[], Iterator[Mapping[str, Any]]],
+) -> stream.Stream:
+    heard.expect(source.path)
+    return stream.Stream(
+        to.api,
+        source,
+        heard=feed,
+        known=known,
+        heard_at=heard,
+        silence=DEAD * config.watch_silence_seconds,
+        failed=to.metrics.failures.inc,
+    )

@@ -1,0 +1,274 @@
+"""The controllers, wired to each other and to the clients."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from controllers import backpressure, events, kube, namespaces, queue, settings
+from controllers.archive import reconcile as archivist
+from controllers.archive import retention
+from controllers.connection import reconcile as connections
+from controllers.gpubackend import probe
+from controllers.gpubackend import reconcile as backends
+from controllers.outcomes import reconcile as reporter
+from controllers.pendingtask import (
+    activity,
+    attention,
+    credentials,
+    effects,
+    index,
+    notes,
+    order,
+    orphans,
+    performer,
+    qualification,
+    reconcile,
+    reservation,
+    rooms,
+    served,
+    surroundings,
+    undecided,
+    workloads,
+    writer,
+)
+from controllers.runtime import clients
+from controllers.runtime.clients import wall
+from crds import keyring, runtoken
+
+
+class Wiring:
+    """Everything that acts. Nothing does before its `may_act` is set, once the Lease is held."""
+
+    def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
+        self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self.index, self.workloads = index.Tasks(wall), workloads.Workloads(config.namespace)
+        self._work: queue.WorkQueue[str] = queue.WorkQueue(
+            self._monotonic,
+            config.queue_capacity,
+            yielding=lambda rank: order.Order(*rank).lane != 0,
+            at_once=config.background_workers,
+        )
+        self._around_tasks()
+        self._backends()
+        self._tasks()
+        self._after_tasks()
+
+    def lead(self) -> None:
+        """The Lease is held."""
+        self._to.metrics.leader.set(1)
+        for controller in (
+            self.tasks,
+            self.backends,
+            self.connections,
+            self.orphans,
+            self.archivist,
+            self.reporter,
+            self.notes,
+        ):
+            controller.may_act.set()
+
+    def gauges(self) -> None:
+        """Bring the gauges up to date; called before a scrape."""
+        self._to.metrics.epoch.set(self._to.lease.epoch)
+        self._to.metrics.events_waiting.set(len(self.poster))
+        self._to.metrics.served(self._served.states())
+        self.tasks.gauges()
+        self.backends.gauges()
+
+    async def report_namespace(self, name: str, state: namespaces.State, why: str) -> None:
+        """An Event about the operator's Lease: the namespace itself may hold none. Raises `crds.errors.JervisError`."""
+        config = self._config
+        if not self._to.lease.leading:
+            return
+        about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
+        good = state is namespaces.State.SERVED
+        message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
+        self.poster.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
+
+    def _engaged(self) -> bool:
+        return self._work.active > 0 or len(self._work) > 0
+
+    def _around_tasks(self) -> None:
+        to = self._to
+        self.poster = events.Poster(
+            to.api,
+            clock=wall,
+            monotonic=self._monotonic,
+            dropped=to.metrics.events_dropped.inc,
+            merged=to.metrics.events_merged.inc,
+            busy=lambda: self.known.busy(),
+        )
+        self.connections = connections.Connections(
+            to.api,
+            work=queue.WorkQueue(self._monotonic),
+            measured=to.metrics,
+            leadership=to.lease,
+            file_urls=self._config.connection_file_urls,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+
+    def _backends(self) -> None:
+        config, to = self._config, self._to
+        self.backends = backends.Backends(
+            to.api,
+            probe.Probe(to.probe_http, loopback=config.probe_loopback),
+            namespace=config.namespace,
+            gone=config.backend_gone_seconds,
+            work=queue.WorkQueue(self._monotonic),
+            poster=self.poster,
+            measured=to.metrics,
+            leadership=to.lease,
+            interval=config.probe_seconds,
+            wall=wall,
+            monotonic=self._monotonic,
+            changed=lambda: self.tasks.inbox.backends_changed(),
+        )
+        self.users = activity.Users(
+            activity.of_router(to.router) if config.idle_seconds else None,
+            needed=lambda: self.known.rooms.background_waits,
+            changed=lambda: self.known.call_rooms(),
+            heard=to.metrics.router_answers.set,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+        self.served = served.Served(
+            lambda name: not self.backends.serves(name),
+            served.of_router(to.router),
+            booked=lambda: frozenset(run.backend for run in self.index.bookings.runs.values()) - {""},
+            changed=lambda: self.tasks.inbox.backends_changed(),
+            patience=config.backend_gone_seconds,
+            monotonic=self._monotonic,
+        )
+        self.reservation = reservation.Keeper(
+            to.router,
+            owner=f"operator of {config.namespace}",
+            model=config.model,
+            wanted=lambda: to.lease.leading and self.index.bookings.served() and self.backends.reservable(config.model),
+            monotonic=self._monotonic,
+        )
+
+    def _tasks(self) -> None:
+        config, to, limits = self._config, self._to, self._config.limits()
+        book = rooms.Rooms(
+            self.index,
+            limits,
+            self.backends.offers,
+            workloads=self.workloads,
+            users=self.users,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+        self.known = attention.Attention(
+            to.api, work=self._work, tasks=self.index, workloads=self.workloads, book=book, monotonic=self._monotonic
+        )
+        self.qualifier = qualification.Qualifier(
+            to.knowledge,
+            to.memory,
+            known=config.client_terms(),
+            fetch=self.known.fetch,
+            done=self.known.observed,
+            clock=wall,
+            monotonic=self._monotonic,
+        )
+        self.notes = notes.Notes(
+            self.index,
+            book,
+            enqueue=self.known.enqueue,
+            busy=self.known.busy,
+            lasting=config.wait_reason_seconds,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+        self.known.forgotten = self.qualifier.cancel
+        book.reading = self.qualifier.running
+        on_cluster = effects.Effects(
+            to.api,
+            to.memory,
+            self.workloads,
+            config.template(),
+            tokens=self._run_tokens(),
+            clock=wall,
+            created=to.metrics.jobs_created.inc,
+            token=lambda: to.lease.token,
+        )
+        self.tasks = reconcile.Reconciler(
+            limits,
+            self.known,
+            around=surroundings.Surroundings(to.api, to.memory, self.workloads),
+            qualifier=self.qualifier,
+            written=writer.Writer(
+                to.api,
+                self.known,
+                poster=self.poster,
+                measured=to.metrics,
+                leadership=to.lease,
+                tracer=to.tracer,
+                wall=wall,
+            ),
+            performed=performer.Performer(
+                on_cluster, self.qualifier, self.known, measured=to.metrics, monotonic=self._monotonic
+            ),
+            failing=undecided.Undecided(
+                to.api,
+                self.known,
+                poster=self.poster,
+                measured=to.metrics,
+                epoch=lambda: to.lease.epoch,
+                wall=wall,
+            ),
+            traced=to.tracer.trace_id,
+            measured=to.metrics,
+            backend_gone_in=self.served.gone_in,
+            wall=wall,
+            monotonic=self._monotonic,
+        )
+
+    def _run_tokens(self) -> credentials.RunTokens:
+        config, signer = self._config, None
+        if config.run_token_keys:
+            signer = runtoken.Signer(keyring.Keyring(Path(config.run_token_keys), self._monotonic), wall)
+        return credentials.RunTokens(self._to.api, self.workloads, config.template(), signer)
+
+    def _after_tasks(self) -> None:
+        """Keeping house, and what finished tasks lead to."""
+        config, to = self._config, self._to
+        polite = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
+        self.orphans = orphans.Orphans(
+            to.api,
+            self.index,
+            self.workloads,
+            changed=self.known.call_rooms,
+            wall=wall,
+        )
+        self.archivist = archivist.Archivist(
+            to.api,
+            to.archive,
+            namespaces=self._served,
+            runs=config.namespace,
+            terms=config.terms(),
+            pace=config.pace(),
+            kept=retention.Retention(
+                to.api,
+                to.archive,
+                config.periods(),
+                live=lambda uid: self.index.entry(uid) is not None,
+                measured=to.metrics,
+            ),
+            ran=self.workloads.ran,
+            measured=to.metrics,
+            wall=wall,
+            polite=polite,
+            busy=self.known.busy,
+            monotonic=self._monotonic,
+        )
+        self.reporter = reporter.Reporter(
+            to.archive,
+            to.knowledge.learning.outcome,
+            namespaces=self._served,
+            pace=config.outcome_pace(),
+            measured=to.metrics,
+            wall=wall,
+            polite=polite,
+        )

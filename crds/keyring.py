@@ -1,0 +1,75 @@
+"""The keys of run tokens from the folder where the release's Secret is mounted.
+
+Each file is one key. `signing` signs, the others are accepted too, so a key is rotated without a gap:
+
+    1. add the new key under another name; wait until each pod has it (the kubelet takes about a minute)
+    2. exchange the two: the new key is `signing`, the former one stays beside it
+    3. remove the former one once the last token that it signed has expired
+
+The folder is read again when it changes, at most once a second; keys that cannot be used leave the former ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from crds import runtoken
+
+SIGNING = "signing"
+_MAX_BYTES = 4096
+_EVERY = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+class Keyring:
+    """The keys in `folder` now: call it. `monotonic` gives seconds. Raises runtoken.Unusable when it is made."""
+
+    def __init__(self, folder: Path, monotonic: Callable[[], float]) -> None:
+        self._folder = folder
+        self._monotonic = monotonic
+        self._looked = monotonic()
+        self._found = self._read()
+        self._ring = runtoken.ring(self._found)
+
+    def __call__(self) -> runtoken.Ring:
+        """Another object after a change, the same one before."""
+        now = self._monotonic()
+        if now - self._looked >= _EVERY:
+            self._looked = now
+            try:
+                found = self._read()
+                if found != self._found:
+                    self._ring = runtoken.ring(found)
+                    self._found = found
+            except runtoken.Unusable as error:
+                log.error("keys of run tokens", error=error.message, remedy=error.remedy)
+        return self._ring
+
+    def _read(self) -> tuple[bytes, ...]:
+        # The kubelet's own links and folders begin with a dot.
+        try:
+            names = sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith("."))
+            if SIGNING not in names:
+                raise self._unusable(f"has no file {SIGNING!r}")
+            names.remove(SIGNING)
+            return tuple(self._key(name) for name in [SIGNING, *names])
+        except OSError as error:
+            raise self._unusable(f"cannot be read: {error}") from error
+
+    def _key(self, name: str) -> bytes:
+        with (self._folder / name).open("rb") as file:
+            key = file.read(_MAX_BYTES + 1).strip()
+        if not runtoken.KEY_BYTES <= len(key) <= _MAX_BYTES:
+            raise self._unusable(f"has a key {name!r} of {len(key)} bytes")
+        return key
+
+    def _unusable(self, problem: str) -> runtoken.Unusable:
+        return runtoken.Unusable(
+            f"The folder of run tokens' keys {self._folder} {problem}.",
+            field="runToken.existingSecret",
+            remedy=f"Mount a Secret whose entry {SIGNING!r}, and each other one, is a random text of 32 to 4096 bytes.",
+        )

@@ -1,0 +1,278 @@
+"""The run token: what one run of one task may do, signed by the operator, verified offline by the services it calls.
+
+A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
+task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
+`group`, `mode`, `ceiling` (0..3, the most urgent priority that counts). A claim that a reader does not know is ignored;
+a claim whose meaning changes gets another media type.
+
+    Refused (Permanent)     the token is not accepted
+    +-- Malformed           not a run token, too long, or claims that cannot be used
+    +-- UnknownKey          signed with a key that is not accepted (any more)
+    +-- WrongSignature      changed after it was signed
+    +-- WrongAudience       meant for another service
+    +-- Expired             `exp` has passed
+    Unusable (Permanent)    the keys cannot sign or verify anything
+
+The algorithm is fixed here and never read from the token (RFC 8725, 2.1). The time is a parameter.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import jwt
+import pydantic
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from crds import errors, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+
+TYPE = "jervis-run+jwt"
+ISSUER = "jervis-operator"
+KNOWLEDGE_BASE = "jervis-kb"
+ROUTER = "jervis-router"
+AUDIENCE = (KNOWLEDGE_BASE, ROUTER)
+KEY_BYTES = 32
+"""HS256 is as strong as its key: RFC 7518, 3.2."""
+TOKEN_CHARS = 4096
+"""Longer ones are refused unread. A token of the longest claims has about 900."""
+LEEWAY = timedelta(seconds=30)
+"""How far the clocks of two nodes may differ."""
+_ALGORITHM = "HS256"
+_REMEMBERED = 1024
+_SCOPE = ("client", "project", "group")
+_HEADER_CHARS = 512
+_RENEW = "The operator writes a new token into the run's Secret; read the mounted file again before each call."
+
+Ring = Mapping[str, bytes]
+"""Key id -> secret. The first one signs, all of them verify."""
+
+
+class Refused(errors.Permanent):
+    """The token is not accepted. `message` never holds the token."""
+
+    def __init__(self, message: str, remedy: str = _RENEW) -> None:
+        super().__init__(message, field="Authorization", remedy=remedy)
+
+
+class Malformed(Refused):
+    """It is not a run token, or its claims cannot be used."""
+
+
+class UnknownKey(Refused):
+    """It was signed with a key that is not accepted."""
+
+
+class WrongSignature(Refused):
+    """It was changed after it was signed."""
+
+
+class WrongAudience(Refused):
+    """It is meant for another service."""
+
+
+class Expired(Refused):
+    """Its time is over."""
+
+
+class Unusable(errors.Permanent):
+    """The keys cannot be used."""
+
+
+class Run(BaseModel):
+    """Which run a token is for and what it opens: `scope` names a client, `ceiling` is its most urgent priority."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_uid: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9-]+$")]
+    namespace: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9-]+$")]
+    attempt: Annotated[int, Field(ge=0, le=1_000_000)]
+    scope: scope.Scope
+    mode: Mode
+    ceiling: Priority
+
+    @model_validator(mode="after")
+    def _of_a_client(self) -> Run:
+        if self.scope.is_global:
+            raise ValueError("a run's scope names a client")
+        return self
+
+
+class Claims(Run):
+    """A run and when and where its token is accepted."""
+
+    audience: tuple[str, ...] = AUDIENCE
+    issued_at: AwareDatetime
+    expires_at: AwareDatetime
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Claims:
+        if self.expires_at <= self.issued_at:
+            raise ValueError("a token expires after it was issued")
+        return self
+
+
+def ring(secrets: Iterable[bytes]) -> Ring:
+    """Keys by their ids, in the given order; the first signs. Raises Unusable.
+
+    An id is the start of the key's SHA-256: nothing has to be numbered, and two keys never share one.
+    """
+    made: dict[str, bytes] = {}
+    for secret in secrets:
+        if len(secret) < KEY_BYTES:
+            raise _unusable(f"a key has {len(secret)} bytes, at least {KEY_BYTES} are needed")
+        try:
+            jwt.get_algorithm_by_name(_ALGORITHM).prepare_key(secret)
+        except jwt.InvalidKeyError as error:
+            raise _unusable("a key is a certificate, a public key or a JWK") from error
+        made[hashlib.sha256(secret).hexdigest()[:12]] = secret
+    if not made:
+        raise _unusable("there is no key")
+    return made
+
+
+def is_run_token(token: str) -> bool:
+    """Whether a bearer token says that it is a run token; nothing about it is verified."""
+    return _header(token).get("typ") == TYPE
+
+
+class Signer:
+    """Signs with the first key of `keys()`, which is asked for each token; `now` gives the time in UTC."""
+
+    def __init__(self, keys: Callable[[], Ring], now: Callable[[], datetime]) -> None:
+        self._keys = keys
+        self._now = now
+
+    def sign(self, run: Run, lifetime: timedelta, audience: tuple[str, ...] = AUDIENCE) -> str:
+        """A token for `run` from now on, for `lifetime` (at least a second; whole seconds count)."""
+        issued = self._now().astimezone(UTC).replace(microsecond=0)
+        lifetime = timedelta(seconds=int(lifetime.total_seconds()))
+        fields = {name: getattr(run, name) for name in Run.model_fields}
+        claims = Claims(**fields, audience=audience, issued_at=issued, expires_at=issued + lifetime)
+        key_id, secret = next(iter(self._keys().items()))
+        return jwt.encode(_payload(claims), secret, _ALGORITHM, headers={"kid": key_id, "typ": TYPE})
+
+
+class Verifier:
+    """Accepts what any key of `keys()` signed for `audience`. Verified tokens are remembered by their digest."""
+
+    def __init__(self, keys: Callable[[], Ring], now: Callable[[], datetime], audience: str) -> None:
+        self._keys = keys
+        self._now = now
+        self._audience = audience
+        self._ring: Ring | None = None
+        self._known: OrderedDict[bytes, Claims] = OrderedDict()
+
+    def verify(self, token: str) -> Claims:
+        """The claims of a token that is accepted now. Raises Refused."""
+        if len(token) > TOKEN_CHARS or not token.isascii():
+            raise Malformed(f"the run token is longer than {TOKEN_CHARS} characters or not ASCII")
+        keys = self._keys()
+        if keys is not self._ring:
+            self._ring = keys
+            self._known.clear()
+        digest = hashlib.sha256(token.encode("ascii")).digest()
+        claims = self._known.get(digest)
+        if claims is None:
+            claims = self._known[digest] = self._read(token, keys)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(digest)
+        if self._now() >= claims.expires_at + LEEWAY:
+            raise Expired(f"the run token expired at {claims.expires_at.isoformat()}")
+        return claims
+
+    def _read(self, token: str, keys: Ring) -> Claims:
+        header = _header(token)
+        if header.get("typ") != TYPE:
+            raise Malformed(f"the token is not of type {TYPE}")
+        key_id = header.get("kid")
+        if not isinstance(key_id, str) or key_id not in keys:
+            raise UnknownKey("the run token is signed with a key that is not accepted")
+        try:
+            payload = jwt.decode(token, keys[key_id], algorithms=[_ALGORITHM], options=_SIGNATURE_ONLY)
+        except jwt.InvalidSignatureError as error:
+            raise WrongSignature("the run token's signature does not match") from error
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+            raise Malformed("the run token cannot be read") from error
+        claims = _claims(payload)
+        if self._audience not in claims.audience:
+            raise WrongAudience(f"the run token is not meant for {self._audience}")
+        return claims
+
+
+# PyJWT would ask the machine's clock; issuer, audience and expiry are judged above, with ours.
+_SIGNATURE_ONLY: Any = {
+    "verify_signature": True,
+    "enforce_minimum_key_length": True,
+    **{f"verify_{name}": False for name in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")},
+}
+
+
+def _payload(claims: Claims) -> dict[str, Any]:
+    owner = (claims.scope.client_id, claims.scope.project_id, claims.scope.group_id)
+    return {
+        "iss": ISSUER,
+        "sub": claims.task_uid,
+        "aud": list(claims.audience),
+        "iat": int(claims.issued_at.timestamp()),
+        "exp": int(claims.expires_at.timestamp()),
+        "ns": claims.namespace,
+        "attempt": claims.attempt,
+        **{name: text for name, text in zip(_SCOPE, owner, strict=True) if text},
+        "mode": claims.mode.value,
+        "ceiling": int(claims.ceiling),
+    }
+
+
+def _claims(payload: Mapping[str, Any]) -> Claims:
+    try:
+        if payload["iss"] != ISSUER:
+            raise Malformed("the run token was issued by another program")
+        client, project, group = (payload.get(name, "") for name in _SCOPE)
+        return Claims(
+            task_uid=payload["sub"],
+            namespace=payload["ns"],
+            attempt=payload["attempt"],
+            scope=scope.Scope(client_id=client, project_id=project, group_id=group),
+            mode=payload["mode"],
+            ceiling=payload["ceiling"],
+            audience=tuple(payload["aud"]),
+            issued_at=datetime.fromtimestamp(payload["iat"], UTC),
+            expires_at=datetime.fromtimestamp(payload["exp"], UTC),
+        )
+    except (KeyError, TypeError, ValueError, OverflowError, OSError, pydantic.ValidationError) as error:
+        raise Malformed("the run token's claims cannot be used") from error
+
+
+def _header(token: str) -> Mapping[str, Any]:
+    """The token's header, unverified; empty when there is none."""
+    first, dots, _ = token[:_HEADER_CHARS].partition(".")
+    return _decoded(first) if dots and first.isascii() else {}
+
+
+@functools.lru_cache(maxsize=256)  # all tokens of one key have the same header
+def _decoded(first: str) -> Mapping[str, Any]:
+    try:
+        header = json.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _unusable(problem: str) -> Unusable:
+    return Unusable(
+        f"The keys of run tokens: {problem}.",
+        field="runToken.existingSecret",
+        remedy="Give random text of 32 to 4096 characters, for example of `openssl rand -base64 48`.",
+    )

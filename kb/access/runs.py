@@ -1,0 +1,51 @@
+"""What a run token opens: its own scope, to read, by the routes that a run calls; nothing of the service's upkeep.
+
+A new route is closed to runs until it stands here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crds import runtoken, scope
+
+_ROUTES = frozenset(
+    {
+        ("GET", "/api/v1/rules"),
+        ("GET", "/api/v1/user-context"),
+        ("GET", "/api/v1/content/{key}"),
+        ("GET", "/api/v1/memory/task/{uid}"),
+        ("GET", "/api/v1/chunks/{chunkId}"),
+        ("POST", "/api/v1/retrieve"),
+        ("POST", "/api/v1/search/hybrid"),
+        ("POST", "/api/v1/chunks/by-kind"),
+        ("GET", "/api/v1/graph/nodes"),
+        ("POST", "/api/v1/graph/traverse"),
+        ("GET", "/api/v1/graph/relationship"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The rights of one verified run token."""
+
+    claims: runtoken.Claims
+
+    @property
+    def name(self) -> str:
+        """For messages and logs: the run, without anything of its content."""
+        return f"run {self.claims.attempt} of task {self.claims.task_uid} in {self.claims.namespace}"
+
+    @property
+    def erase(self) -> bool:
+        """Never."""
+        return False
+
+    def permits(self, method: str, route: str) -> bool:
+        """Whether a run may call the route at all; `route` as it is registered, with its parameters' names."""
+        return (method, route) in _ROUTES
+
+    def allows(self, where: scope.Scope, *, writing: bool) -> bool:
+        """Whether it may read in `where`: exactly its scope, and what belongs to no client."""
+        return not writing and (where.is_global or where == self.claims.scope)

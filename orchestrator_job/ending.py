@@ -1,0 +1,174 @@
+"""The nodes that end a round: a person's approval where a rule asks for one, then the result.
+
+Approval is a node of its own: nothing stands before its stop, and a resume begins with it. Both act through the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from crds import exits, pendingtask
+from orchestrator_job import (
+    account,
+    answer,
+    artifacts,
+    errors,
+    fence,
+    ledger,
+    memory,
+    mongo,
+    pack,
+    results,
+    standing,
+    termination,
+)
+from orchestrator_job.state import State
+
+_KEY_CHARS = 16
+"""Of the answer's address; two answers of one round do not share them."""
+
+
+class Account:
+    """What a round has come to, as `task_results` keeps it."""
+
+    def __init__(
+        self,
+        task: memory.TaskMemory,
+        store: artifacts.Artifacts,
+        loader: standing.Loader,
+        *,
+        model: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._task = task
+        self._store = store
+        self._loader = loader
+        self._model = model
+        self._now = now
+
+    async def answer(self, state: State) -> answer.Answer:
+        """The validated answer of this round."""
+        return answer.Answer.model_validate(await self._store.get(state["answer"]))
+
+    async def rules(self, state: State) -> standing.Standing:
+        """The rules of this round."""
+        return await self._loader.of(state)
+
+    async def body(
+        self, state: State, reason: exits.ExitReason, summary: str, questions: list[dict[str, str]]
+    ) -> dict[str, Any]:
+        """The document. A rejected answer and what it rests on stay out of it."""
+        given = await self.answer(state)
+        items = pack.load(await self._store.get(state["pack"]))
+        held = await self.rules(state)
+        rejected = reason is exits.ExitReason.REJECTED
+        found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations)
+        return {
+            "exitReason": reason.value,
+            "summary": summary,
+            "answer": "" if rejected else given.answer,
+            "citations": [] if rejected else given.citations,
+            "confidence": given.confidence,
+            "questions": questions,
+            "evidence": [item.model_dump(by_alias=True) for item in items],
+            "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
+            "question": state["question"],
+            "model": self._model,
+            "round": state["round"],
+            "correlationId": self._task.correlation_id,
+            "approval": state.get("approval") or None,
+            **found,
+            "createdAt": self._now(),
+        }
+
+
+class Approval:
+    """Stops a round whose rules want a person's approval, until there is one for this very answer."""
+
+    def __init__(self, account_of: Account, database: mongo.Database, guard: fence.Fence, book: ledger.Ledger) -> None:
+        self._account = account_of
+        self._database = database
+        self._guard = guard
+        self._book = book
+
+    async def __call__(self, state: State) -> State:
+        """Writes approval; raises NeedsApproval, with the proposed answer in `task_results`."""
+        given = await self._account.answer(state)
+        held = await self._account.rules(state)
+        if given.needs_input or not held.provisions.needs_approval:
+            return {"approval": {}}
+        # The answer's address is part of the key: what was approved is this answer and no other.
+        step = f"r{state['round']}.approval.{state['answer'][:_KEY_CHARS]}"
+        decided = await self._book.decide(step, {"answer": state["answer"]})
+        if decided is not None:
+            return {"approval": decided.wire()}
+        sentence = f"A rule wants a person's approval before this answer is given: {given.answer}"
+        summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
+        body = await self._account.body({**state, "approval": {}}, exits.ExitReason.NEEDS_APPROVAL, summary, [])
+        await self._book.settle(
+            f"{step}.proposal", self._guard.attempt, results.SaveResult(self._database, self._guard, body)
+        )
+        raise errors.NeedsApproval(
+            summary, remedy="Approve it to have it given, reject it to have it withheld.", stored=True
+        )
+
+
+class Finalize:
+    """Writes the result and the session memory through the ledger and puts the outcome into the state."""
+
+    def __init__(
+        self,
+        task: memory.TaskMemory,
+        account_of: Account,
+        database: mongo.Database,
+        guard: fence.Fence,
+        book: ledger.Ledger,
+        *,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._task = task
+        self._account = account_of
+        self._database = database
+        self._guard = guard
+        self._book = book
+        self._now = now
+
+    async def __call__(self, state: State) -> State:
+        """Writes finished, exit_reason, summary and questions; raises Fenced or MayHaveHappened."""
+        given = await self._account.answer(state)
+        reason, words = _end(given, state.get("approval") or {})
+        asked = given.questions if reason is exits.ExitReason.NEEDS_INPUT else []
+        questions = [{"id": f"r{state['round']}-q{n}", "text": text} for n, text in enumerate(asked, start=1)]
+        summary = termination.shorten(words, pendingtask.SUMMARY_BYTES)
+        body = await self._account.body(state, reason, summary, questions)
+        step = f"r{state['round']}.finalize"
+        source = "chat" if self._task.mode is pendingtask.Mode.FOREGROUND else "background"
+        await self._book.settle(step, 0, results.SaveResult(self._database, self._guard, body))
+        await self._book.settle(
+            step,
+            1,
+            results.RememberSession(
+                self._database, self._task.scope, self._task.task_uid, source, summary, self._now()
+            ),
+        )
+        return {
+            "finished": state["round"],
+            "exit_reason": reason.value,
+            "summary": summary,
+            "questions": questions,
+        }
+
+
+def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exits.ExitReason, str]:
+    """The exit reason of a round and what a person reads."""
+    if given.needs_input:
+        return exits.ExitReason.NEEDS_INPUT, " ".join(["Needs to know:", *given.questions])
+    if approval.get("verdict") == pendingtask.Verdict.REJECTED:
+        why = f": {approval['comment']}" if approval.get("comment") else "."
+        return (
+            exits.ExitReason.REJECTED,
+            f"The answer is withheld. Rejected by {approval.get('author') or 'a user'}{why}",
+        )
+    return exits.ExitReason.ANSWERED, given.answer

@@ -1,0 +1,43 @@
+"""Run tokens at the router: a run calls models in its client's name, at most as urgently as its token says.
+
+Imported only by a router that has keys of run tokens: PyJWT and what it stands on cost 14 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from crds import keyring, runtoken
+from crds.pendingtask import Mode
+from router import auth
+from router.proxy.message import Identity
+from router.proxy.refusal import Refusal
+
+_OWN = "/router/"
+
+
+class Runs:
+    """Verifies offline. `monotonic` gives seconds, `wall` the time in UTC. Raises runtoken.Unusable when it is made."""
+
+    def __init__(self, folder: Path, *, monotonic: Callable[[], float], wall: Callable[[], datetime]) -> None:
+        self._verifier = runtoken.Verifier(keyring.Keyring(folder, monotonic), wall, runtoken.ROUTER)
+
+    def find(self, path: str, token: str) -> Identity | None:
+        """Whose run token it is; None for a token of another kind. Raises Refusal: 401, or 403 for a path that is none
+        of a run's."""
+        if not runtoken.is_run_token(token):
+            return None
+        try:
+            claims = self._verifier.verify(token)
+        except runtoken.Refused as error:
+            raise auth.unauthorized(f"{error.message}. {error.remedy}") from error
+        if path.startswith(_OWN):
+            raise Refusal(403, f"{path} is not for runs: a run token opens the models' API alone (docs/tokens.md)")
+        return Identity(
+            claims.scope.client_id,
+            ceiling=claims.ceiling,
+            run=claims.task_uid,
+            background=claims.mode is Mode.BACKGROUND,
+        )

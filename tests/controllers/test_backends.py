@@ -1,0 +1,71 @@
+"""GpuBackends: which of them offer slots, and what happens to those that stop serving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from controllers.gpubackend import absence, decide
+from crds import gpubackend
+
+
+class Clock:
+    """Seconds, in hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_backend_that_stops_serving_is_expected_back_for_a_while_with_the_slots_that_it_had() -> None:
+    clock = Clock()
+    missing = absence.Absence(clock, 60)
+    assert not missing.offered({"gpu-0": 2, "gpu-1": 1})
+    assert missing.expected() == {}
+    assert missing.offered({"gpu-1": 1}), "one has left"
+    assert missing.expected() == {"gpu-0": 2}
+    clock.now += 59
+    assert not missing.offered({"gpu-1": 1}), "it left once"
+    assert missing.expected() == {"gpu-0": 2}
+    clock.now += 1
+    assert missing.expected() == {}
+
+
+def test_a_backend_that_serves_again_is_not_expected_and_has_its_whole_patience_the_next_time() -> None:
+    clock = Clock()
+    missing = absence.Absence(clock, 60)
+    missing.offered({"gpu-0": 2})
+    missing.offered({})
+    clock.now += 50
+    missing.offered({"gpu-0": 3})
+    assert missing.expected() == {}
+    missing.offered({})
+    clock.now += 50
+    assert missing.expected() == {"gpu-0": 3}
+
+
+@pytest.mark.parametrize(
+    ("entries", "model", "installed", "meant"),
+    [
+        (["qwen3"], "qwen3:latest", ["qwen3:latest"], True),
+        (["qwen3"], "qwen3", None, True),
+        (["Qwen3"], "qwen3", None, True),
+        (["qwen2.5:*"], "qwen2.5:7b", ["qwen2.5:7b"], True),
+        (["qwen2.5:*"], "qwen2.5:7b", ["qwen2.5:14b"], False),
+        (["qwen2.5:*"], "qwen2.5:7b", None, False),
+        (["qwen2.5:*"], "qwen3:7b", ["qwen3:7b"], False),
+        ([], "qwen3", ["qwen3:latest"], False),
+    ],
+)
+def test_which_model_the_sets_of_a_backend_mean(
+    entries: list[str], model: str, installed: Iterable[str] | None, meant: bool
+) -> None:
+    sets: list[dict[str, Any]] = [{"name": "a", "models": [{"name": name} for name in entries]}] if entries else []
+    known = gpubackend.GpuBackend.model_validate(
+        {"metadata": {"name": "g"}, "spec": {"url": "http://gpu:11434", "modelSets": sets}}
+    )
+    assert decide.has(known, model, None if installed is None else frozenset(installed)) is meant

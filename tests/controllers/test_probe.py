@@ -1,0 +1,209 @@
+"""The probe of a GpuBackend against a real HTTP server: what it calls, what it refuses to call, what it repeats."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import httpx
+import pytest
+
+from controllers.gpubackend import probe
+
+TOKEN = "s3cret"  # a test's
+
+
+class Server(ThreadingHTTPServer):
+    """Answers every path alike; keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.status, self.body, self.location = 200, b'{"version": "0.17.4", "models": [{"name": "m:1"}]}', ""
+        self.token = ""
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        given = self.headers.get("Authorization", "")
+        self.server.asked.append((self.path, self.headers["Host"], given))
+        status, body = self.server.status, self.server.body
+        if self.server.token and given != f"Bearer {self.server.token}":
+            status, body = 401, b"{}"
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if self.server.location:
+            self.send_header("Location", self.server.location)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    started = Server()
+    Thread(target=started.serve_forever, daemon=True).start()
+    yield started
+    started.shutdown()
+    started.server_close()
+
+
+class Names:
+    """A resolver. Counts what it is asked; an answer may differ from one question to the next."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers, self.asked = list(answers), 0
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked += 1
+        return self.answers[min(self.asked, len(self.answers)) - 1]
+
+
+async def ask(
+    url: str, names: probe.Resolve = probe.resolve, token: str = "", *, loopback: bool = True
+) -> probe.Answer | probe.Failure:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        return await probe.Probe(http, resolve=names, loopback=loopback).ask(url, token)
+
+
+async def test_a_server_answers_by_its_name_at_the_address_that_was_judged(server: Server) -> None:
+    names = Names(["127.0.0.1"], ["169.254.169.254"])
+    found = await ask(f"http://gpu-0:{server.port}/base/", names)
+    assert found == probe.Answer("0.17.4", frozenset({"m:1"}))
+    assert names.asked == 1, "a second answer of the name could lead elsewhere"
+    host = f"gpu-0:{server.port}"
+    assert server.asked == [("/base/api/version", host, ""), ("/base/api/tags", host, "")]
+
+
+async def test_of_several_addresses_the_next_is_taken_when_one_refuses(server: Server) -> None:
+    found = await ask(f"http://gpu-0:{server.port}", Names(["127.0.0.9", "127.0.0.1"]))
+    assert isinstance(found, probe.Answer)
+
+
+@pytest.mark.parametrize(
+    ("url", "found", "kind"),
+    [
+        ("http://169.254.169.254/latest", None, "metadata"),
+        ("http://2852039166", None, "metadata"),
+        ("http://0xa9fea9fe", None, "metadata"),
+        ("http://0251.0376.0251.0376", None, "metadata"),
+        ("http://[::ffff:169.254.169.254]", None, "metadata"),
+        ("http://[64:ff9b::a9fe:a9fe]", None, "metadata"),
+        ("http://[fd00:ec2::254]", None, "metadata"),
+        ("http://100.100.100.200", None, "metadata"),
+        ("http://169.254.1.1", None, "link-local"),
+        ("http://[fe80::1]:80", None, "link-local"),
+        ("http://127.0.0.1:1", None, "loopback"),
+        ("http://2130706433:1", None, "loopback"),
+        ("http://[::1]:1", None, "loopback"),
+        ("http://[::ffff:127.0.0.1]:1", None, "loopback"),
+        ("http://224.0.0.1", None, "multicast"),
+        ("http://[ff02::1]", None, "multicast"),
+        ("http://0.0.0.0:1", None, "no address of a server"),
+        ("http://[::]:1", None, "no address of a server"),
+        ("http://255.255.255.255", None, "no address of a server"),
+        ("http://metadata.google.internal.", ["169.254.169.254"], "metadata"),
+        ("http://innocent.example", ["fe80::1%eth0"], "link-local"),
+        ("http://innocent.example", ["10.0.0.1", "127.0.0.1"], "loopback"),
+    ],
+)
+async def test_an_address_that_is_never_called_is_not_called(url: str, found: list[str] | None, kind: str) -> None:
+    def never(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(f"called {request.url}")
+
+    names = probe.resolve if found is None else Names(found)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as http:
+        answer = await probe.Probe(http, resolve=names).ask(url)
+    assert isinstance(answer, probe.Failure)
+    assert answer.reason == "ForbiddenURL"
+    assert "spec.url" in answer.message
+    assert kind in answer.message
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "172.16.3.4", "192.168.1.1", "198.18.0.7", "100.64.0.1", "fd00::1"])
+async def test_private_networks_are_called(address: str) -> None:
+    called: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        called.append(request.url.host)
+        return httpx.Response(200, json={"version": "1", "models": []})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(handler)) as http:
+        assert isinstance(await probe.Probe(http, resolve=Names([address])).ask("http://gpu:1"), probe.Answer)
+    assert called == [address, address]
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "http://", "http://[::1", "http://u:p@gpu", "http://gpu:99999", "file:///etc"]
+)
+async def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+    names = Names(["10.0.0.1"])
+    found = await ask(url, names)
+    assert isinstance(found, probe.Failure)
+    assert (found.reason, names.asked) == ("InvalidURL", 0)
+
+
+async def test_the_token_is_sent_and_a_server_that_wants_one_names_field_and_remedy(server: Server) -> None:
+    server.token = TOKEN
+    assert isinstance(await ask(f"http://127.0.0.1:{server.port}", token=TOKEN), probe.Answer)
+    without = await ask(f"http://127.0.0.1:{server.port}")
+    wrong = await ask(f"http://127.0.0.1:{server.port}", token="other")  # a test's
+    assert isinstance(without, probe.Failure)
+    assert isinstance(wrong, probe.Failure)
+    assert (without.reason, wrong.reason) == ("Unauthorized", "Unauthorized")
+    assert "spec.secretRef" in without.message
+    assert "router.backendSecrets" in without.message
+    assert "refuses the token of spec.secretRef" in wrong.message
+
+
+async def test_a_redirect_is_not_followed_and_takes_no_token_along(server: Server) -> None:
+    server.status, server.location = 302, f"http://127.0.0.1:{server.port}/elsewhere"
+    found = await ask(f"http://127.0.0.1:{server.port}", token=TOKEN)
+    assert isinstance(found, probe.Failure)
+    assert found.reason == "HTTPError"
+    assert [path for path, _, _ in server.asked] == ["/api/version"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (500, b"{}", "HTTPError"),
+        (404, b"CANARY", "HTTPError"),
+        (200, b"<html>CANARY", "NotOllama"),
+        (200, b"[1]", "NotOllama"),
+        (200, b'{"models": [{"nome": "CANARY"}]}', "NotOllama"),
+        (200, b"[" * 100_000, "NotOllama"),
+        (200, b'{"version": "' + b"x" * probe.MOST_BYTES + b'"}', "NotOllama"),
+        (200, b'{"version": "CANARY root:x:0:0", "models": []}', None),
+    ],
+)
+async def test_what_a_server_answers_is_not_repeated(
+    server: Server, status: int, body: bytes, reason: str | None
+) -> None:
+    server.status, server.body = status, body
+    found = await ask(f"http://127.0.0.1:{server.port}")
+    if isinstance(found, probe.Failure):
+        assert found.reason == reason
+        assert "CANARY" not in found.message
+        assert str(status) not in found.message, "the class of a status, not the status"
+    else:
+        assert (reason, found) == (None, probe.Answer("", frozenset()))
+
+
+async def test_a_closed_port_and_a_name_without_address_say_the_same(server: Server) -> None:
+    closed = await ask("http://127.0.0.1:1")
+    nowhere = await ask("http://gpu-0:1", Names([]))
+    assert isinstance(closed, probe.Failure)
+    assert isinstance(nowhere, probe.Failure)
+    assert (closed.reason, closed.message) == (nowhere.reason, nowhere.message)
+    assert closed.reason == "Unreachable"
+    assert closed.cause != nowhere.cause

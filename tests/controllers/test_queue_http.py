@@ -1,0 +1,158 @@
+"""The queue over HTTP: tickets, parameters, and a stream that ends when it should."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse, ClientSession, web
+
+from controllers import queue_http
+from controllers.archive import http, mongo, tickets
+from controllers.pendingtask import waits
+from crds import errors
+from crds import waits as wire
+from crds.phases import Phase
+from tests.controllers.test_rooms import Desk
+
+HEADERS = {"X-Jervis-Ticket": "default"}
+
+
+class Place:
+    """A server; any namespace's name is its ticket while it is in `valid`."""
+
+    def __init__(self) -> None:
+        self.desk, self.valid, self.time, self.surveys = Desk(), {"default", "team"}, 0.0, 0
+        self.started = True
+        archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
+        self.door = tickets.Door(self.review, "jervis-history", clock=lambda: self.time)
+        application = http.History(archive, self.door).application()
+        state = queue_http.QueueState(
+            self.observe, breaker=lambda: "Closed", leading=lambda: False, monotonic=lambda: self.time
+        )
+        queue_http.QueueHttp(state, self.door, monotonic=lambda: self.time).serve(application)
+        self.runner = web.AppRunner(application)
+
+    async def review(self, token: str, audience: str) -> dict[str, Any]:
+        user = {"username": f"system:serviceaccount:{token}:jervis-history"}
+        return {"authenticated": token in self.valid, "audiences": [audience], "user": user}
+
+    def observe(self) -> waits.Observed:
+        if not self.started:
+            raise errors.Operational("the operator starts")
+        self.surveys += 1
+        self.time += 0.1
+        return self.desk.rooms.observed()
+
+    async def start(self) -> str:
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, "127.0.0.1", 0)
+        await site.start()
+        return f"http://127.0.0.1:{self.runner.addresses[0][1]}"
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setattr(queue_http, "FRESH_SECONDS", 0.02)
+    return Place()
+
+
+@pytest.fixture
+async def session(place: Place) -> AsyncIterator[ClientSession]:
+    async with ClientSession(await place.start(), headers=HEADERS) as made:
+        yield made
+    await place.runner.cleanup()
+
+
+async def event(answer: ClientResponse) -> wire.Queue:
+    """The next one."""
+    while not (line := await answer.content.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    return wire.Queue.model_validate(json.loads(line.removeprefix(b"data: ")))
+
+
+async def test_one_survey_serves_all_for_as_long_as_it_cost(place: Place, session: ClientSession) -> None:
+    place.desk.have("x", Phase.READY_FOR_GPU)
+    for namespace, items in (("default", ["x"]), ("team", []), ("default", ["x"])):
+        async with session.get("/api/v1/queue", headers={"X-Jervis-Ticket": namespace}) as answer:
+            found = wire.Queue.model_validate(await answer.json())
+            assert [one.name for one in found.items] == items
+            assert not found.leading
+    assert place.surveys == 1
+    place.time += 20 * 0.1 + 0.01
+    async with session.get("/api/v1/queue") as answer:
+        assert answer.status == 200
+    assert place.surveys == 2
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "field"),
+    [
+        ("limit=0", 400, "limit"),
+        ("limit=1&limit=2", 400, "limit"),
+        ("phase=Done", 400, "phase"),
+        ("client=%20", 400, "client"),
+        ("namespace=team", 403, "namespace"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/queue", "/api/v1/queue/events"])
+async def test_a_wrong_parameter_is_named(
+    session: ClientSession, path: str, query: str, status: int, field: str
+) -> None:
+    async with session.get(f"{path}?{query}") as answer:
+        assert (answer.status, (await answer.json())["error"]["field"]) == (status, field)
+
+
+async def test_without_a_ticket_and_before_the_start(place: Place, session: ClientSession) -> None:
+    async with session.get("/api/v1/queue", headers={"X-Jervis-Ticket": "other"}) as answer:
+        assert answer.status == 401
+    place.started = False
+    for path in ("/api/v1/queue", "/api/v1/queue/events"):
+        async with session.get(path) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+
+
+async def test_a_stream_says_what_changes_and_ends_with_its_ticket(place: Place, session: ClientSession) -> None:
+    async with session.get("/api/v1/queue/events") as answer:
+        assert answer.content_type == "text/event-stream"
+        assert (await event(answer)).items == ()
+        place.desk.have("x", Phase.READY_FOR_GPU)
+        place.time += 10
+        assert [one.name for one in (await event(answer)).items] == ["x"]
+        place.time += 16
+        assert await answer.content.readline() == b"\n"
+        assert await answer.content.readline() == b": nothing has changed\n"
+        place.valid.clear()
+        place.time += 31
+        assert b"data" not in await answer.content.read()
+
+
+async def test_streams_are_bounded_and_end_with_the_process(place: Place, session: ClientSession) -> None:
+    streams = [await session.get("/api/v1/queue/events") for _ in range(queue_http.MOST_STREAMS_EACH)]
+    for one in streams:
+        await event(one)
+    async with session.get("/api/v1/queue/events") as refused:
+        assert refused.status == 503
+        assert "streams" in (await refused.json())["error"]["message"]
+    async with session.get("/api/v1/queue/events", headers={"X-Jervis-Ticket": "team"}) as other:
+        await event(other)
+    streams.pop().close()
+    while True:  # until the server has noticed
+        async with session.get("/api/v1/queue/events") as answer:
+            if answer.status == 200:
+                break
+        place.time += 0.1
+        place.desk.have("x", Phase.READY_FOR_GPU)
+    async with asyncio.timeout(20):
+        await place.runner.cleanup()
+    assert [await one.content.read() for one in streams]
+
+
+async def test_the_description_has_both_paths(session: ClientSession) -> None:
+    async with session.get("/openapi.json") as answer:
+        paths = (await answer.json())["paths"]
+    assert {"/api/v1/queue", "/api/v1/queue/events"} <= set(paths)
+    assert "text/event-stream" in paths["/api/v1/queue/events"]["get"]["responses"]["200"]["content"]

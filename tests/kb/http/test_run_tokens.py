@@ -1,0 +1,166 @@
+"""What the token of a run opens at the knowledge base: its own scope, to read, and nothing beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from aiohttp import test_utils, web
+
+from crds import priority, runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+from kb import client, metrics, wire
+from kb.access import grants, rates
+from kb.http import access, body
+from router import client as router_client
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.http import test_access as others
+from tests.kb.http.serving import over as serving_over
+
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+KEYS = runtoken.ring([b"k" * 48])
+HOUR = timedelta(hours=1)
+
+
+def signed(where: scope.Scope, *, ceiling: Priority = Priority.P3, lifetime: timedelta = HOUR) -> str:
+    run = runtoken.Run(
+        task_uid="0b7f", namespace="team-a", attempt=2, scope=where, mode=Mode.BACKGROUND, ceiling=ceiling
+    )
+    return runtoken.Signer(lambda: KEYS, lambda: BEGIN).sign(run, lifetime)
+
+
+Serving = Callable[[grants.Book | None], AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@pytest.fixture
+def serving(tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics) -> Serving:
+    @asynccontextmanager
+    async def serve(book: grants.Book | None) -> AsyncIterator[httpx.AsyncClient]:
+        verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN + HOUR / 2, runtoken.KNOWLEDGE_BASE)
+        gate = access.Gate(book, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+        async with (
+            world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
+            serving_over(made, meters, gate=gate) as (_, raw),
+        ):
+            yield raw
+
+    return serve
+
+
+@pytest.fixture(params=["tokens", "open"])
+async def http(request: pytest.FixtureRequest, serving: Serving, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A knowledge base with a file of tokens, and one without."""
+    path = tmp_path / "tokens.yaml"
+    path.write_text(json.dumps(others.TOKENS))
+    async with serving(grants.Book(path) if request.param == "tokens" else None) as raw:
+        yield raw
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def asked(where: scope.Scope) -> Mapping[str, object]:
+    return {"scope": where.model_dump(by_alias=True), "query": "what?"}
+
+
+async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: httpx.AsyncClient) -> None:
+    ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
+    door = client.Client(str(http.base_url), http, signed(scopes.SHOP))
+    await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="what?"))
+    await door.retrieve(wire.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
+    assert await door.fetch(scopes.SHOP, ref.key) == b"something"
+    for where in (scopes.TILL, scopes.ACME):
+        with pytest.raises(client.Rejected, match="may not read in this scope"):
+            await door.fetch(where, ref.key)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [scopes.OTHER, scopes.ACME, scopes.RETAIL, scopes.TILL, scopes.BLOG, scopes.make("acme", "shop", "else")],
+    ids=str,
+)
+async def test_no_other_scope_of_its_client_or_another(http: httpx.AsyncClient, where: scope.Scope) -> None:
+    answer = await http.post("/api/v1/retrieve", json=asked(where), headers=bearer(signed(scopes.SHOP)))
+    problem = answer.json()["error"]
+    assert (answer.status_code, problem["code"], problem["field"]) == (403, "forbidden", "scope")
+    assert "scope" in problem["remedy"]
+
+
+async def test_a_run_of_a_whole_client_does_not_open_its_projects(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/api/v1/retrieve", json=asked(scopes.SHOP), headers=bearer(signed(scopes.ACME)))
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/queue?clientId=acme&projectId=shop&groupId=retail"),
+        ("GET", "/api/v1/aliases?clientId=acme&projectId=shop&groupId=retail"),
+        ("POST", "/api/v1/queue/reorder"),
+        ("POST", "/api/v1/ingest/full"),
+        ("POST", "/api/v1/ingest/file?clientId=acme&projectId=shop&groupId=retail"),
+        ("POST", "/api/v1/store"),
+        ("POST", "/api/v1/content?clientId=acme&projectId=shop&groupId=retail"),
+        ("POST", "/api/v1/crawl"),
+        ("DELETE", "/api/v1/documents?sourceUrn=a::b&clientId=acme&projectId=shop&groupId=retail"),
+        ("PUT", "/api/v1/rules"),
+        ("POST", "/api/v1/erasures"),
+        ("GET", "/api/v1/nothing"),
+    ],
+)
+async def test_nothing_is_written_or_administered_with_it(http: httpx.AsyncClient, method: str, path: str) -> None:
+    answer = await http.request(method, path, headers=bearer(signed(scopes.SHOP)), json=asked(scopes.SHOP))
+    assert answer.status_code == 403
+    problem = answer.json()["error"]
+    assert (problem["code"], problem["field"]) == ("forbidden", "path")
+    assert "docs/tokens.md" in problem["remedy"]
+    assert "0b7f" in problem["message"]
+
+
+async def test_an_expired_or_changed_one_is_no_token_even_where_none_is_asked_for(http: httpx.AsyncClient) -> None:
+    good = signed(scopes.SHOP)
+    for token, reason in (
+        (signed(scopes.SHOP, lifetime=timedelta(minutes=5)), "expired"),
+        (good[:-4] + "AAAA", "signature"),
+    ):
+        answer = await http.post("/api/v1/retrieve", json=asked(scopes.SHOP), headers=bearer(token))
+        problem = answer.json()["error"]
+        assert (answer.status_code, problem["code"], problem["field"]) == (401, "unauthorized", "Authorization")
+        assert reason in problem["message"]
+        assert token not in answer.text
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_where_no_token_is_asked_for_requests_without_one_are_served(serving: Serving) -> None:
+    async with serving(None) as http:
+        assert (await http.post("/api/v1/retrieve", json=asked(scopes.OTHER))).status_code == 200
+        other = await http.post("/api/v1/retrieve", json=asked(scopes.OTHER), headers=bearer("anything"))
+        assert other.status_code == 200
+
+
+async def test_a_priority_above_its_ceiling_is_lowered() -> None:
+    verifier = runtoken.Verifier(lambda: KEYS, lambda: BEGIN, runtoken.KNOWLEDGE_BASE)
+    gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, None, verifier)
+
+    async def show(request: web.Request) -> web.Response:
+        return web.json_response(body.urgency(request))
+
+    application = web.Application(middlewares=[access.middleware(gate)])
+    application.router.add_post("/api/v1/retrieve", show)
+    async with test_utils.TestClient(test_utils.TestServer(application)) as http:
+        for ceiling in Priority:
+            headers = bearer(signed(scopes.SHOP, ceiling=ceiling))
+            for named in Priority:
+                given = await http.post("/api/v1/retrieve", headers={**headers, priority.HEADER: f"P{int(named)}"})
+                assert await given.json() == max(named, ceiling)
+            assert await (await http.post("/api/v1/retrieve", headers=headers)).json() is None
+        free = await http.post("/api/v1/retrieve", headers={priority.HEADER: "P0"})
+        assert await free.json() == Priority.P0

@@ -1,0 +1,81 @@
+"""A ServiceAccount with Roles in some namespaces, as the chart gives the operator one; and the end of a namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kubernetes import client
+
+ACCOUNT = "operator"
+RULES: list[dict[str, Any]] = [
+    {"apiGroups": ["jervis.dev"], "resources": ["*"], "verbs": ["*"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["*"]},
+    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["*"]},
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+]
+
+
+class Account:
+    """In `home`; it may do nothing until `allow` is called for a namespace."""
+
+    def __init__(self, api: Any, home: str) -> None:
+        self._core: Any = client.CoreV1Api(api)
+        self._rbac: Any = client.RbacAuthorizationV1Api(api)
+        self._home = home
+        self._core.create_namespaced_service_account(
+            home, client.V1ServiceAccount(metadata=client.V1ObjectMeta(name=ACCOUNT))
+        )
+
+    def kubeconfig(self, admin: Path, to: Path) -> Path:
+        """Write one with a token of the account instead of the administrator's certificate."""
+        wanted = client.AuthenticationV1TokenRequest(
+            spec=client.V1TokenRequestSpec(audiences=None, expiration_seconds=3600)
+        )
+        made = self._core.create_namespaced_service_account_token(ACCOUNT, self._home, wanted)
+        document = yaml.safe_load(admin.read_text())
+        document["users"][0]["user"] = {"token": made.status.token}
+        to.write_text(yaml.safe_dump(document))
+        return to
+
+    def allow(self, namespace: str) -> None:
+        """A Role and its RoleBinding there."""
+        self._rbac.create_namespaced_role(namespace, {"metadata": {"name": ACCOUNT}, "rules": RULES})
+        self._rbac.create_namespaced_role_binding(namespace, self._binding("Role"))
+
+    def allow_everywhere(self, name: str) -> None:
+        """A ClusterRole and its binding, with the right to watch Namespaces."""
+        namespaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
+        self._rbac.create_cluster_role({"metadata": {"name": name}, "rules": [*RULES, namespaces]})
+        self._rbac.create_cluster_role_binding(self._binding("ClusterRole", name))
+
+    def forbid(self, namespace: str) -> None:
+        """Take the RoleBinding away."""
+        self._rbac.delete_namespaced_role_binding(ACCOUNT, namespace)
+
+    def _binding(self, kind: str, name: str = ACCOUNT) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self._home}],
+        }
+
+
+def end(api: Any, namespace: str) -> None:
+    """`kubectl delete namespace` to its end, in the worst order: the rights go first, then the objects."""
+    core: Any = client.CoreV1Api(api)
+    core.delete_namespace(namespace)
+    rbac: Any = client.RbacAuthorizationV1Api(api)
+    rbac.delete_collection_namespaced_role_binding(namespace)
+    rbac.delete_collection_namespaced_role(namespace)
+    objects: Any = client.CustomObjectsApi(api)
+    for plural in ("pendingtasks", "connections", "gpubackends"):
+        objects.delete_collection_namespaced_custom_object("jervis.dev", "v1alpha1", namespace, plural)
+    client.BatchV1Api(api).delete_collection_namespaced_job(namespace, propagation_policy="Background")
+    core.delete_collection_namespaced_pod(namespace, grace_period_seconds=0)
+    core.delete_collection_namespaced_service_account(namespace)
+    left = core.read_namespace(namespace)
+    left.spec.finalizers = []
+    core.replace_namespace_finalize(namespace, left)

@@ -1,0 +1,108 @@
+"""The archive keeps up with live work that never ends: counts of a real apiserver, seconds of the test's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.archive import reconcile, sweep
+from tests.operator.conftest import Space
+from tests.operator.housekeeping import ended, house
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+
+RATE = 45
+SECONDS = 20
+EVERY = 4.0
+REQUEST_SECONDS = 0.002
+"""What each request of the archivist takes by the test's clock."""
+
+
+class Arrivals:
+    """The test's clock: requests and pauses of the archivist move it on, and at each pause what has ended is made."""
+
+    def __init__(self) -> None:
+        self.now, self.made, self.requests = 0.0, 0, Counter[str]()
+        self.over = asyncio.Event()
+        self.most: list[int] = []
+
+    def counted(self, verb: str, _: int) -> None:
+        self.requests[verb] += 1
+        self.now += REQUEST_SECONDS
+
+    def due(self) -> range:
+        """The numbers of the tasks that have ended meanwhile."""
+        first, self.made = self.made, min(RATE * SECONDS, int(RATE * self.now))
+        return range(first, self.made)
+
+
+async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    """45 a second for twenty seconds, all of one client that may keep 50; there is live work all the time."""
+    arrivals = Arrivals()
+
+    async def sleep(seconds: float) -> None:
+        arrivals.now += seconds
+        new = arrivals.due()
+        for start in range(new.start, new.stop, 16):
+            some = range(start, min(start + 16, new.stop))
+            await asyncio.gather(
+                *(ended(here, space, f"t{number:05}", datetime.now(UTC)) for number in some),
+            )
+        archived = int(here.metric("archived_total"))
+        deleted = int(here.metric("deleted_total", why="Crowded"))
+        arrivals.most.append(arrivals.made - deleted)
+        if arrivals.made == RATE * SECONDS and archived >= arrivals.made and deleted >= arrivals.made - 50:
+            arrivals.over.set()
+            await asyncio.Event().wait()
+
+    async with house(
+        space,
+        kubeconfig,
+        mongodb_uri,
+        terms=sweep.Terms(per_client=50),
+        pace=reconcile.Pace(every=EVERY),
+        busy=lambda: True,
+        monotonic=lambda: arrivals.now,
+        sleep=sleep,
+        counted=arrivals.counted,
+    ) as here:
+        here.archivist.may_act.set()
+        working = asyncio.create_task(here.archivist.work())
+        async with asyncio.timeout(300):
+            await arrivals.over.wait()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    total = RATE * SECONDS
+    assert database["task_archive"].count_documents({}) == total
+    assert len(space.every()) == 50
+    # Two rounds' arrivals at the most, and what may stay.
+    assert max(arrivals.most) <= 50 + 3 * EVERY * RATE
+    assert arrivals.now <= SECONDS + 4 * EVERY, "it ends with the load"
+    assert arrivals.requests["PATCH"] + arrivals.requests["DELETE"] <= 2 * total
+    assert arrivals.requests["GET"] <= 0.2 * total, "lists only: no object is read by itself"
+
+
+async def test_each_finished_object_is_read_whole_once(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    sent: list[str] = []
+    async with house(space, kubeconfig, mongodb_uri, counted=lambda verb, code: sent.append(verb)) as here:
+        for number in range(7):
+            await ended(here, space, f"t{number}", datetime.now(UTC), content=f"text {number}")
+        await here.archivist.once()
+        first = Counter(sent)
+        sent.clear()
+        await here.archivist.once()
+    # Rows of three phases, and then the objects of three phases.
+    assert first == {"GET": 6, "PATCH": 7}
+    assert Counter(sent) == {"GET": 3}, "nothing is left to archive, so no object is read"
+    stored = {one["name"]: one["object"]["spec"]["content"] for one in database["task_archive"].find()}
+    assert stored == {f"t{number}": f"text {number}" for number in range(7)}

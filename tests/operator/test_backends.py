@@ -1,0 +1,152 @@
+"""GpuBackends on a real apiserver: which of them count, whose word is believed, and what a blip costs."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.operator.conftest import Space, ready, until
+from tests.operator.kubelet import Kubelet
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+CHAT = {"type": "UserInputProcessing", "mode": "Foreground"}
+TOTAL = 'jervis_operator_gpu_slots{state="total"}'
+
+
+class Ollama(ThreadingHTTPServer):
+    """A server with a few models, behind a bearer token if it has one. `down`: it answers 503."""
+
+    def __init__(self, *models: str) -> None:
+        self.models, self.token, self.down, self.asked = models, "", False, 0
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Ollama
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        self.server.asked += 1
+        body = json.dumps({"version": "0.0.1", "models": [{"name": name} for name in self.server.models]}).encode()
+        wanted = f"Bearer {self.server.token}" if self.server.token else None
+        refused = wanted is not None and self.headers.get("Authorization") != wanted
+        self.send_response(503 if self.server.down else 401 if refused else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def ollama() -> Iterator[Ollama]:
+    server = Ollama("qwen2.5:7b")
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def told(space: Space, name: str = "gpu-0", type_: str = "Ready") -> tuple[str, str]:
+    """Reason and message of a condition of a backend."""
+    listed = space.get(name, "gpubackends").get("status", {}).get("conditions", ())
+    return next(((str(one["reason"]), str(one["message"])) for one in listed if one["type"] == type_), ("", ""))
+
+
+def going_without(space: Space) -> set[str]:
+    """Tasks that run without a slot."""
+    running = (one for one in space.every() if one.get("status", {}).get("phase") == "Orchestrating")
+    return {one["metadata"]["name"] for one in running if not one["status"]["dispatch"].get("backend")}
+
+
+def test_a_backend_of_another_namespace_offers_nothing_is_not_called_and_says_where_it_belongs(
+    space: Space, start: Start, ollama: Ollama
+) -> None:
+    team = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
+    with start([space.name, team.name]) as operator:
+        team.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url, "numParallel": 64})
+        until(lambda: told(team)[0] == "WrongNamespace", "it is told")
+        assert f"kubectl apply -n {space.name}" in told(team)[1]
+        assert ollama.asked == 0
+        assert operator.metric(TOTAL) == 0
+        space.backend(ollama.url, slots=2)
+        until(lambda: operator.metric(TOTAL) == 2, "the release's own counts")
+        assert operator.metric('jervis_operator_gpu_backends{ready="false"}') == 0, "the other one is no backend"
+        team.delete("gpu-0", "gpubackends")
+        space.mend("gpu-0", {"numParallel": 3}, "gpubackends")
+        until(lambda: operator.metric(TOTAL) == 3, "one of the same name elsewhere takes nothing away")
+
+
+def test_a_pattern_that_an_installed_model_fits_lets_background_work_run(
+    space: Space, start: Start, ollama: Ollama
+) -> None:
+    sets = [{"name": "background", "models": [{"name": "qwen2.5:*"}]}]
+    with Kubelet(space.api, space.name, lambda task, attempt: None), start():
+        space.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url, "modelSets": sets})
+        until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
+        space.submit("low")
+        until(lambda: space.phase("low") == "Orchestrating", "it runs")
+        ollama.models = ("llama3:8b",)
+        until(lambda: told(space)[0] == "ModelsMissing", "nothing fits any more")
+        assert "No model of the server matches qwen2.5:*." in told(space)[1]
+
+
+def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space, start: Start, ollama: Ollama) -> None:
+    secrets: Any = client.CoreV1Api(space.api)
+    ollama.token = "s3cret"  # a test's
+    with start():
+        space.create("gpubackends", "GpuBackend", "gpu-0", {"url": ollama.url})
+        until(lambda: told(space)[0] == "Unauthorized", "it wants a token")
+        assert "spec.secretRef" in told(space)[1]
+        space.mend("gpu-0", {"secretRef": {"name": "gpu-token"}}, "gpubackends")
+        until(lambda: told(space)[0] == "SecretNotFound", "the Secret is missed")
+        assert space.name in told(space)[1]
+        body = {"metadata": {"name": "gpu-token"}, "stringData": {"other": "x"}}
+        secrets.create_namespaced_secret(space.name, body)
+        until(lambda: told(space)[0] == "SecretKeyMissing", "its key is missed")
+        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "wrong"}})
+        until(lambda: "refuses the token" in told(space)[1], "the token is the wrong one")
+        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "s3cret"}})
+        until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
+        assert "s3cret" not in str(space.get("gpu-0", "gpubackends")["status"])
+
+
+@pytest.mark.parametrize("how", ["a failed probe", "drain"])
+def test_a_gpu_that_stops_serving_starts_no_users_runs_and_then_a_bounded_number(
+    space: Space, start: Start, ollama: Ollama, how: str
+) -> None:
+    with Kubelet(space.api, space.name, lambda task, attempt: None), start(BACKEND_GONE_SECONDS=6) as operator:
+        space.backend(ollama.url, slots=1)
+        for number in range(6):
+            space.submit(f"user-{number}", **CHAT)
+        until(lambda: sorted(space.phases().values()) == ["Orchestrating", *["ReadyForGpu"] * 5], "one has the slot")
+        first = next(name for name, phase in space.phases().items() if phase == "Orchestrating")
+        if how == "drain":
+            space.mend("gpu-0", {"drain": True}, "gpubackends")
+        else:
+            ollama.down = True
+        until(lambda: not ready(space.get("gpu-0", "gpubackends")), "it does not serve")
+        assert operator.metric(TOTAL) == 1, "it is expected back"
+        assert operator.metric('jervis_operator_gpu_slots{state="free"}') == 0
+        assert len(space.jobs()) == 1
+        until(lambda: operator.metric(TOTAL) == 0, "it is not expected back any more")
+        until(lambda: len(going_without(space)) == 2, "two go without a GPU")
+        if how == "drain":
+            assert space.phase(first) == "Orchestrating", "what runs there goes on"
+        else:
+            until(lambda: space.phase(first) == "ReadyForGpu", "what ran there waits")
+        assert len(going_without(space)) == 2

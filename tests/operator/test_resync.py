@@ -1,0 +1,255 @@
+"""What no event reported is found by comparison: a real apiserver, and watches that lose what they should report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from aiohttp import web
+
+from controllers import kube, namespaces, resync
+from controllers.namespaces import State
+from crds.phases import UNFINISHED
+from tests.operator.conftest import Space, until
+from tests.operator.process import Operator
+
+Start = Callable[..., AbstractContextManager[Operator]]
+
+
+class Known:
+    """A controller that knows objects by uid and takes in what it is fed, but for the names in `unreadable`."""
+
+    def __init__(self) -> None:
+        self.raws: dict[str, Mapping[str, Any]] = {}
+        self.fed: list[tuple[str, str]] = []
+        self.unreadable: set[str] = set()
+
+    def feed(self, kind: str, raw: kube.Object) -> None:
+        meta = raw["metadata"]
+        self.fed.append((kind, meta["name"]))
+        if kind == "DELETED":
+            self.raws.pop(meta["uid"], None)
+        elif meta["name"] not in self.unreadable:
+            self.raws[meta["uid"]] = raw
+
+    def known(self, namespace: str | None) -> Iterator[Mapping[str, Any]]:
+        return (raw for raw in self.raws.values() if namespace in (None, raw["metadata"]["namespace"]))
+
+    def version(self, uid: str) -> int | None:
+        raw = self.raws.get(uid)
+        return None if raw is None else int(raw["metadata"]["resourceVersion"])
+
+    def leave(self, uid: str) -> None:
+        self.fed.append(("LEFT", self.raws.pop(uid)["metadata"]["name"]))
+
+
+class Look:
+    def __init__(self, api: kube.Kube, scope: namespaces.Scope) -> None:
+        self.tasks, self.members = Known(), namespaces.Namespaces(scope)
+        self.counted: list[tuple[str, str]] = []
+        self.reported: list[tuple[str, State]] = []
+        tasks = self.tasks
+        kind = resync.Kind(kube.TASKS, tasks.feed, tasks.known, tasks.version, tasks.leave, fields=UNFINISHED)
+        self.resync = resync.Resync(
+            api,
+            self.members,
+            [kind],
+            corrected=lambda plural, what: self.counted.append((plural, what)),
+            report=self._report,
+            grace=0.3,
+        )
+
+    async def _report(self, name: str, state: State, why: str) -> None:
+        self.reported.append((name, state))
+
+
+@asynccontextmanager
+async def looking(kubeconfig: Path, scope: namespaces.Scope) -> AsyncIterator[Look]:
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as http:
+        yield Look(kube.Kube(loaded, http, fence=lambda: None), scope)
+
+
+@pytest.mark.apiserver
+async def test_what_is_gone_what_is_missed_and_what_is_known(kubeconfig: Path, space: Space) -> None:
+    for name in ("same", "newer", "unknown", "done"):
+        space.submit(name)
+    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
+        raws = {raw["metadata"]["name"]: raw for raw in space.every()}
+        for name in ("same", "newer", "done"):
+            found.tasks.feed("ADDED", raws[name])
+        found.tasks.raws["gone"] = {"metadata": {**raws["same"]["metadata"], "uid": "gone", "name": "gone"}}
+        space.edit("newer", {"queuePosition": 3})
+        space.tell("done", {"phase": "Done"})
+        found.tasks.fed.clear()
+        await found.resync.look(space.name)
+        assert sorted(found.tasks.fed) == [
+            ("DELETED", "done"), ("DELETED", "gone"), ("MODIFIED", "newer"), ("MODIFIED", "unknown"),
+        ]  # fmt: skip
+        assert sorted(found.counted) == [("pendingtasks", "deleted")] * 2 + [("pendingtasks", "missed")] * 2
+        assert all("spec" in raw for raw in found.tasks.raws.values()), "what is taken in is read in full"
+        assert found.members.states() == {space.name: State.SERVED}
+        found.tasks.fed.clear()
+        await found.resync.look(space.name)
+        assert found.tasks.fed == [], "everything is known"
+        assert found.reported == [(space.name, State.SERVED)]
+
+
+@pytest.mark.apiserver
+async def test_an_object_that_cannot_be_read_is_offered_once_per_version(kubeconfig: Path, space: Space) -> None:
+    space.submit("odd")
+    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
+        found.tasks.unreadable.add("odd")
+        for _ in range(3):
+            await found.resync.look(space.name)
+        assert found.tasks.fed == [("MODIFIED", "odd")]
+        space.edit("odd", {"queuePosition": 3})
+        for _ in range(3):
+            await found.resync.look(space.name)
+        assert found.tasks.fed == [("MODIFIED", "odd")] * 2
+
+
+@pytest.mark.apiserver
+async def test_kopf_has_its_time(kubeconfig: Path, space: Space) -> None:
+    """What kopf brings while the look waits for it is no correction, and each arrival prolongs the wait."""
+    for name in ("a", "b", "c"):
+        space.submit(name)
+    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
+        looks = asyncio.create_task(found.resync.first())
+        for raw in space.every():
+            await asyncio.sleep(0.2)
+            found.tasks.feed("ADDED", raw)
+        await looks
+        assert found.counted == []
+
+
+@pytest.mark.apiserver
+async def test_many_are_read_as_a_list(kubeconfig: Path, space: Space) -> None:
+    for number in range(resync.MANY + 5):
+        space.submit(f"t{number:03}")
+    async with looking(kubeconfig, namespaces.Scope(space.name, (space.name,))) as found:
+        await found.resync.first()
+        assert len(found.tasks.raws) == resync.MANY + 5
+        assert found.counted == [("pendingtasks", "missed")] * (resync.MANY + 5)
+
+
+@pytest.mark.apiserver
+async def test_all_namespaces_are_one_list_and_only_members_count(kubeconfig: Path, space: Space) -> None:
+    other = Space(space.api, f"{space.name}-b")
+    space.submit("mine")
+    other.submit("theirs")
+    async with looking(kubeconfig, namespaces.Scope(space.name)) as found:
+        assert found.resync.units() == [None]
+        await found.resync.look(None)
+        assert found.tasks.fed == [("MODIFIED", "mine")]
+        found.members.observe("ADDED", {"metadata": {"name": other.name}})
+        await found.resync.look(other.name)
+        assert found.tasks.fed[1:] == [("MODIFIED", "theirs")]
+        found.members.observe("DELETED", {"metadata": {"name": other.name}})
+        found.resync.forget(other.name)
+        assert found.tasks.fed[2:] == [("LEFT", "theirs")]
+
+
+class Forgetful:
+    """A proxy of the apiserver whose watches leave out DELETED events of tasks while `forgets`, and count them."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        known = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = known["clusters"][0]["cluster"], known["users"][0]["user"]
+        self._server = cluster["server"]
+        self._tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        self._tls.load_cert_chain(user["client-certificate"], user["client-key"])
+        self.forgets, self.forgotten, self.port = False, 0, 0
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def kubeconfig(self, to: Path) -> Path:
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "door",
+            "contexts": [{"name": "door", "context": {"cluster": "door", "user": "door"}}],
+            "clusters": [{"name": "door", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "door", "user": {}}],
+        }  # fmt: skip
+        to.write_text(yaml.safe_dump(document))
+        return to
+
+    def __enter__(self) -> Forgetful:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._end())
+        self._loop.close()
+
+    async def _end(self) -> None:
+        await self._runner.cleanup()
+        await self._http.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._tls, limit=0), timeout=aiohttp.ClientTimeout(total=None)
+        )
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = int(self._runner.addresses[0][1])
+        self._ready.set()
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        own = {"host", "content-length", "accept-encoding", "connection"}
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in own}
+        if request.can_read_body and not any(name.lower() == "content-type" for name in headers):
+            headers["Content-Type"] = "application/json"  # as the apiserver takes it when nothing is said
+        async with self._http.request(
+            request.method, self._server + request.path_qs, data=await request.read() or None, headers=headers
+        ) as answer:
+            response = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.content_type})
+            lines = "pendingtasks" in request.path and "watch" in request.query
+            with contextlib.suppress(ConnectionResetError):  # the operator has left the watch
+                await response.prepare(request)
+                async for data in answer.content if lines else answer.content.iter_any():
+                    if lines and self.forgets and b'"type":"DELETED"' in data:
+                        self.forgotten += 1
+                        continue
+                    await response.write(data)
+            return response
+
+
+@pytest.mark.apiserver
+@pytest.mark.services
+def test_a_deletion_that_no_watch_reports(kubeconfig: Path, space: Space, start: Start, tmp_path: Path) -> None:
+    """One of a task that waits: it is forgotten within two looks, and counted."""
+    with Forgetful(kubeconfig) as proxy, start(KUBECONFIG=proxy.kubeconfig(tmp_path / "door")) as operator:
+        space.submit("stays", "ASK")
+        space.submit("goes", "ASK")
+        until(lambda: set(space.phases().values()) == {"ReadyForGpu"}, "both wait for a GPU")
+        until(lambda: operator.metric("jervis_operator_tasks") == 2, "both are known")
+        proxy.forgets = True
+        space.delete("goes")
+        until(lambda: proxy.forgotten == 1, "the event is lost")
+        until(lambda: operator.metric("jervis_operator_tasks") == 1, "the task is forgotten all the same")
+        assert operator.metric("jervis_operator_corrections_total") == 1

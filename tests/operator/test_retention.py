@@ -1,0 +1,217 @@
+"""What is kept of deleted tasks goes, what is kept of others stays; a wrong clock deletes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from controllers.archive import mongo, retention, sweep
+from controllers.archive.retention import FEW
+from tests.cli import site
+from tests.operator.conftest import Space, until
+from tests.operator.housekeeping import ended, house
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+NONE = "00000000-0000-0000-0000-{:012d}"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def remember(database: Any, uid: str, namespace: str, name: str, *, hours: float = 48) -> None:
+    """A memory, and one document of everything else that a run leaves."""
+    for collection, field in mongo.LEFTOVERS.items():
+        row = {"_id": uid} if field == "_id" else {"_id": f"{uid}/{collection}", field: uid}
+        if collection == mongo.MEMORY:
+            row |= {"namespace": namespace, "name": name, "updatedAt": now() - timedelta(hours=hours)}  # type: ignore[dict-item]
+        database[collection].replace_one({"_id": row["_id"]}, row, upsert=True)
+
+
+def kept(database: Any) -> set[str]:
+    """The uids that something is kept of: in every collection or in none."""
+    found = [{row[field] for row in database[name].find()} for name, field in mongo.LEFTOVERS.items()]
+    assert all(uids == found[0] for uids in found)
+    return found[0]
+
+
+def allow(space: Space, user: str, rule: dict[str, Any]) -> None:
+    """Rights in this namespace and in no other."""
+    rbac: Any = client.RbacAuthorizationV1Api(space.api)
+    rbac.create_namespaced_role(space.name, {"metadata": {"name": user}, "rules": [rule]})
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user}
+    binding = {"metadata": {"name": user}, "roleRef": role, "subjects": [subject]}
+    rbac.create_namespaced_role_binding(space.name, binding)
+
+
+async def test_what_is_kept_of_a_deleted_task_goes_and_of_no_other(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid == NONE.format(7)) as here:
+        uids = {
+            "waits": space.submit("waits")["metadata"]["uid"],
+            "finished": (await ended(here, space, "finished", now()))["metadata"]["uid"],
+            "deleted": NONE.format(1),
+            "replaced": NONE.format(2),
+            "recent": NONE.format(3),
+            "elsewhere": NONE.format(4),
+            "nowhere": NONE.format(5),
+            "archived": NONE.format(6),
+            "known": NONE.format(7),
+        }
+        space.submit("replaced")
+        for name, uid in uids.items():
+            namespace = f"{space.name}-other" if name == "elsewhere" else space.name
+            remember(database, uid, namespace, name, hours=1 if name == "recent" else 48)
+        # Written before memories said whose they are: it cannot be asked about.
+        database["task_memory"].update_one({"_id": uids["nowhere"]}, {"$unset": {"namespace": 1}})
+        database["task_archive"].insert_one(
+            {"_id": uids["archived"], "namespace": space.name, "archivedAt": now(), "object": {"metadata": {}}}
+        )
+        await here.archivist.once()
+        stay = set(uids.values()) - {uids["deleted"], uids["replaced"]}
+        assert kept(database) == stay
+        assert here.metric("swept_documents_total", collection="task_memory") == 2
+        noted = {row["_id"] for row in database["task_memory"].find({"archived": True})}
+        assert noted == {uids["archived"], uids["finished"]}, "not looked at again"
+
+        space.delete("waits")
+        await here.archivist.once()
+        assert kept(database) == stay - {uids["waits"]}
+
+
+async def test_what_is_kept_for_a_namespace_that_cannot_be_listed_stays(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    remember(database, NONE.format(1), space.name, "deleted")
+    remember(database, NONE.format(2), "forbidden", "hidden")
+    place = site.Site(kubeconfig, None, space.core, space.name)
+    account = place.user("tidy")
+    tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["get", "list", "patch", "delete"]}
+    allow(space, "tidy", tasks)
+    async with house(space, account, mongodb_uri, namespaces=["forbidden", space.name]) as here:
+        await here.archivist.once()
+    assert kept(database) == {NONE.format(2)}
+
+
+def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
+    space: Space, start: Start, database: Any
+) -> None:
+    with start(ARCHIVE_SECONDS=0.2, DELETED_DAYS=0.00001) as operator:
+        space.submit("mail", "ASK the secret question", mode="Background")
+        until(lambda: space.phase("mail") == "ReadyForGpu", "it is read and waits for a GPU")
+        found = database["task_memory"].find_one()
+        assert (found["namespace"], found["name"]) == (space.name, "mail"), "whose it is stands with it"
+        until(lambda: operator.metric("jervis_operator_queue_depth") == 0, "nothing is left to do")
+        assert database["task_memory"].count_documents({}) == 1, "a live one's stays"
+        space.delete("mail")
+        until(lambda: database["task_memory"].count_documents({}) == 0, "it is gone")
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=730), timedelta(days=-730), timedelta(minutes=6)])
+async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, ahead: timedelta
+) -> None:
+    remember(database, NONE.format(1), space.name, "deleted", hours=10**5)
+    database["task_archive"].insert_one(
+        {"_id": NONE.format(2), "namespace": space.name, "archivedAt": now() - timedelta(days=2000), "sweptAt": now()}
+    )
+    terms = sweep.Terms(success=timedelta(0), per_client=0)
+    async with house(space, kubeconfig, mongodb_uri, terms=terms, wall=lambda: now() + ahead) as here:
+        await ended(here, space, "task", now() - timedelta(days=2))
+        await here.archivist.once()
+        assert len(space.every()) == 1
+        assert {row["_id"] for row in database["task_archive"].find()} >= {NONE.format(2)}
+        stored = database["task_archive"].find_one({"name": "task"})
+        assert stored["archivedAt"] <= now() + timedelta(seconds=2), "the earlier of the two clocks"
+        assert kept(database) == {NONE.format(1)}
+        assert here.metric("clock_skew_seconds") == pytest.approx(ahead.total_seconds(), abs=30)
+    async with house(space, kubeconfig, mongodb_uri, terms=terms) as here:
+        await here.archivist.once()
+        assert space.every() == []
+        assert database["task_archive"].count_documents({"_id": NONE.format(2)}) == 0
+        assert kept(database) == set()
+
+
+def history(database: Any, space: Space, old: int, young: int) -> None:
+    database["task_archive"].insert_many(
+        {
+            "_id": NONE.format(number),
+            "namespace": space.name,
+            "archivedAt": now() - timedelta(days=400 if number < old else 1),
+            "sweptAt": now(),
+        }
+        for number in range(old + young)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "young", "share", "left"),
+    [
+        (FEW + 50, 10, 0.2, FEW + 60),
+        (FEW + 50, 10, 1.0, 10),
+        (FEW, 10, 0.2, 10),
+        (FEW + 10, 400, 0.2, 400),
+    ],
+    ids=["too much at once", "confirmed", "few", "its share"],
+)
+async def test_a_sweep_removes_no_more_than_its_share_of_the_history(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, old: int, young: int, share: float, left: int
+) -> None:
+    """Both clocks may be wrong, on a machine that is the whole cluster."""
+    history(database, space, old, young)
+    async with house(space, kubeconfig, mongodb_uri, periods=retention.Periods(share=share)) as here:
+        await here.archivist.once()
+        assert database["task_archive"].count_documents({}) == left
+        held = left == old + young
+        assert here.metric("removal_held", what="history") == held
+        assert here.metric("removal_held", what="abandoned") == 0
+
+
+async def test_a_sweep_takes_no_more_than_its_share_of_the_memories_for_deleted(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    """As it looks to an operator that was given the MongoDB of another cluster."""
+    database["task_memory"].insert_many(
+        {"_id": NONE.format(n), "namespace": space.name, "name": f"t{n}", "updatedAt": now() - timedelta(days=3)}
+        for n in range(FEW + 1)
+    )
+    async with house(space, kubeconfig, mongodb_uri) as here:
+        for _ in range(2):
+            await here.archivist.once()
+            assert database["task_memory"].count_documents({}) == FEW + 1
+            assert here.metric("removal_held", what="abandoned") == 1
+    async with house(space, kubeconfig, mongodb_uri, periods=retention.Periods(share=1.0)) as here:
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == 0
+        assert here.metric("removal_held", what="abandoned") == 0
+
+
+async def test_behind_many_live_tasks_a_deleted_one_is_found_by_a_later_sweep(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    """One sweep looks at a bounded number of memories; the next goes on behind them, and at last from the beginning."""
+    many = retention.MOST_WALKED * retention.PAGE
+    database["task_memory"].insert_many(
+        {"_id": NONE.format(n), "namespace": space.name, "name": f"t{n}", "updatedAt": now() - timedelta(days=3)}
+        for n in range(many + 1)
+    )
+    live = {NONE.format(n) for n in range(many)}
+    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid in live) as here:
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == many + 1
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == many
+        live.discard(NONE.format(0))
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == many - 1

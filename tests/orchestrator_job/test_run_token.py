@@ -1,0 +1,83 @@
+"""A run shows the knowledge base and the router the token that is mounted for it, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from crds import runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge
+from tests.router import process as routers
+
+pytestmark = pytest.mark.services
+_SECRET = b"k" * 48
+
+
+def _signed(task: job.Job, age: timedelta = timedelta(0)) -> str:
+    keys = runtoken.ring([_SECRET])
+    run = runtoken.Run(
+        task_uid=task.uid,
+        namespace="jervis",
+        attempt=1,
+        scope=scope.Scope(client_id="acme", project_id="jervis"),
+        mode=Mode.FOREGROUND,
+        ceiling=Priority.P0,
+    )
+    return runtoken.Signer(lambda: keys, lambda: datetime.now(UTC) - age).sign(run, timedelta(hours=1))
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    """Of a router that lets in nobody without a token."""
+    keys = folder / "keys"
+    keys.mkdir()
+    (keys / "signing").write_bytes(_SECRET)
+    tokens = folder / "tokens.json"
+    tokens.write_text(json.dumps([{"name": "person", "token": "person-token-0123456789"}]))
+    return {"run_token_keys": str(keys), "tokens_file": str(tokens)}
+
+
+async def test_the_run_token_alone_opens_both(
+    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    store.remember(task.memory())
+    fake.set_script({job.TAG: [job.reply()]})
+    token = tmp_path / "token"
+    token.write_text(_signed(task) + "\n")
+    async with routers.running(tmp_path, [routers.spec("gpu", fake.url)], **_settings(tmp_path)) as router:
+        ended = await task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+    assert ended.status == 0, ended.lines
+    assert len(known.tokens) >= 3
+    assert set(known.tokens) == {f"Bearer {token.read_text().strip()}"}
+
+
+@pytest.mark.parametrize("service", ["router", "kb"])
+async def test_a_token_that_is_not_accepted_ends_the_run_to_be_resumed_with_another(
+    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge, service: str
+) -> None:
+    store.remember(task.memory())
+    token = tmp_path / "token"
+    token.write_text(_signed(task, age=timedelta(hours=2)))
+    if service == "kb":
+        known.refusals = [(401, {"code": "unauthorized", "message": "the run token expired"})]
+    async with routers.running(tmp_path, [routers.spec("gpu", fake.url)], **_settings(tmp_path)) as router:
+        ended = await task.run(JERVIS_ROUTER_URL=router.url, JERVIS_RUN_TOKEN_FILE=str(token))
+    assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", service)
+    assert "run token expired" in ended.message["summary"]
+    assert "next run gets a new one" in ended.message["summary"]
+    assert token.read_text() not in str(ended.lines)
+
+
+async def test_a_token_that_is_not_there_yet_is_waited_for(
+    tmp_path: Path, task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    store.remember(task.memory())
+    ended = await task.run(JERVIS_RUN_TOKEN_FILE=str(tmp_path / "absent"), JERVIS_UNAVAILABLE_SECONDS="0.1")
+    assert (ended.status, ended.message["exitReason"], ended.message["unavailable"]) == (1, "Unavailable", "kb")
+    assert "cannot be read" in ended.message["summary"]
+    assert known.tokens == []

@@ -1,0 +1,214 @@
+"""What the token of a run opens at the router: the models' API in its client's name, never above its ceiling."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds import runtoken, scope
+from crds.pendingtask import Mode
+from crds.priority import Priority
+from tests.router import process, wire
+
+_EMBED = {"model": "m", "input": "x"}
+_PERSON = "person-token-0123456789"
+_SECRET = b"k" * 48
+HOUR = timedelta(hours=1)
+_STATUS = "/router/status"
+_SAMPLE = 'jervis_router_requests_total{backend="raw",model="m:latest",priority="%s"}'
+
+
+def _signed(
+    *,
+    client: str = "acme",
+    mode: Mode = Mode.FOREGROUND,
+    ceiling: Priority = Priority.P0,
+    age: timedelta = timedelta(0),
+    secret: bytes = _SECRET,
+) -> str:
+    run = runtoken.Run(
+        task_uid="0b7f",
+        namespace="team-a",
+        attempt=2,
+        scope=scope.Scope(client_id=client),
+        mode=mode,
+        ceiling=ceiling,
+    )
+    keys = runtoken.ring([secret])
+    return runtoken.Signer(lambda: keys, lambda: datetime.now(UTC) - age).sign(run, HOUR)
+
+
+def _bearer(token: str) -> list[tuple[str, str]]:
+    return [("Authorization", f"Bearer {token}")]
+
+
+async def _echo(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    writer.write(wire.plain(b"{}"))
+    return True
+
+
+def _keys(directory: Path) -> Path:
+    folder = directory / "keys"
+    folder.mkdir()
+    (folder / "signing").write_bytes(_SECRET)
+    return folder
+
+
+def _tokens(directory: Path) -> str:
+    path = directory / "tokens.json"
+    path.write_text(json.dumps([{"name": "person", "token": _PERSON}]))
+    return str(path)
+
+
+class Site:
+    """A router with keys of run tokens and the one backend behind it."""
+
+    def __init__(self, router: process.Router, backend: wire.Backend, keys: Path) -> None:
+        self.router = router
+        self.backend = backend
+        self.keys = keys
+
+    async def embed(self, *headers: tuple[str, str]) -> wire.Message:
+        return await wire.ask(self.router.port, wire.post("/api/embed", _EMBED, headers))
+
+
+@asynccontextmanager
+async def _site(directory: Path, backend_spec: dict[str, Any] | None = None, **settings: str) -> AsyncIterator[Site]:
+    keys = _keys(directory)
+    async with wire.backend(_echo) as backend:
+        spec = process.spec("raw", backend.url, **(backend_spec or {}))
+        async with process.running(directory, [spec], run_token_keys=str(keys), **settings) as router:
+            yield Site(router, backend, keys)
+
+
+@pytest.mark.parametrize("required", ["true", "false"])
+async def test_a_run_needs_its_token_alone_and_no_backend_sees_it(tmp_path: Path, required: str) -> None:
+    async with _site(tmp_path, tokens_file=_tokens(tmp_path), token_required=required) as site:
+        answers = [
+            await site.embed(*_bearer(_signed())),
+            await site.embed(("x-api-key", _signed())),
+            await site.embed(*_bearer(_PERSON)),
+        ]
+        assert [answer.status for answer in answers] == [200] * 3
+        assert [one.header("Authorization") or one.header("x-api-key") for one in site.backend.requests] == [None] * 3
+        assert (await site.embed()).status == (401 if required == "true" else 200)
+
+
+async def test_where_no_token_is_asked_for_a_run_s_is_verified_and_others_pass_as_before(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        expired = await site.embed(*_bearer(_signed(age=2 * HOUR)))
+        assert expired.status == 401
+        answers = [
+            await site.embed(*_bearer(_signed())),
+            await site.embed(*_bearer("whatever-a-library-sends")),
+            await site.embed(("Authorization", "Basic x")),
+            await site.embed(),
+        ]
+        assert [answer.status for answer in answers] == [200] * 4
+        shown = [one.header("Authorization") for one in site.backend.requests]
+        assert shown == [None, "Bearer whatever-a-library-sends", "Basic x", None]
+
+
+async def test_an_expired_or_foreign_one_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with _site(tmp_path, tokens_file=_tokens(tmp_path)) as site:
+        for token, reason in (
+            (_signed(age=2 * HOUR), "expired"),
+            (_signed(secret=b"other" * 10), "key that is not accepted"),
+            (_signed()[:-4] + "AAAA", "signature"),
+        ):
+            answer = await site.embed(*_bearer(token))
+            assert (answer.status, answer.header("WWW-Authenticate")) == (401, 'Bearer realm="jervis"')
+            message = answer.json()["error"]
+            assert reason in message
+            assert "mounted file" in message
+            assert token not in message
+        assert not site.backend.requests
+        assert await site.router.metric('jervis_router_unauthorized_total{status="401"}') == 3
+
+
+async def test_its_ceiling_stands_above_the_header(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        background = _bearer(_signed(ceiling=Priority.P3, mode=Mode.BACKGROUND))
+        for claim in ("0", "P1", "critical", "100"):
+            assert (await site.embed(*background, ("X-Ollama-Priority", claim))).status == 200
+        assert await site.router.metric(_SAMPLE % "P3") == 4
+        assert (await site.embed(*_bearer(_signed()), ("X-Ollama-Priority", "0"))).status == 200
+        assert await site.router.metric(_SAMPLE % "P0") == 1
+
+
+async def test_a_background_run_cannot_pass_for_a_user(tmp_path: Path) -> None:
+    async with _site(tmp_path) as site:
+        urgent = ("X-Ollama-Priority", "0")
+        background = _bearer(_signed(mode=Mode.BACKGROUND))
+        for headers in ([], [("X-Jervis-Mode", "Foreground")], [("X-Jervis-Mode", "")]):
+            assert (await site.embed(*background, urgent, *headers)).status == 200
+        seen = await site.router.status()
+        assert seen["lastP0"] is not None
+        assert seen["lastUserP0"] is None
+        assert (await site.embed(*_bearer(_signed()), urgent)).status == 200
+        assert (await site.router.status())["lastUserP0"] is not None
+
+
+async def test_it_counts_for_its_client(tmp_path: Path) -> None:
+    async with _site(tmp_path, {"ceilings": [{"client": "acme", "priority": 3}]}) as site:
+        for client in ("acme", "other"):
+            headers = [*_bearer(_signed(client=client)), ("X-Ollama-Priority", "0")]
+            assert (await site.embed(*headers)).status == 200
+        assert [await site.router.metric(_SAMPLE % level) for level in ("P0", "P3")] == [1, 1]
+
+
+@pytest.mark.parametrize("tokens", [True, False], ids=["tokens", "open"])
+async def test_it_administers_and_reserves_nothing(tmp_path: Path, tokens: bool) -> None:
+    settings = {"tokens_file": _tokens(tmp_path)} if tokens else {}
+    async with _site(tmp_path, None, **settings) as site:
+        run = _bearer(_signed())
+        backend = ("X-Ollama-Router-Backend", "raw")
+        answers = [
+            await wire.ask(site.router.port, wire.post("/api/pull", {"model": "new"}, [*run, backend])),
+            await wire.ask(site.router.port, wire.post("/router/announce", {"owner": "acme"}, run)),
+            await wire.ask(site.router.port, wire.post("/router/release", {"owner": "acme"}, run)),
+            await wire.ask(site.router.port, wire.request("GET", _STATUS, headers=run)),
+            await wire.ask(site.router.port, wire.request("GET", "/router/explain?model=m", headers=run)),
+        ]
+        assert [answer.status for answer in answers] == [403] * 5
+        assert "docs/tokens.md" in answers[1].json()["error"]
+        assert (await wire.ask(site.router.port, wire.request("GET", "/api/tags", headers=run))).status == 200
+        assert not site.backend.requests
+
+
+async def test_a_key_is_rotated_while_the_router_runs(tmp_path: Path) -> None:
+    new = b"n" * 48
+    async with _site(tmp_path, tokens_file=_tokens(tmp_path)) as site:
+        assert (await site.embed(*_bearer(_signed(secret=new)))).status == 401
+        (site.keys / "next").write_bytes(new)
+
+        async def status() -> int:
+            return (await site.embed(*_bearer(_signed(secret=new)))).status
+
+        assert await process.eventually(status, lambda code: code == 200) == 200
+        assert (await site.embed(*_bearer(_signed()))).status == 200
+        os.replace(site.keys / "next", site.keys / "signing")
+
+        async def former() -> int:
+            return (await site.embed(*_bearer(_signed()))).status
+
+        assert await process.eventually(former, lambda code: code == 401) == 401
+        assert await status() == 200
+
+
+async def test_keys_that_cannot_be_used_stop_the_start(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    (folder / "signing").write_text("short")
+    router = process.start(tmp_path, [], run_token_keys=str(folder))
+    assert await router.ended() == 2
+    assert "signing" in router.text()
+    assert "32" in router.text()
