@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# How long an example takes says how busy the machine is, and nothing about what the test is for.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says how busy the machine is, and nothing about what the test is for. The same commit draws
+# the same examples, so a failure can be repeated; `make test-thorough` draws new ones each time.
+_RANDOM = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+settings.register_profile(
+    "unhurried", deadline=None, derandomize=not _RANDOM, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("unhurried")
 
 

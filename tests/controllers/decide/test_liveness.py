@@ -15,6 +15,7 @@ from controllers.pendingtask import decision, views, world
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.world import JobState, JobView, PodView, Trouble, World
 from crds import conditions, pendingtask
+from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
@@ -124,7 +125,8 @@ def check(status: pendingtask.Status) -> None:
     if phase in TERMINAL:
         assert "Finished" in true
         assert named["Succeeded"].status is not conditions.Status.UNKNOWN
-        assert ("Succeeded" in true) == (phase is not Phase.ERROR)
+        rejected = status.result is not None and status.result.exit_reason is ExitReason.REJECTED
+        assert ("Succeeded" in true) == (phase is not Phase.ERROR and not rejected)
         assert not true & {"Suspended", "Preempted"}
     else:
         assert not {"Finished", "Succeeded"} & set(named)
