@@ -17,6 +17,10 @@ from crds import errors, pendingtask
 log = structlog.get_logger(__name__)
 
 
+class Untold(errors.Operational):
+    """Whether the Job was created is not known: neither that nor the question was answered."""
+
+
 class Effects:
     """Performs what a decision asks for and reports what came of it. `token` is that of the lease that is held."""
 
@@ -90,11 +94,14 @@ class Effects:
         self, task: pendingtask.PendingTask, wanted: decision.Launch, error: kube.Unavailable
     ) -> Observation | None:
         """The answer to the creation was lost or an error, and the Job may be there all the same: its pod takes the
-        booked slot, which nobody else must get then. Raises `error` when there is no such Job, or no telling."""
+        booked slot, which nobody else must get then. Raises `error` when there is no such Job, `Untold` when the API
+        does not say."""
         try:
             found = await self._take_up(task, wanted)
-        except errors.JervisError:
+        except (kube.NotFound, kube.Forbidden):
             raise error from None
+        except kube.Unavailable as away:
+            raise Untold(f"whether Job {wanted.job_name} was created is not known: {away.message}") from error
         self._created()
         return found
 

@@ -15,7 +15,7 @@ from crds.phases import HOLDS_SLOT
 log = structlog.get_logger(__name__)
 
 AGAIN_SECONDS = 2.0
-"""After a token could not be written."""
+"""After a token could not be written, or a Job's creation was not answered."""
 
 
 class Performer:
@@ -90,6 +90,12 @@ class Performer:
         except kube.NotFound:
             self._known.workloads.abandon(task.metadata.uid)
             self._known.forget(task.metadata.uid, 0)
+            return False
+        except effects.Untold as error:
+            # The task keeps the slot, which the Job may have; only an answer of the API ends that.
+            log.warning("a dispatch was not answered", task=task.metadata.name, reason=error.message)
+            breakers.failed(self._monotonic())
+            self._known.later(task.metadata.uid, AGAIN_SECONDS)
             return False
         except errors.JervisError as error:
             found = trouble(error)

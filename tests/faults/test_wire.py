@@ -8,8 +8,9 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from tests.faults import campaigns
-from tests.faults.faults import Every, Fault
+from tests.faults.faults import Every, Fate, Fault
 from tests.faults.kinds import Kind
+from tests.faults.sites import Call
 from tests.faults.stage import SLOTS, Stage
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -47,6 +48,25 @@ async def test_a_job_whose_creation_was_not_heard_of_keeps_its_slot(begin: Begin
         retries = [one.raw.get("status", {}).get("retry") or {} for one in on.record.versions["pendingtasks"]]
     assert outcome.sentences() == []
     assert outcome.faults == {fault.value: 2 * SLOTS}
+    assert not [one for one in retries if one.get("reason", "").startswith("DispatchFailed")]
+
+
+async def test_a_creation_that_nobody_can_ask_about_keeps_its_slot(begin: Begin) -> None:
+    """As above, and the API does not say whether the Job is there either: that is no failed dispatch."""
+    made, asked = Every(Fault.LOST_ANSWER), Every(Fault.RESET_BEFORE, times=2)
+    doors = {("POST", "jobs"): made, ("GET", "jobs"): asked}
+
+    def decide(call: Call) -> Fate | None:
+        door = doors.get((call.site.verb, call.site.resource))
+        return None if door is None else door(call)
+
+    async with begin() as on, on.replica(decide) as replica:
+        await campaigns.load(on, [f"{Kind.CHAT}-{number:04}" for number in range(2 * SLOTS)])
+        outcome = await campaigns.finish(on, "untold", SEED, replica)
+        retries = [one.raw.get("status", {}).get("retry") or {} for one in on.record.versions["pendingtasks"]]
+    assert outcome.sentences() == []
+    assert outcome.faults[Fault.LOST_ANSWER.value] == 2 * SLOTS
+    assert outcome.faults[Fault.RESET_BEFORE.value] >= 2 * SLOTS
     assert not [one for one in retries if one.get("reason", "").startswith("DispatchFailed")]
 
 
