@@ -51,6 +51,7 @@ CMD ["python3", "-m", "tests.fakes.ollama"]
 
 FROM runtime AS jervis
 COPY crds /app/crds
+COPY kube /app/kube
 COPY router /app/router
 COPY kb /app/kb
 COPY orchestrator_job /app/orchestrator_job

@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := cli crds controllers router kb orchestrator_job
+PACKAGES := cli crds kube controllers router kb orchestrator_job
 CODE := $(PACKAGES) operator hack tests bench
 
 export PYTHONPATH := $(CURDIR)

@@ -1,4 +1,6 @@
-"""Kubernetes Events: one per transition, posted by us beside the work and never in the way of a decision.
+"""A token bucket: so much at once, and so much a second.
+
+Kubernetes Events: one per transition, posted by us beside the work and never in the way of a decision.
 
 The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
 write may make several), so a repeated post is the same Event, and `kubectl get events`, which lists by name, shows them
@@ -20,8 +22,35 @@ from datetime import UTC, datetime
 
 import structlog
 
-from controllers import allowance, kube
+import kube
 from crds import errors
+
+
+class Allowance:
+    """`burst` is there at the beginning and at most; `rate` a second comes back. `monotonic` is the clock."""
+
+    def __init__(self, rate: float, burst: float, *, monotonic: Callable[[], float]) -> None:
+        self._rate, self._burst, self._monotonic = rate, burst, monotonic
+        self._left, self._seen = burst, monotonic()
+
+    def spend(self, number: float) -> bool:
+        """Take `number`. False when there is less; then nothing is taken."""
+        self._refill()
+        if number > self._left:
+            return False
+        self._left -= number
+        return True
+
+    def charge(self, number: float) -> None:
+        """Take `number`, or what there is: for what happens in any case."""
+        self._refill()
+        self._left = max(0.0, self._left - number)
+
+    def _refill(self) -> None:
+        now = self._monotonic()
+        self._left = min(self._burst, self._left + max(0.0, now - self._seen) * self._rate)
+        self._seen = now
+
 
 log = structlog.get_logger(__name__)
 
@@ -123,7 +152,7 @@ class Poster:
         self._api, self._clock, self._monotonic = api, clock, monotonic
         self._dropped, self._merged, self._busy, self._sleep = dropped, merged, busy, sleep
         self._capacity = capacity
-        self._allowance = allowance.Allowance(RATE, BURST, monotonic=monotonic)
+        self._allowance = Allowance(RATE, BURST, monotonic=monotonic)
         self._line: dict[str, Waiting] = {}
         self._arrived = asyncio.Event()
 

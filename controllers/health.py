@@ -16,7 +16,8 @@ from typing import Protocol
 from aiohttp import web
 from prometheus_client import exposition
 
-from controllers import beats, metrics
+from controllers import metrics
+from kube import beats
 
 LAG_LIMIT = 5.0
 LAG_PERIOD = 0.5

@@ -21,7 +21,7 @@ import orjson
 from aiohttp import web
 
 from controllers.archive import http, query, tickets
-from controllers.pendingtask import waits
+from controllers.pendingtask.slots import wait_reasons
 from crds import errors, pendingtask
 from crds import waits as wire
 
@@ -60,14 +60,14 @@ class QueueState:
 
     def __init__(
         self,
-        observe: Callable[[], waits.Observed],
+        observe: Callable[[], wait_reasons.Observed],
         *,
         breaker: Callable[[], str],
         leading: Callable[[], bool],
         monotonic: Callable[[], float],
     ) -> None:
         self._observe, self._breaker, self._leading, self._monotonic = observe, breaker, leading, monotonic
-        self._made: waits.Survey | None = None
+        self._made: wait_reasons.Survey | None = None
         self._shown: dict[Asked, wire.Queue] = {}
         self._made_at = self._spent = 0.0
         self._making = asyncio.Lock()
@@ -83,13 +83,15 @@ class QueueState:
             self._spent += self._monotonic() - began
         return shown
 
-    async def _survey(self) -> waits.Survey:
+    async def _survey(self) -> wait_reasons.Survey:
         async with self._making:
             began = self._monotonic()
             if self._made is None or began >= self._made_at + max(FRESH_SECONDS, SHARE * self._spent):
                 found = self._observe()
                 large = len(found.entries) > IN_THREAD
-                self._made = await asyncio.to_thread(waits.survey, found) if large else waits.survey(found)
+                self._made = (
+                    await asyncio.to_thread(wait_reasons.survey, found) if large else wait_reasons.survey(found)
+                )
                 self._shown.clear()
                 self._made_at = self._monotonic()
                 self._spent = self._made_at - began
@@ -167,7 +169,7 @@ class QueueHttp:
         return Asked(namespace, found.client, found.limit)
 
 
-def document(survey: waits.Survey, asked: Asked, *, breaker: str, leading: bool) -> wire.Queue:
+def document(survey: wait_reasons.Survey, asked: Asked, *, breaker: str, leading: bool) -> wire.Queue:
     """What `asked` may see of a survey. Pure."""
     lanes: tuple[list[wire.Waiting], list[wire.Waiting]] = ([], [])
     pending: Counter[int] = Counter()
@@ -198,7 +200,7 @@ def document(survey: waits.Survey, asked: Asked, *, breaker: str, leading: bool)
     )
 
 
-def _waiting(uid: str, survey: waits.Survey, why: waits.Wait) -> wire.Waiting:
+def _waiting(uid: str, survey: wait_reasons.Survey, why: wait_reasons.Wait) -> wire.Waiting:
     entry = survey.entries[uid]
     mode = pendingtask.Mode.BACKGROUND if entry.order.lane else pendingtask.Mode.FOREGROUND
     return wire.Waiting(

@@ -25,8 +25,9 @@ from typing import Any, Protocol, cast
 import aiohttp
 import structlog
 
-from controllers import backoff, beats
+from controllers import backoff
 from crds import GROUP, VERSION
+from kube import beats
 
 log = structlog.get_logger(__name__)
 

@@ -24,7 +24,8 @@ from typing import Any
 
 import structlog
 
-from controllers import kube, namespaces
+import kube
+from controllers import namespaces
 from controllers.namespaces import State
 from crds import errors
 

@@ -13,12 +13,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controllers import clients as own
-from controllers import lease
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
 from controllers.outcomes import reconcile as reporter
-from controllers.pendingtask import job, world
+from controllers.pendingtask import job, observed
 from crds import errors, scope
+from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
@@ -195,9 +195,9 @@ class Settings(BaseSettings):
         except yaml.YAMLError as error:
             raise ValueError(f"is neither JSON nor YAML: {error}") from error
 
-    def limits(self) -> world.Limits:
+    def limits(self) -> observed.Limits:
         """What decisions depend on."""
-        return world.Limits(
+        return observed.Limits(
             clients=self.client_terms(),
             advance=timedelta(seconds=self.advance_seconds),
             catch_up=timedelta(seconds=self.catch_up_seconds),

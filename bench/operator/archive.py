@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import kube
 from bench.operator import flow, load, processes
 from bench.operator.report import Report
 from bench.operator.site import changes, names, site, within
-from controllers import kube
 from tests.operator import process
 
 KEPT = 200

@@ -13,11 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+import kube
 from bench.operator import flow, load
 from bench.operator.feed import Feed
 from bench.operator.report import Report, spread
 from bench.operator.site import ROOT, Site, names, site, until
-from controllers import kube
 
 _HANDLED = "kopf.zalando.org/last-handled-configuration"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import aiohttp
 import orjson
 
-from controllers import kube
+import kube
 
 Heard = Callable[[str, kube.Object, float], None]
 """(event type, object, monotonic second of its arrival)."""

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import kube
 from bench.operator import load, processes
 from bench.operator.report import Report, Samples, spread
 from bench.operator.site import Site, changes, names, site, until, within
-from controllers import kube
 from tests.operator import process
 
 SLOTS = 10_000

@@ -11,7 +11,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from controllers import kube
+import kube
 from controllers.pendingtask import job
 from crds import errors
 

@@ -6,10 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
+import kube
 from bench.operator import flow, processes
 from bench.operator.report import Report
 from bench.operator.site import Site, changes, site, until
-from controllers import kube
 from controllers.archive import finished
 from tests.operator import process
 

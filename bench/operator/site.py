@@ -16,10 +16,10 @@ import aiohttp
 import pymongo
 import yaml
 
+import kube
 from bench.operator import outside
 from bench.operator.feed import Feed
 from bench.operator.kubelet import Kubelet
-from controllers import kube
 from crds.phases import TERMINAL
 from hack.cluster import standalone
 from tests.nursery import children

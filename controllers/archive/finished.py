@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controllers import kube
+import kube
 from crds import errors, labels, phases
 
 ARCHIVED_LABEL = labels.ARCHIVED

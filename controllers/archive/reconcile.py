@@ -26,7 +26,8 @@ from functools import partial
 
 import structlog
 
-from controllers import backpressure, kube, metrics
+import kube
+from controllers import backpressure, metrics
 from controllers.archive import clock, finished, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
 from crds import errors, labels, phases

@@ -22,7 +22,8 @@ from typing import Any
 
 import structlog
 
-from controllers import kube, metrics
+import kube
+from controllers import metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 

@@ -10,10 +10,12 @@ from typing import Any
 import pydantic
 import structlog
 
-from controllers import backoff, kube, lease, metrics, queue
+import kube
+from controllers import backoff, metrics, queue
 from controllers.connection import credentials, decide
 from controllers.connection.credentials import Finding
 from crds import connection, errors
+from kube import lease
 
 log = structlog.get_logger(__name__)
 

@@ -3,11 +3,25 @@
 One probe that fails, or an object that is replaced, is no reason to start users' runs without a GPU. When the runs that
 are there have to move is another matter (`controllers.pendingtask.served`).
 What is remembered is lost with the process; the bound of runs without a GPU holds without it.
+
+Is a backend gone whose slots are booked? The operator's own probe is one opinion; runs talk to the router.
+
+A run is given up only when its backend has been missing for `patience` by the operator's probe and the router says that
+it is gone too. The router spreads requests over all backends, so as long as it serves that one, or as it is not known
+what it says, most runs lose nothing by going on. Where the router does not answer, the operator's own opinion counts
+after three times the patience.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import pydantic
+import structlog
+
+from crds import errors
+from router import client
 
 
 class Absence:
@@ -31,3 +45,80 @@ class Absence:
         now = self._monotonic()
         self._left = {name: one for name, one in self._left.items() if now < one[1] + self.patience}
         return {name: count for name, (count, _) in self._left.items()}
+
+
+log = structlog.get_logger(__name__)
+
+EVERY_SECONDS = 5.0
+ANSWER_SECONDS = 2.0
+UNHEARD_FACTOR = 3.0
+
+Ask = Callable[[], Awaitable[frozenset[str] | None]]
+
+
+def of_router(router: client.Client) -> Ask:
+    """Ask that router which backends it serves; None from one that stands by: it does not look at them."""
+
+    async def ask() -> frozenset[str] | None:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            status = await router.status()
+        return frozenset(one.name for one in status.backends if one.healthy) if status.active else None
+
+    return ask
+
+
+class Served:
+    """`missing(name)`: is that backend deleted or not Ready by the operator's probe? `booked` names the backends with
+    runs. `changed` is called when the answer for one of them may be another one. Seconds are monotonic."""
+
+    def __init__(
+        self,
+        missing: Callable[[str], bool],
+        ask: Ask,
+        *,
+        booked: Callable[[], frozenset[str]],
+        changed: Callable[[], None],
+        patience: float,
+        monotonic: Callable[[], float],
+        every: float = EVERY_SECONDS,
+    ) -> None:
+        self._missing, self._ask, self._booked, self._changed = missing, ask, booked, changed
+        self._patience, self._monotonic, self._every = patience, monotonic, every
+        self._since: dict[str, float] = {}
+        self._served: frozenset[str] | None = None
+        self._asked_at: float | None = None
+        self._wanted = asyncio.Event()
+
+    def gone_in(self, name: str) -> float | None:
+        """Seconds until what runs on that backend has to stop, 0: now; None: it serves. "" is no backend."""
+        if not name or not self._missing(name):
+            self._since.pop(name, None)
+            return None
+        now = self._monotonic()
+        since = self._since.setdefault(name, now)
+        self._wanted.set()
+        heard = self._asked_at is not None and self._served is not None and now - self._asked_at < 3 * self._every
+        if heard and self._served is not None and name in self._served:
+            return None
+        patience = self._patience if heard else UNHEARD_FACTOR * self._patience
+        return max(0.0, since + patience - now)
+
+    async def run(self) -> None:
+        """Ask whenever a booked backend is missing; for ever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            while any(map(self._missing, self._booked())):
+                await self.once()
+                await asyncio.sleep(self._every)
+
+    async def once(self) -> None:
+        """Ask once."""
+        try:
+            served = await self._ask()
+        except (errors.JervisError, TimeoutError, pydantic.ValidationError) as error:
+            served = None
+            log.info("router does not tell which backends it serves", reason=str(error) or "no answer in time")
+        known, self._served, self._asked_at = self._served, served, self._monotonic()
+        if served != known:
+            self._changed()

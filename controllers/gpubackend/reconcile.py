@@ -14,9 +14,12 @@ from datetime import datetime
 import pydantic
 import structlog
 
-from controllers import backoff, events, kube, lease, metrics, queue
-from controllers.gpubackend import absence, decide, probe, slots, token
+import kube
+from controllers import backoff, events, metrics, queue
+from controllers.gpubackend import absence, decide, probe, token
+from controllers.pendingtask.slots import bookings
 from crds import conditions, errors, gpubackend
+from kube import lease
 
 log = structlog.get_logger(__name__)
 
@@ -68,11 +71,11 @@ class Backends:
         self._absent = absence.Absence(monotonic, gone)
         self.may_act = asyncio.Event()
 
-    def offers(self) -> Iterator[slots.Offer]:
+    def offers(self) -> Iterator[bookings.Offer]:
         """What may be booked, and what is expected back. A Ready GPU that does not drain may be booked."""
         offered, expected = self._offered(), self._absent.expected()
         for name in sorted({*offered, *expected}):
-            yield slots.Offer(name, offered.get(name, 0), absent=expected.get(name, 0))
+            yield bookings.Offer(name, offered.get(name, 0), absent=expected.get(name, 0))
 
     def _used(self) -> Iterator[_Known]:
         return (one for one in self._known.values() if one.backend.metadata.namespace == self._namespace)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 
-from controllers import kube
+import kube
 from controllers.gpubackend.probe import Failure
 from crds import gpubackend
 

@@ -1,4 +1,8 @@
-"""`decide(task, world, now) -> Decision`: pure, total, level-based.
+"""The end: terminal phases, and tasks that are being deleted.
+
+What follows a finished task (archive, the Jobs' removal, deletion) is `controllers.archive`.
+
+`decide(task, world, now) -> Decision`: pure, total, level-based.
 
 For each phase an ordered chain of small policies; the first that has an opinion decides. The last one of every chain
 always has an opinion.
@@ -9,86 +13,100 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from controllers.pendingtask import (
-    dispatch,
-    drain,
-    finish,
-    hold,
-    launch,
-    lost,
-    observe,
-    qualify,
-    recur,
-    schedule,
-    waiting,
+from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wait
+from controllers.pendingtask.observed import JobState, World
+from controllers.pendingtask.policy import (
+    dispatched,
+    interruption,
+    orchestrating,
+    qualifying,
+    ready_for_gpu,
+    scheduled,
+    user_task,
 )
-from controllers.pendingtask.decision import Decision, View
-from controllers.pendingtask.world import World
 from crds import pendingtask
-from crds.phases import Phase
+from crds.phases import HOLDS_SLOT, Phase
+
+
+def over(view: View) -> Decision | None:
+    """A finished task is in no watch; one that is seen all the same is left as it is."""
+    return wait()
+
+
+def deleted(view: View) -> Decision:
+    """Somebody's finalizer still holds the task, or its dependents go first: a run that nobody wants ends now.
+
+    Without a finalizer the task is simply gone, and its Job with it (it is the owner). Either way its slot stays taken
+    until its pods are gone.
+    """
+    job = view.world.job
+    if view.phase in HOLDS_SLOT and job is not None and job.state in (JobState.ACTIVE, JobState.SUSPENDED):
+        return act(DeleteJob(job.name))
+    return wait()
+
 
 Policy = Callable[[View], Decision | None]
 
-_HELD: tuple[Policy, ...] = (hold.suspended, hold.resumed)
+_HELD: tuple[Policy, ...] = (interruption.suspended, interruption.resumed)
 
 CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
-    Phase.NEW: (*_HELD, schedule.admit),
-    Phase.SCHEDULED: (recur.on_record, *_HELD, schedule.fire),
-    Phase.READY_FOR_QUALIFICATION: (*_HELD, hold.retry_later, qualify.claim),
+    Phase.NEW: (*_HELD, scheduled.admit),
+    Phase.SCHEDULED: (scheduled.on_record, *_HELD, scheduled.fire),
+    Phase.READY_FOR_QUALIFICATION: (*_HELD, interruption.retry_later, qualifying.claim),
     # A reading under way is not interrupted by suspend: it holds no GPU, and its result is wanted in any case.
-    Phase.QUALIFYING: (qualify.chat, qualify.postpone, qualify.refuse, qualify.route, qualify.restart),
+    Phase.QUALIFYING: (qualifying.chat, qualifying.postpone, qualifying.refuse, qualifying.route, qualifying.restart),
     Phase.READY_FOR_GPU: (
-        lost.stray,
-        drain.loose,
+        interruption.stray,
+        interruption.loose,
         *_HELD,
-        drain.foreign_still,
-        drain.foreign_over,
-        dispatch.over,
-        dispatch.running,
-        hold.retry_later,
-        dispatch.bystanders,
-        dispatch.breaker,
-        dispatch.refused,
-        dispatch.idle,
-        dispatch.slot,
-        dispatch.claim,
+        interruption.foreign_still,
+        interruption.foreign_over,
+        ready_for_gpu.over,
+        ready_for_gpu.running,
+        interruption.retry_later,
+        ready_for_gpu.bystanders,
+        ready_for_gpu.breaker,
+        ready_for_gpu.refused,
+        ready_for_gpu.idle,
+        ready_for_gpu.slot,
+        ready_for_gpu.claim,
     ),
     Phase.DISPATCHED_GPU: (
-        launch.trouble,
-        lost.stray,
-        launch.started,
-        drain.claimed,
-        drain.stop,
-        drain.foreign,
-        lost.unserved,
-        lost.stranded,
-        launch.stale,
-        launch.launch,
-        launch.starting,
+        dispatched.trouble,
+        interruption.stray,
+        dispatched.started,
+        interruption.claimed,
+        interruption.stop,
+        interruption.foreign,
+        interruption.unserved,
+        interruption.stranded,
+        dispatched.stale,
+        dispatched.launch,
+        dispatched.starting,
     ),
     Phase.ORCHESTRATING: (
-        lost.stray,
-        observe.ended,
-        drain.claimed,
-        drain.stop,
-        drain.foreign,
-        lost.unserved,
-        lost.stranded,
-        drain.resume,
-        observe.running,
+        interruption.stray,
+        orchestrating.ended,
+        interruption.claimed,
+        interruption.stop,
+        interruption.foreign,
+        interruption.unserved,
+        interruption.stranded,
+        interruption.resume,
+        orchestrating.running,
     ),
     Phase.USER_TASK: (
-        lost.stray,
+        interruption.stray,
         *_HELD,
-        waiting.messages,
-        waiting.question,
-        waiting.approval,
-        waiting.failure,
-        waiting.still,
+        user_task.messages,
+        user_task.question,
+        user_task.approval,
+        user_task.failure,
+        user_task.still,
     ),
-    Phase.DONE: (finish.over,),
-    Phase.COMPLETED: (finish.over,),
-    Phase.ERROR: (finish.over,),
+    Phase.DONE: (over,),
+    Phase.COMPLETED: (over,),
+    Phase.ERROR: (over,),
 }
 
 
@@ -96,7 +114,7 @@ def decide(task: pendingtask.PendingTask, world: World, now: datetime) -> Decisi
     """What to do about `task` as it stands, given `world` at `now` (aware, UTC)."""
     view = View(task, world, now)
     if task.metadata.deletion_timestamp is not None:
-        return finish.deleted(view)
+        return deleted(view)
     for policy in CHAINS[view.phase]:
         decision = policy(view)
         if decision is not None:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers.pendingtask import phases
-from controllers.pendingtask.world import PodView, World
+from controllers.pendingtask.observed import PodView, World
 from crds import conditions, pendingtask
 from crds.model import Model
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase

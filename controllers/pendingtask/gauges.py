@@ -5,19 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 
 from controllers import metrics
-from controllers.pendingtask import attention, index, order, waits
+from controllers.pendingtask import cache, task_index
 from controllers.pendingtask.decision import Room
+from controllers.pendingtask.slots import wait_reasons
+from crds import order
 from crds.phases import Phase
 from crds.waits import Reason
 
 _LANES = ("foreground", "background")
 
 
-def show(known: attention.Attention, measured: metrics.Metrics, now: datetime) -> None:
+def show(known: cache.Attention, measured: metrics.Metrics, now: datetime) -> None:
     """What waits, how long, and what is free, as of `now` (aware, UTC)."""
     _queue(known, measured)
     _reasons(known, measured)
-    for phase in index.WAITING:
+    for phase in task_index.WAITING:
         for lane, since in zip(_LANES, known.tasks.oldest(phase), strict=True):
             age = 0.0 if since is None else max(0.0, now.timestamp() - since)
             measured.oldest.labels(lane, phase.value).set(age)
@@ -32,14 +34,14 @@ def show(known: attention.Attention, measured: metrics.Metrics, now: datetime) -
     measured.preemption_immune.set(known.rooms.immune())
 
 
-def _reasons(known: attention.Attention, measured: metrics.Metrics) -> None:
-    counts = waits.counts(known.rooms.observed())
+def _reasons(known: cache.Attention, measured: metrics.Metrics) -> None:
+    counts = wait_reasons.counts(known.rooms.observed())
     for number, lane in enumerate(_LANES):
         for reason in Reason:
             measured.waiting_reasons.labels(lane, reason.value).set(counts[number, reason])
 
 
-def _queue(known: attention.Attention, measured: metrics.Metrics) -> None:
+def _queue(known: cache.Attention, measured: metrics.Metrics) -> None:
     depth = [0, 0]
     for rank in known.work.depth():
         depth[order.Order(*rank).lane] += 1

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controllers import lease
 from crds import exits, order, pendingtask, trace
 from crds import labels as names
+from kube import lease
 
 UID_LABEL = names.TASK_UID
 TASK_LABEL = names.TASK

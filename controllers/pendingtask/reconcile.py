@@ -15,22 +15,13 @@ from enum import Enum, auto
 
 import structlog
 
-from controllers import kube, metrics
-from controllers.pendingtask import (
-    attention,
-    coalesce,
-    gauges,
-    inbox,
-    index,
-    performer,
-    qualification,
-    surroundings,
-    undecided,
-    writer,
-)
-from controllers.pendingtask.coalesce import Course
+import kube
+from controllers import metrics
+from controllers.pendingtask import batch, cache, failures, gauges, status_writer, task_index, workloads
+from controllers.pendingtask.batch import Course
 from controllers.pendingtask.decision import Decision, Room
-from controllers.pendingtask.world import Limits, Slots, World
+from controllers.pendingtask.effects import executor, ingest
+from controllers.pendingtask.observed import Limits, Slots, World
 from crds import errors, pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
@@ -65,13 +56,13 @@ class Reconciler:
     def __init__(
         self,
         limits: Limits,
-        known: attention.Attention,
+        known: cache.Attention,
         *,
-        around: surroundings.Surroundings,
-        qualifier: qualification.Qualifier,
-        written: writer.Writer,
-        performed: performer.Performer,
-        failing: undecided.Undecided,
+        around: workloads.Surroundings,
+        qualifier: ingest.Qualifier,
+        written: status_writer.Writer,
+        performed: executor.Performer,
+        failing: failures.Undecided,
         measured: metrics.Metrics,
         backend_gone_in: Callable[[str], float | None],
         traced: Callable[[str], str],
@@ -83,7 +74,7 @@ class Reconciler:
         self._undecided = failing
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic = wall, monotonic
-        self.inbox = inbox.Inbox(known, backend_gone_in)
+        self.inbox = cache.Inbox(known, backend_gone_in)
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
@@ -131,7 +122,7 @@ class Reconciler:
             if self._known.tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
             world = self._world(task, around)
-            carried = await self._carry_out(task, entry, coalesce.course(task, world, self._wall()))
+            carried = await self._carry_out(task, entry, batch.course(task, world, self._wall()))
             if carried is Carried.LOST:
                 continue
             if world.observed is not None and self._known.observations.get(uid) is world.observed:
@@ -148,13 +139,13 @@ class Reconciler:
             uid=meta.uid, task=meta.name, namespace=meta.namespace, correlation_id=task.spec.correlation_id, **told
         )
 
-    async def _carry_out(self, task: pendingtask.PendingTask, entry: index.Entry, course: Course) -> Carried:
+    async def _carry_out(self, task: pendingtask.PendingTask, entry: task_index.Entry, course: Course) -> Carried:
         """Persist and perform."""
         uid, made = task.metadata.uid, course.decision
         self._known.rooms.leave(uid)
-        if coalesce.reads_first(task, course) and self._reads(task):
+        if batch.reads_first(task, course) and self._reads(task):
             return Carried.SETTLED
-        leisure = coalesce.leisure(task, course, self._wall()) if self._known.busy() else 0.0
+        leisure = batch.leisure(task, course, self._wall()) if self._known.busy() else 0.0
         if leisure > 0.0:
             if made.room is not None:
                 self._known.rooms.enter(uid, made.room, entry.order)
@@ -202,7 +193,7 @@ class Reconciler:
         self._known.later(meta.uid, READING_SECONDS - taken)
         return True
 
-    def _world(self, task: pendingtask.PendingTask, around: surroundings.Found) -> World:
+    def _world(self, task: pendingtask.PendingTask, around: workloads.Found) -> World:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         runs = task.status.phase in HOLDS_SLOT
         users = self._known.rooms.users(uid)

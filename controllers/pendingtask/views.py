@@ -14,7 +14,7 @@ from typing import Any
 
 from controllers.pendingtask import job
 from controllers.pendingtask.decision import clip
-from controllers.pendingtask.world import JobState, JobView, Outcome, PodView
+from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds.exits import ExitReason
 from crds.pendingtask import Question
 

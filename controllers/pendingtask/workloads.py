@@ -3,6 +3,11 @@
 Only runs of the release's namespace come in, as `views` believes them. A pod counts for a task once the uid of its Job
 is known. Until then, and after a restart for the last pods of a Job that is gone, it takes its slot and says nothing:
 what it has written of its end is heard when its Job is.
+
+What the API and MongoDB say about one task's run: asked for only where its phase needs it.
+
+The index may not know a Job yet (after a restart) or know one that is gone: before a decision rests on the absence of
+a Job or on the end of a run, the API itself is asked.
 """
 
 from __future__ import annotations
@@ -10,12 +15,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from controllers.pendingtask import index, job, views
-from controllers.pendingtask.world import JobState, JobView, PodView
+import kube
+from controllers.memory import mongo
+from controllers.pendingtask import job, task_index, views
+from controllers.pendingtask import job as job_names
+from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView, last_word
 from crds import pendingtask
+from crds.phases import HOLDS_SLOT, Phase
 
 Raw = Mapping[str, Any]
 MAY_RUN = frozenset({JobState.ACTIVE, JobState.SUSPENDED})
@@ -50,10 +60,10 @@ class Workloads:
             return False
         name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
         known = self._jobs.get(name)
-        if known is not None and known[1].uid == uid and index.version(raw) < known[0]:
+        if known is not None and known[1].uid == uid and task_index.version(raw) < known[0]:
             return False
         task = views.task_uid(raw)
-        self._jobs[name] = (index.version(raw), views.job_view(raw))
+        self._jobs[name] = (task_index.version(raw), views.job_view(raw))
         self._names.setdefault(task, set()).add(name)
         self._job_uids.setdefault(task, set()).add(uid)
         return True
@@ -98,9 +108,9 @@ class Workloads:
         """Take a version in; False when it is older than what is known, or not believed."""
         owner, task, name = views.controlling_job(raw, self.namespace), views.task_uid(raw), raw["metadata"]["name"]
         known = self._pods.get(task, {}).get(name)
-        if not owner or (known is not None and index.version(raw) < known.version):
+        if not owner or (known is not None and task_index.version(raw) < known.version):
             return False
-        self._pods.setdefault(task, {})[name] = _Pod(index.version(raw), owner, views.pod_view(raw))
+        self._pods.setdefault(task, {})[name] = _Pod(task_index.version(raw), owner, views.pod_view(raw))
         self._note(task)
         return True
 
@@ -175,3 +185,63 @@ class Workloads:
             self._pods.pop(uid, None)
         if uid not in self._names and uid not in self._pods:
             self._job_uids.pop(uid, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The Job of the current attempt and its stored result; pods go to `workloads`."""
+
+    job: JobView | None = None
+    recorded: Outcome | None = None
+
+
+class Surroundings:
+    """Reads only."""
+
+    def __init__(self, api: kube.Kube, memory: mongo.Memory, workloads: Workloads) -> None:
+        self._api, self._memory, self._workloads = api, memory, workloads
+
+    async def of(self, task: pendingtask.PendingTask) -> Found:
+        """Job and stored result, asked for only where the phase needs them; pods go to `workloads`."""
+        status, meta = task.status, task.metadata
+        if status.phase is Phase.READY_FOR_GPU and status.attempt > 0:
+            await self._list_pods(task)
+            # A Job that is not known is created, or found, by the launch.
+            kept = status.dispatch
+            return Found(None if kept is None else self._workloads.job(kept.job_name))
+        if status.phase not in HOLDS_SLOT or status.dispatch is None:
+            return Found()
+        name = status.dispatch.job_name
+        job = self._workloads.job(name)
+        if job is None or job.state is JobState.DELETING:
+            job = await self._read_job(task, name)
+        if job is not None and job.state not in (JobState.COMPLETE, JobState.FAILED):
+            if job.suspended:
+                await self._list_pods(task)
+            return Found(job)
+        told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
+        live = any(pod.live for pod in self._workloads.pods(meta.uid))
+        if not told or live:
+            await self._list_pods(task)
+            told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
+        if told or status.phase is not Phase.ORCHESTRATING:
+            return Found(job)
+        stored = await self._memory.result(meta.uid, status.attempt)
+        return Found(job, views.recorded(stored) if stored is not None else None)
+
+    async def _read_job(self, task: pendingtask.PendingTask, name: str) -> JobView | None:
+        uid = task.metadata.uid
+        try:
+            raw = await self._api.get(kube.JOBS, self._workloads.namespace, name)
+        except kube.NotFound:
+            self._workloads.forget_job(uid, name)
+            return None
+        if not views.believed(raw, self._workloads.namespace) or views.task_uid(raw) != uid:
+            return None
+        self._workloads.observe_job(raw)
+        return self._workloads.job(name)
+
+    async def _list_pods(self, task: pendingtask.PendingTask) -> None:
+        labels = f"{job_names.UID_LABEL}={task.metadata.uid}"
+        found = [raw async for raw in self._api.each(kube.PODS, self._workloads.namespace, labels)]
+        self._workloads.replace_pods(task.metadata.uid, found)

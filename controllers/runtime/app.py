@@ -10,12 +10,14 @@ import aiohttp
 import structlog
 from aiohttp import web
 
-from controllers import beats, health, kube, namespaces, queue_http, reconnect, resync, settings
+import kube
+from controllers import health, namespaces, queue_http, reconnect, resync, settings
 from controllers.archive import http as history
 from controllers.archive import tickets
-from controllers.pendingtask import waits
+from controllers.pendingtask.slots import wait_reasons
 from controllers.runtime import clients, handlers, supervisor, watches, wiring
 from crds import errors
+from kube import beats
 
 log = structlog.get_logger("operator")
 
@@ -132,7 +134,7 @@ class Runtime:
         for number in range(config.workers):
             start(acting.tasks.work(), f"tasks {number}")
 
-    def _observed(self) -> waits.Observed:
+    def _observed(self) -> wait_reasons.Observed:
         if not self._known:
             raise errors.Operational("the operator starts; its objects are being read")
         return self._wiring.known.rooms.observed()

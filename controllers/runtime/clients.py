@@ -15,10 +15,12 @@ import httpx
 import prometheus_client
 import structlog
 
-from controllers import kube, lease, metrics, settings, tracing
+import kube
+from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
 from kb import client as kb
+from kube import lease
 from router import client as router
 
 log = structlog.get_logger("operator")

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
-from controllers import kube, namespaces
+import kube
+from controllers import namespaces
 from controllers.runtime import clients, wiring
 
 log = structlog.get_logger("operator")

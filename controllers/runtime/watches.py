@@ -6,11 +6,13 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from controllers import beats, kube, namespaces, resync, settings, stream
+import kube
+from controllers import namespaces, resync, settings
 from controllers.namespaces import Change
 from controllers.pendingtask import job as jobs
 from controllers.runtime import clients, handlers, wiring
 from crds import phases
+from kube import beats, stream
 
 DEAD = 0.9
 """Of the silence after which liveness gives a watch up: it is opened anew before that. A quiet one is ended by the

@@ -5,36 +5,20 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from controllers import backpressure, events, kube, namespaces, queue, settings
+import kube
+from controllers import backpressure, events, namespaces, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
 from controllers.connection import reconcile as connections
-from controllers.gpubackend import probe
+from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
 from controllers.outcomes import reconcile as reporter
-from controllers.pendingtask import (
-    activity,
-    attention,
-    credentials,
-    effects,
-    index,
-    notes,
-    order,
-    orphans,
-    performer,
-    qualification,
-    reconcile,
-    reservation,
-    rooms,
-    served,
-    surroundings,
-    undecided,
-    workloads,
-    writer,
-)
+from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, workloads
+from controllers.pendingtask.effects import executor, ingest, orphans, run_token
+from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
-from crds import keyring, runtoken
+from crds import keyring, order, runtoken
 
 
 class Wiring:
@@ -42,7 +26,7 @@ class Wiring:
 
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
-        self.index, self.workloads = index.Tasks(wall), workloads.Workloads(config.namespace)
+        self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(
             self._monotonic,
             config.queue_capacity,
@@ -125,23 +109,23 @@ class Wiring:
             monotonic=self._monotonic,
             changed=lambda: self.tasks.inbox.backends_changed(),
         )
-        self.users = activity.Users(
-            activity.of_router(to.router) if config.idle_seconds else None,
+        self.users = router_use.Users(
+            router_use.of_router(to.router) if config.idle_seconds else None,
             needed=lambda: self.known.rooms.background_waits,
             changed=lambda: self.known.call_rooms(),
             heard=to.metrics.router_answers.set,
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.served = served.Served(
+        self.served = absence.Served(
             lambda name: not self.backends.serves(name),
-            served.of_router(to.router),
+            absence.of_router(to.router),
             booked=lambda: frozenset(run.backend for run in self.index.bookings.runs.values()) - {""},
             changed=lambda: self.tasks.inbox.backends_changed(),
             patience=config.backend_gone_seconds,
             monotonic=self._monotonic,
         )
-        self.reservation = reservation.Keeper(
+        self.reservation = router_use.Keeper(
             to.router,
             owner=f"operator of {config.namespace}",
             model=config.model,
@@ -151,7 +135,7 @@ class Wiring:
 
     def _tasks(self) -> None:
         config, to, limits = self._config, self._to, self._config.limits()
-        book = rooms.Rooms(
+        book = scheduler.Rooms(
             self.index,
             limits,
             self.backends.offers,
@@ -160,10 +144,10 @@ class Wiring:
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.known = attention.Attention(
+        self.known = cache.Attention(
             to.api, work=self._work, tasks=self.index, workloads=self.workloads, book=book, monotonic=self._monotonic
         )
-        self.qualifier = qualification.Qualifier(
+        self.qualifier = ingest.Qualifier(
             to.knowledge,
             to.memory,
             known=config.client_terms(),
@@ -172,7 +156,7 @@ class Wiring:
             clock=wall,
             monotonic=self._monotonic,
         )
-        self.notes = notes.Notes(
+        self.notes = wait_conditions.Notes(
             self.index,
             book,
             enqueue=self.known.enqueue,
@@ -183,7 +167,7 @@ class Wiring:
         )
         self.known.forgotten = self.qualifier.cancel
         book.reading = self.qualifier.running
-        on_cluster = effects.Effects(
+        on_cluster = executor.Effects(
             to.api,
             to.memory,
             self.workloads,
@@ -196,9 +180,9 @@ class Wiring:
         self.tasks = reconcile.Reconciler(
             limits,
             self.known,
-            around=surroundings.Surroundings(to.api, to.memory, self.workloads),
+            around=workloads.Surroundings(to.api, to.memory, self.workloads),
             qualifier=self.qualifier,
-            written=writer.Writer(
+            written=status_writer.Writer(
                 to.api,
                 self.known,
                 poster=self.poster,
@@ -207,10 +191,10 @@ class Wiring:
                 tracer=to.tracer,
                 wall=wall,
             ),
-            performed=performer.Performer(
+            performed=executor.Performer(
                 on_cluster, self.qualifier, self.known, measured=to.metrics, monotonic=self._monotonic
             ),
-            failing=undecided.Undecided(
+            failing=failures.Undecided(
                 to.api,
                 self.known,
                 poster=self.poster,
@@ -225,11 +209,11 @@ class Wiring:
             monotonic=self._monotonic,
         )
 
-    def _run_tokens(self) -> credentials.RunTokens:
+    def _run_tokens(self) -> run_token.RunTokens:
         config, signer = self._config, None
         if config.run_token_keys:
             signer = runtoken.Signer(keyring.Keyring(Path(config.run_token_keys), self._monotonic), wall)
-        return credentials.RunTokens(self._to.api, self.workloads, config.template(), signer)
+        return run_token.RunTokens(self._to.api, self.workloads, config.template(), signer)
 
     def _after_tasks(self) -> None:
         """Keeping house, and what finished tasks lead to."""

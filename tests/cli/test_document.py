@@ -9,7 +9,7 @@ import pytest
 
 from cli import document, errors, mail
 from controllers.memory import document as memory
-from controllers.pendingtask import ingestion
+from controllers.pendingtask.effects import ingest
 from crds import pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import ContentRef
@@ -58,7 +58,7 @@ def test_a_mail_brings_its_type_source_and_title() -> None:
     assert draft.name.startswith("disk-")
     # The operator reads the same title off it.
     task = pendingtask.PendingTask.model_validate(manifest)
-    assert ingestion.title(task) == "Disk č. vega-7"
+    assert ingest.content_title(task) == "Disk č. vega-7"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "demo").glob("*.eml")), ids=lambda path: path.stem)

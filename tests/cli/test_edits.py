@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli import edits, errors
-from controllers.pendingtask import decide, world
+from controllers.pendingtask import decide, observed
 from crds import pendingtask
 from crds.pendingtask import Verdict
 from crds.phases import Phase
@@ -18,7 +18,7 @@ from tests.cli import objects
 def decided(raw: Any) -> Phase | None:
     """Where the operator sends the task as it now stands."""
     task = pendingtask.PendingTask.model_validate(raw)
-    return decide.decide(task, world.World(), objects.NOW).phase
+    return decide.decide(task, observed.World(), objects.NOW).phase
 
 
 def test_the_last_answer_brings_the_task_back() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from controllers.pendingtask import decision, world
+from controllers.pendingtask import decision, observed
 from controllers.pendingtask import job as jobs
 from crds import pendingtask
 from crds.phases import Phase
@@ -14,7 +14,7 @@ RELEASE = "jervis"
 """The namespace of the release, where runs live."""
 NOW = datetime(2027, 3, 1, 12, 0, 0, tzinfo=UTC)
 UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
-GPU = world.Slots(total=2, free=(("gpu-0", 2),))
+GPU = observed.Slots(total=2, free=(("gpu-0", 2),))
 
 
 def task(
@@ -54,15 +54,15 @@ def routed(phase: Phase, *, spec: dict[str, Any] | None = None, **status: Any) -
     return task(phase, spec=spec, status={**known, **status})
 
 
-def job(state: world.JobState = world.JobState.ACTIVE, **more: Any) -> world.JobView:
+def job(state: observed.JobState = observed.JobState.ACTIVE, **more: Any) -> observed.JobView:
     """The Job of attempt 1."""
-    suspended = state is world.JobState.SUSPENDED
-    return world.JobView(name="mail-1-0f9a1c2e-1", uid="job-uid", state=state, suspended=suspended, **more)
+    suspended = state is observed.JobState.SUSPENDED
+    return observed.JobView(name="mail-1-0f9a1c2e-1", uid="job-uid", state=state, suspended=suspended, **more)
 
 
-def pod(attempt: int = 1, *, live: bool = True, started: bool = True, **more: Any) -> world.PodView:
+def pod(attempt: int = 1, *, live: bool = True, started: bool = True, **more: Any) -> observed.PodView:
     """A pod of that attempt."""
-    return world.PodView(name=f"pod-{attempt}", attempt=attempt, live=live, started=started, **more)
+    return observed.PodView(name=f"pod-{attempt}", attempt=attempt, live=live, started=started, **more)
 
 
 def raw_job(uid: str = UID, attempt: int = 1, *, task: str = "mail-1", **more: Any) -> dict[str, Any]:

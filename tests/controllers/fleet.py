@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from controllers.gpubackend import slots
-from controllers.pendingtask import activity, coalesce, decision, index, order, rooms, workloads, world
+from controllers.pendingtask import batch, decision, observed, task_index, workloads
 from controllers.pendingtask.decision import Room
-from controllers.pendingtask.world import JobState, JobView, Limits, Outcome, Slots, World
-from crds import pendingtask
+from controllers.pendingtask.observed import JobState, JobView, Limits, Outcome, Slots, World
+from controllers.pendingtask.slots import bookings, router_use, scheduler
+from crds import order, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests.controllers.build import NOW, apply, routed
@@ -152,7 +152,7 @@ class Fleet:
             given = status.phase_times[Phase.READY_FOR_GPU]
             retry = owner.status.retry
             ready = retry is None or retry.next_at is None or retry.next_at <= self.now
-            fresh = abs(self.now - given) < timedelta(seconds=rooms.KEPT_SECONDS)
+            fresh = abs(self.now - given) < timedelta(seconds=scheduler.KEPT_SECONDS)
             if waits and ready and fresh and not owner.spec.suspend and order.foreground(owner.spec):
                 found.add(claim.by)
         return found
@@ -161,8 +161,8 @@ class Fleet:
 
     def restart(self) -> None:
         """A new process reads everything that is there."""
-        self.tasks, self.workloads = index.Tasks(lambda: self.now), workloads.Workloads("default")
-        users = activity.Users(
+        self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads("default")
+        users = router_use.Users(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -170,16 +170,16 @@ class Fleet:
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
-        self.rooms = rooms.Rooms(
+        self.rooms = scheduler.Rooms(
             self.tasks,
             LIMITS,
-            lambda: [slots.Offer(name, count) for name, count in self.capacity.items()],
+            lambda: [bookings.Offer(name, count) for name, count in self.capacity.items()],
             workloads=self.workloads,
             users=users,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
-        self.observed: dict[str, world.Observation] = {}
+        self.observed: dict[str, observed.Observation] = {}
         for uid in self.store:
             self.watch(uid)
 
@@ -220,8 +220,8 @@ class Fleet:
             self.workloads._note(uid)
 
     @staticmethod
-    def _pod(pod: Pod) -> world.PodView:
-        return world.PodView("p", pod.attempt, pod.live, True, outcome=pod.outcome, backend=pod.backend)
+    def _pod(pod: Pod) -> observed.PodView:
+        return observed.PodView("p", pod.attempt, pod.live, True, outcome=pod.outcome, backend=pod.backend)
 
     def _round(self, uid: str) -> bool:
         task, entry = self.tasks.get(uid), self.tasks.entry(uid)
@@ -230,7 +230,7 @@ class Fleet:
         self._tell_pods()
         self.rooms.call()
         around = self._world(task)
-        course = coalesce.course(task, around, self.now)
+        course = batch.course(task, around, self.now)
         made = course.decision
         self.rooms.leave(uid)
         if made.phase in _ROOMS:
@@ -329,7 +329,7 @@ class Fleet:
                 else:
                     known.suspended = False
                 if self.loses("the answer to the creation"):
-                    self.observed[uid] = world.Trouble("reset", operational=True)
+                    self.observed[uid] = observed.Trouble("reset", operational=True)
             case decision.SuspendJob():
                 if effect.job_name in self.jobs:
                     self.jobs[effect.job_name].suspended = True

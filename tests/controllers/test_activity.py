@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from controllers.pendingtask import activity
+from controllers.pendingtask.slots import router_use
 from crds import errors
 from tests.controllers.build import NOW
 
@@ -19,17 +19,17 @@ class Router:
         self.on: dict[str, datetime] = {}
         self.error: Exception | None = None
 
-    async def __call__(self) -> activity.Seen:
+    async def __call__(self) -> router_use.Seen:
         if self.error is not None:
             raise self.error
-        return activity.Seen(self.last, self.on)
+        return router_use.Seen(self.last, self.on)
 
 
 class Bench:
     def __init__(self) -> None:
         self.now, self.router, self.heard = NOW, Router(), list[bool]()
         self.changes = 0
-        self.users = activity.Users(
+        self.users = router_use.Users(
             self.router,
             needed=lambda: True,
             changed=self.changed,
@@ -88,7 +88,7 @@ async def test_nobody_is_asked_without_a_router() -> None:
     def ignore(*_: object) -> None:
         raise AssertionError("nothing to tell")
 
-    users = activity.Users(
+    users = router_use.Users(
         None, needed=lambda: True, changed=ignore, heard=ignore, wall=lambda: NOW, monotonic=lambda: 0.0
     )
     users.wanted()

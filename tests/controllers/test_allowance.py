@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.allowance import Allowance
+from controllers.events import Allowance
 
 RATE, BURST = 5.0, 12.0
 STEPS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8), st.booleans()), max_size=40)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from controllers import mergepatch
-from controllers.pendingtask import coalesce, decision, phases, world
+from controllers.pendingtask import batch, decision, observed, phases
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, Outcome, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -23,19 +23,19 @@ from tests.controllers.decide.test_properties import moments, tasks, worlds
 
 CHAT = {"type": "UserInputProcessing"}
 OPEN = World(slots=GPU)
-ASKED = world.Ingested(Hints(has_actionable_content=True))
+ASKED = observed.Ingested(Hints(has_actionable_content=True))
 
 
-def passed(course: coalesce.Course) -> list[Phase]:
+def passed(course: batch.Course) -> list[Phase]:
     return [step.made.phase for step in course.steps if step.made.phase is not None]
 
 
-def told(course: coalesce.Course) -> list[str]:
+def told(course: batch.Course) -> list[str]:
     return [step.made.note.reason for step in course.steps if step.made.note is not None]
 
 
 def test_a_new_task_takes_its_place_at_the_qualifier_in_one_write() -> None:
-    course = coalesce.course(task(), OPEN, NOW)
+    course = batch.course(task(), OPEN, NOW)
     assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
     assert told(course) == ["Accepted", "Qualifying"]
     assert course.decision.effects == (decision.Ingest(),)
@@ -45,7 +45,7 @@ def test_a_new_task_takes_its_place_at_the_qualifier_in_one_write() -> None:
 
 
 def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
-    course = coalesce.course(task(), World(qualifying=10), NOW)
+    course = batch.course(task(), World(qualifying=10), NOW)
     assert passed(course) == [Phase.READY_FOR_QUALIFICATION]
     assert course.decision.room is decision.Room.QUALIFIER
     assert not course.more
@@ -69,12 +69,12 @@ def test_only_getting_in_line_can_wait(
     created = what.metadata.creation_timestamp
     assert created is not None
     now = created + age
-    course = coalesce.course(what, World(qualifying=qualifying), now)
-    assert coalesce.leisure(what, course, now) == leisure
+    course = batch.course(what, World(qualifying=qualifying), now)
+    assert batch.leisure(what, course, now) == leisure
 
 
 def test_a_question_goes_from_new_to_its_dispatch() -> None:
-    course = coalesce.course(task(spec=CHAT), World(slots=GPU, qualifying=10), NOW)
+    course = batch.course(task(spec=CHAT), World(slots=GPU, qualifying=10), NOW)
     assert passed(course) == [
         Phase.READY_FOR_QUALIFICATION,
         Phase.QUALIFYING,
@@ -91,16 +91,16 @@ def test_a_question_goes_from_new_to_its_dispatch() -> None:
 
 def test_what_the_knowledge_base_said_is_decided_about_once() -> None:
     current = task(Phase.QUALIFYING)
-    course = coalesce.course(current, replace(OPEN, observed=ASKED), NOW)
+    course = batch.course(current, replace(OPEN, observed=ASKED), NOW)
     assert passed(course) == [Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU]
-    away = world.Trouble("away", operational=True)
-    postponed = coalesce.course(current, replace(OPEN, observed=away), NOW)
+    away = observed.Trouble("away", operational=True)
+    postponed = batch.course(current, replace(OPEN, observed=away), NOW)
     assert passed(postponed) == [Phase.READY_FOR_QUALIFICATION], "it backs off; the place is not taken again"
     assert postponed.decision.requeue_after is not None
 
 
 def test_what_was_read_before_the_claim_goes_from_new_to_the_dispatch_in_one_write() -> None:
-    course = coalesce.course(task(), replace(OPEN, observed=ASKED, qualifying=10), NOW)
+    course = batch.course(task(), replace(OPEN, observed=ASKED, qualifying=10), NOW)
     assert passed(course) == [
         Phase.READY_FOR_QUALIFICATION,
         Phase.QUALIFYING,
@@ -109,40 +109,40 @@ def test_what_was_read_before_the_claim_goes_from_new_to_the_dispatch_in_one_wri
     ]
     assert told(course) == ["Accepted", "Qualifying", "Execute", "Dispatched"]
     assert course.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),), "it is not read again"
-    assert not coalesce.reads_first(task(), course)
+    assert not batch.reads_first(task(), course)
 
 
 def test_information_that_was_read_before_the_claim_is_done_in_one_write() -> None:
-    found = world.Ingested(Hints(has_actionable_content=False))
-    course = coalesce.course(task(), replace(OPEN, observed=found), NOW)
+    found = observed.Ingested(Hints(has_actionable_content=False))
+    course = batch.course(task(), replace(OPEN, observed=found), NOW)
     assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.DONE]
 
 
 def test_a_reading_before_the_claim_that_failed_backs_off_or_is_refused() -> None:
-    away = world.Trouble("away", operational=True)
-    course = coalesce.course(task(), replace(OPEN, observed=away), NOW)
+    away = observed.Trouble("away", operational=True)
+    course = batch.course(task(), replace(OPEN, observed=away), NOW)
     assert passed(course)[-2:] == [Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION]
     assert apply(task(), course.decision.status_patch).status.retry is not None
-    wrong = world.Trouble("no text", operational=False)
-    refused = coalesce.course(task(Phase.READY_FOR_QUALIFICATION), replace(OPEN, observed=wrong), NOW)
+    wrong = observed.Trouble("no text", operational=False)
+    refused = batch.course(task(Phase.READY_FOR_QUALIFICATION), replace(OPEN, observed=wrong), NOW)
     assert passed(refused) == [Phase.QUALIFYING, Phase.ERROR]
 
 
 def test_only_the_claim_of_a_new_task_can_be_read_for_first() -> None:
-    first = coalesce.course(task(), OPEN, NOW)
-    assert coalesce.reads_first(task(), first)
+    first = batch.course(task(), OPEN, NOW)
+    assert batch.reads_first(task(), first)
     waiting = task(Phase.READY_FOR_QUALIFICATION)
-    assert coalesce.reads_first(waiting, coalesce.course(waiting, OPEN, NOW))
+    assert batch.reads_first(waiting, batch.course(waiting, OPEN, NOW))
     again = task(Phase.QUALIFYING)
-    assert not coalesce.reads_first(again, coalesce.course(again, OPEN, NOW)), "its claim is written"
+    assert not batch.reads_first(again, batch.course(again, OPEN, NOW)), "its claim is written"
     asked = task(spec=CHAT)
-    assert not coalesce.reads_first(asked, coalesce.course(asked, OPEN, NOW)), "nothing to read"
+    assert not batch.reads_first(asked, batch.course(asked, OPEN, NOW)), "nothing to read"
     due = task(Phase.SCHEDULED)
-    assert not coalesce.reads_first(due, coalesce.course(due, OPEN, NOW)), "that it is due is told"
+    assert not batch.reads_first(due, batch.course(due, OPEN, NOW)), "that it is due is told"
 
 
 def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -> None:
-    course = coalesce.course(task(), World(qualifying=10, working=True), NOW)
+    course = batch.course(task(), World(qualifying=10, working=True), NOW)
     assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
 
 
@@ -160,17 +160,17 @@ def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -
 def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, leisure: float) -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
     at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
-    course = coalesce.course(current, World(job=job(), pods=(pod(),)), at)
+    course = batch.course(current, World(job=job(), pods=(pod(),)), at)
     assert passed(course) == [Phase.ORCHESTRATING]
-    assert coalesce.leisure(current, course, at) == leisure
+    assert batch.leisure(current, course, at) == leisure
 
 
 def test_the_end_of_a_run_never_waits() -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": "Background"})
     over = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),)
-    course = coalesce.course(current, World(job=job(JobState.COMPLETE), pods=over), NOW)
+    course = batch.course(current, World(job=job(JobState.COMPLETE), pods=over), NOW)
     assert passed(course) == [Phase.ORCHESTRATING, Phase.COMPLETED]
-    assert coalesce.leisure(current, course, NOW) == 0
+    assert batch.leisure(current, course, NOW) == 0
 
 
 def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
@@ -185,7 +185,7 @@ def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
         return decision.to(view, Phase.ERROR, "B", "b", fields={"retry": again})
 
     current = task(Phase.READY_FOR_QUALIFICATION, status={"retry": old})
-    course = coalesce.course(current, OPEN, NOW, judge=judge)
+    course = batch.course(current, OPEN, NOW, judge=judge)
     assert passed(course) == [Phase.QUALIFYING, Phase.ERROR]
     assert apply(current, course.decision.status_patch).status.retry == pendingtask.Retry(reason="b")
 
@@ -200,14 +200,14 @@ def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
 )
 def test_a_run_that_is_over_already_is_followed_only_as_far_as_it_has_told(pods: Any, reached: Phase) -> None:
     """Without a message the stored result has to be read first, which this look has not done."""
-    course = coalesce.course(routed(Phase.DISPATCHED_GPU), World(job=job(JobState.COMPLETE), pods=pods), NOW)
+    course = batch.course(routed(Phase.DISPATCHED_GPU), World(job=job(JobState.COMPLETE), pods=pods), NOW)
     assert passed(course)[-1] is reached
     assert course.more
 
 
 def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
     asked = {"messages": [{"id": "m", "text": "more"}]}
-    course = coalesce.course(routed(Phase.USER_TASK, spec=asked, attempt=1), OPEN, NOW)
+    course = batch.course(routed(Phase.USER_TASK, spec=asked, attempt=1), OPEN, NOW)
     assert passed(course) == [Phase.READY_FOR_GPU]
     assert course.more
 
@@ -215,13 +215,13 @@ def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
 @given(tasks(), worlds, moments)
 @settings(max_examples=thorough.examples(400), deadline=None)
 def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: World, now: datetime) -> None:
-    course = coalesce.course(current, around, now)
+    course = batch.course(current, around, now)
     alone, last = current, decide(current, around, now)
     source = current.status.phase or Phase.NEW
     seen = [last] if last.status_patch else []
     while len(seen) < len(course.steps) or (last.status_patch and not course.more):
         alone = apply(alone, last.status_patch)
-        around = coalesce.seen_after(source, around)
+        around = batch.seen_after(source, around)
         source = alone.status.phase or Phase.NEW
         last = decide(alone, around, now)
         if not last.status_patch:

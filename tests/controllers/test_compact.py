@@ -6,7 +6,7 @@ import uuid
 
 from hypothesis import given
 
-from controllers.pendingtask import compact
+from controllers.pendingtask import task_index
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers import build
@@ -15,7 +15,7 @@ from tests.controllers.decide.test_properties import tasks
 
 @given(task=tasks())
 def test_everything_comes_back_but_what_people_said(task: pendingtask.PendingTask) -> None:
-    kept, raw = compact.unpack(compact.pack(task.wire())), task.wire()
+    kept, raw = task_index.unpack(task_index.pack(task.wire())), task.wire()
     assert kept.status == task.status
     assert kept.metadata == task.metadata.model_copy(update={"annotations": kept.metadata.annotations})
     assert [one.id for one in kept.spec.messages] == [one.id for one in task.spec.messages]
@@ -39,5 +39,5 @@ def test_ten_thousand_tasks_that_all_differ_take_three_megabytes() -> None:
             "uid": str(uuid.UUID(int=number * 7919)),
             "resourceVersion": str(number),
         }
-        total += len(compact.pack(raw))
+        total += len(task_index.pack(raw))
     assert total <= 3_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.pendingtask.contents import Contents
+from controllers.pendingtask.task_index import Contents
 from crds import pendingtask
 
 

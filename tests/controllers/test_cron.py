@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import cron
+from controllers.pendingtask.policy import cron
 from crds.schedule import Schedule
 
 ZONES = (

@@ -10,7 +10,8 @@ from typing import Any
 from aiohttp import web
 from kubernetes import client
 
-from controllers import events, kube
+import kube
+from controllers import events
 from tests.controllers.build import NOW, UID
 
 META = {"name": "mail-1", "namespace": "ns", "uid": UID, "resourceVersion": "41"}

@@ -10,8 +10,9 @@ import pytest
 from aiohttp import web
 from kubernetes import client
 
-from controllers import kube, lease
+import kube
 from controllers.memory import mongo
+from kube import lease
 
 
 class Fence:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controllers import lease
-from controllers.pendingtask import coalesce, decision, index, job, views, workloads
+from controllers.pendingtask import batch, decision, job, task_index, views, workloads
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, World
+from controllers.pendingtask.observed import JobState, World
 from crds import pendingtask
 from crds.phases import Phase
+from kube import lease
 from tests.controllers import build
 from tests.controllers.build import GPU, NOW, UID, pod, routed
 
@@ -53,7 +53,7 @@ def test_it_waits_without_a_slot_and_nobody_waits_for_it() -> None:
     made = decide(held, World(job=FOREIGN, slots=GPU), NOW)
     assert (made.phase, made.effects, made.room, made.requeue_after) == (None, (), None, 60)
     assert made.status_patch == {}, "it has been said"
-    tasks = index.Tasks(lambda: NOW)
+    tasks = task_index.Tasks(lambda: NOW)
     tasks.observe(held.wire())
     assert not tasks.user_active, "Background work goes on meanwhile"
     assert not tasks.bookings.newcomers, "no run is stopped for it"
@@ -68,7 +68,7 @@ def test_it_waits_without_a_slot_and_nobody_waits_for_it() -> None:
 )
 def test_once_it_is_let_go_it_is_booked_in_one_write(around: World) -> None:
     held = after(routed(Phase.ORCHESTRATING), _given_up())
-    course = coalesce.course(held, around, NOW)
+    course = batch.course(held, around, NOW)
     assert course.decision.phase is Phase.DISPATCHED_GPU
     assert course.decision.effects == (decision.Launch(1, NAME),)
     booked = build.apply(held, course.decision.status_patch).status
@@ -78,7 +78,7 @@ def test_once_it_is_let_go_it_is_booked_in_one_write(around: World) -> None:
 
 def test_let_go_while_every_slot_is_taken_it_stops_until_there_is_one() -> None:
     held = after(routed(Phase.ORCHESTRATING), _given_up())
-    course = coalesce.course(held, World(job=build.job(), pods=(pod(),)), NOW)
+    course = batch.course(held, World(job=build.job(), pods=(pod(),)), NOW)
     assert (course.decision.phase, course.decision.effects) == (None, (decision.SuspendJob(NAME),))
     assert not pendingtask.held_by_job(build.apply(held, course.decision.status_patch).status)
 

@@ -6,8 +6,9 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from controllers import beats, health
+from controllers import health
 from controllers.metrics import Metrics
+from kube import beats
 
 
 class Pulse:

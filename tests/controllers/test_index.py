@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from controllers.pendingtask import index
+from controllers.pendingtask import task_index
 from crds.phases import Phase
 from tests.controllers import build
 
 
-def known(*rows: tuple[str, Phase, int, dict[str, Any]]) -> index.Tasks:
+def known(*rows: tuple[str, Phase, int, dict[str, Any]]) -> task_index.Tasks:
     """Tasks as (uid, phase, seconds in it, spec)."""
-    tasks = index.Tasks(lambda: build.NOW)
+    tasks = task_index.Tasks(lambda: build.NOW)
     for uid, phase, seconds, spec in rows:
         entered = (build.NOW - timedelta(seconds=seconds)).isoformat()
         one = build.task(phase, spec=spec, status={"phaseTimes": {phase.value: entered}}, uid=uid, name=uid)
@@ -20,7 +20,7 @@ def known(*rows: tuple[str, Phase, int, dict[str, Any]]) -> index.Tasks:
     return tasks
 
 
-def ages(tasks: index.Tasks, phase: Phase) -> list[int | None]:
+def ages(tasks: task_index.Tasks, phase: Phase) -> list[int | None]:
     """Seconds for Foreground and Background."""
     return [None if since is None else int(build.NOW.timestamp()) - since for since in tasks.oldest(phase)]
 
@@ -46,7 +46,7 @@ def test_a_task_that_its_user_holds_is_not_waiting_for_us() -> None:
 
 
 def test_a_new_task_waits_since_it_was_created() -> None:
-    tasks = index.Tasks(lambda: build.NOW)
+    tasks = task_index.Tasks(lambda: build.NOW)
     tasks.observe(build.task().wire())
     assert ages(tasks, Phase.NEW) == [None, 3600]
 
@@ -54,4 +54,4 @@ def test_a_new_task_waits_since_it_was_created() -> None:
 def test_every_phase_that_waits_for_us_is_measured() -> None:
     for_others = {Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR}
     at_work = {Phase.QUALIFYING, Phase.DISPATCHED_GPU, Phase.ORCHESTRATING}
-    assert set(index.WAITING) == set(Phase) - for_others - at_work
+    assert set(task_index.WAITING) == set(Phase) - for_others - at_work

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controllers import lease
 from crds import errors
+from kube import lease
 
 TERMS = lease.Terms(duration=8, renew_every=1.5, margin=2)
 WALL = datetime(2027, 3, 1, tzinfo=UTC)

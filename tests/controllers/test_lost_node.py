@@ -15,7 +15,7 @@ from controllers import settings
 from controllers.pendingtask import job as jobs
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import World
+from controllers.pendingtask.observed import World
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, after, apply, job, pod, routed, task
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from controllers.pendingtask import world
+from controllers.pendingtask import observed
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Decision
-from controllers.pendingtask.world import JobState, Outcome, Slots, Trouble, World
+from controllers.pendingtask.observed import JobState, Outcome, Slots, Trouble, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -112,7 +112,7 @@ EVENTS: dict[str, Callable[[Situation], Situation]] = {
     "it is approved": approval("Approved"),
     "it is rejected": approval("Rejected"),
     "a place at the qualifier": around(qualifying=0),
-    "the content is read": around(observed=world.Ingested(Hints(has_actionable_content=True))),
+    "the content is read": around(observed=observed.Ingested(Hints(has_actionable_content=True))),
     "the content is refused": around(observed=Trouble("wrong", operational=False, field="kind", remedy="Mend it.")),
     "what it needs is away": around(observed=Trouble("away", operational=True)),
     "the operator restarts": around(working=False),
@@ -128,7 +128,7 @@ EVENTS: dict[str, Callable[[Situation], Situation]] = {
     "its Job is deleted by hand": around(job=None, pods=()),
     "its Job is suspended by hand": around(job=job(JobState.SUSPENDED, foreign=True), pods=()),
     "a late Job of another run": around(strays=("mail-1-0f9a1c2e-0",)),
-    "its slot is claimed": around(claimant=world.Claimant("u", 1, "default/chat")),
+    "its slot is claimed": around(claimant=observed.Claimant("u", 1, "default/chat")),
     "its backend is gone": around(backend_gone_in=0.0),
     "its node is lost": around(pods=(pod(given_up_at=NOW - timedelta(seconds=1)),)),
     "ten minutes pass": wait(timedelta(minutes=10)),

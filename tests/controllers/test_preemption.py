@@ -10,17 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.pendingtask import decision, preemption, world
-from controllers.pendingtask.bookings import Claim, Newcomer, Run
+from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.slots import bookings
+from controllers.pendingtask.slots.bookings import Claim, Newcomer, Run
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, apply, job, pod, routed
 
-USER = world.Claimant("user-uid", 1, "default/user")
+USER = observed.Claimant("user-uid", 1, "default/user")
 
 
 def newcomer(uid: str, run: int = 1) -> Newcomer:
@@ -32,11 +33,11 @@ def run(uid: str, *, position: int = 99, started: int = 0, times: int = 0, by: s
     return Run(uid, Order(lane, position, 1, 0, uid), "gpu-0", started, times, claim)
 
 
-def plan(waiting: str, runs: list[Run], free: int = 0, kept: Collection[str] = (), most: int = 3) -> preemption.Plan:
+def plan(waiting: str, runs: list[Run], free: int = 0, kept: Collection[str] = (), most: int = 3) -> bookings.Plan:
     """`waiting`: one letter for each user's task."""
     known = {uid: newcomer(uid) for uid in "abcdef"}
     there = {*waiting, *kept}
-    return preemption.plan(
+    return bookings.plan(
         [known[uid] for uid in waiting],
         kept,
         free,
@@ -46,7 +47,7 @@ def plan(waiting: str, runs: list[Run], free: int = 0, kept: Collection[str] = (
     )
 
 
-def claims(made: preemption.Plan) -> dict[str, str]:
+def claims(made: bookings.Plan) -> dict[str, str]:
     return {uid: owner.uid for uid, owner in made.claims.items()}
 
 
@@ -191,7 +192,7 @@ def test_a_claim_that_is_withdrawn_lets_the_run_go_on() -> None:
 
 
 def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
-    made = decide(claimed(), World(job=job(), pods=(pod(),), claimant=world.Claimant("other", 2, "default/o")), NOW)
+    made = decide(claimed(), World(job=job(), pods=(pod(),), claimant=observed.Claimant("other", 2, "default/o")), NOW)
     current = after(claimed(), made)
     assert current.status.preemption is not None
     assert (current.status.preemption.by, current.status.preemptions, made.note) == ("other", 1, None)

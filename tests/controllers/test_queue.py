@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from controllers.pendingtask import order
 from controllers.queue import Ranked, WorkQueue
+from crds import order
 from crds.phases import Phase
 from tests.controllers import build
 

@@ -12,7 +12,7 @@ from aiohttp import ClientResponse, ClientSession, web
 
 from controllers import queue_http
 from controllers.archive import http, mongo, tickets
-from controllers.pendingtask import waits
+from controllers.pendingtask.slots import wait_reasons
 from crds import errors
 from crds import waits as wire
 from crds.phases import Phase
@@ -40,7 +40,7 @@ class Place:
         user = {"username": f"system:serviceaccount:{token}:jervis-history"}
         return {"authenticated": token in self.valid, "audiences": [audience], "user": user}
 
-    def observe(self) -> waits.Observed:
+    def observe(self) -> wait_reasons.Observed:
         if not self.started:
             raise errors.Operational("the operator starts")
         self.surveys += 1

@@ -14,7 +14,9 @@ import pytest
 from aiohttp import web
 from kubernetes import client
 
-from controllers import beats, kube, reconnect
+import kube
+from controllers import reconnect
+from kube import beats
 
 GROUP, VERSION = "jervis.dev", "v1alpha1"
 TASKS = f"/apis/{GROUP}/{VERSION}/namespaces/here/pendingtasks"

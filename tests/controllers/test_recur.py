@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import copies, cron, recur
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Copy, Decision, Recall
-from controllers.pendingtask.world import CopyHeld, CopyMade, Limits, NoCopy, Observation, Trouble, World
+from controllers.pendingtask.effects import copies
+from controllers.pendingtask.observed import CopyHeld, CopyMade, Limits, NoCopy, Observation, Trouble, World
+from controllers.pendingtask.policy import cron, scheduled
 from crds import pendingtask, schedule
 from crds.phases import Phase
 from tests.controllers import build
@@ -104,7 +105,7 @@ def test_a_copy_is_on_record_before_its_template_is_held() -> None:
     run = at("2027-03-02T11:00")
     known = template({**DAILY, "suspend": True}, scheduledFor="2027-03-02T11:00:00Z")
     now = run - timedelta(minutes=10)
-    assert look(known, now) == Decision(effects=(Recall(run + recur.CLOCK),)), (
+    assert look(known, now) == Decision(effects=(Recall(run + scheduled.CLOCK),)), (
         "whoever died after its creation has not told of it"
     )
     made = look(known, now, CopyMade(run, "mail-1-x"))
@@ -299,7 +300,7 @@ class Site:
 
     def on_record(self) -> bool:
         """Is each copy that is there one of the past for its plan, as far as the clock can be believed?"""
-        planned, credible = self.task.status.scheduled_for, self.now + Limits().advance + recur.CLOCK
+        planned, credible = self.task.status.scheduled_for, self.now + Limits().advance + scheduled.CLOCK
         return planned is None or not any(planned <= due <= credible for due in self.there.values())
 
     def clean(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, Outcome, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question

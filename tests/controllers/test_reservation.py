@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controllers.pendingtask import reservation
+from controllers.pendingtask.slots import router_use
 from router import client
 
 _READY = {"status": "ready", "leaseId": "l", "backend": "gpu-0", "modelSet": "a", "until": "2026-01-01T00:00:00Z"}
@@ -40,7 +40,7 @@ class Scene:
     def __init__(self) -> None:
         self.router, self.now, self.wanted = Router(), 1000.0, False
         http = httpx.AsyncClient(transport=httpx.MockTransport(self.router))
-        self.keeper = reservation.Keeper(
+        self.keeper = router_use.Keeper(
             client.Client("http://router", http),
             owner="operator of jervis",
             model="big",
@@ -69,7 +69,7 @@ async def test_one_announcement_renewed_once_a_minute_and_given_back_after_a_whi
     assert scene.router.asked == [("announce", {"owner": "operator of jervis", "model": "big", "leaseId": ""})]
     assert await scene.pass_time(120) == ["announce"] * 2
     scene.wanted = False
-    assert await scene.pass_time(reservation.LINGER_SECONDS - 1) == []
+    assert await scene.pass_time(router_use.LINGER_SECONDS - 1) == []
     scene.wanted = True  # the person asks again: nothing was given back
     assert await scene.pass_time(10) == []
     scene.wanted = False
@@ -96,7 +96,7 @@ async def test_a_router_that_cannot_is_asked_now_and_then(scene: Scene, status: 
 
 
 async def test_models_that_take_long_are_not_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reservation, "READY_SECONDS", 0.01)
+    monkeypatch.setattr(router_use, "READY_SECONDS", 0.01)
     scene.wanted, scene.router.loading = True, asyncio.Event()
     assert await scene.pass_time(2) == ["announce", "announce"]
     assert scene.keeper.held
@@ -108,6 +108,6 @@ async def test_a_release_that_fails_is_tried_again(scene: Scene) -> None:
     scene.wanted = True
     await scene.pass_time(1)
     scene.wanted, scene.router.answer = False, (503, {"error": "busy"})
-    assert await scene.pass_time(reservation.LINGER_SECONDS + 16) == ["release"] * 2
+    assert await scene.pass_time(router_use.LINGER_SECONDS + 16) == ["release"] * 2
     scene.router.answer = (200, _READY)
     assert await scene.pass_time(100) == ["release"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from controllers.gpubackend import slots
-from controllers.pendingtask import activity, index, order, rooms, workloads, world
+from controllers.pendingtask import observed, task_index, workloads
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Room
+from controllers.pendingtask.slots import bookings, router_use, scheduler
+from crds import order
 from crds.phases import Phase
 from tests.controllers import build
 
@@ -21,8 +22,8 @@ class Desk:
     def __init__(self, backends: dict[str, int] | None = None, age: timedelta = timedelta(0)) -> None:
         self.now, self.offer, self.absent = build.NOW, 2, 0
         self.backends = backends
-        self.tasks, self.workloads = index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
-        self.users = activity.Users(
+        self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
+        self.users = router_use.Users(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -30,10 +31,12 @@ class Desk:
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
-        self.rooms = rooms.Rooms(
+        self.rooms = scheduler.Rooms(
             self.tasks,
-            world.Limits(qualifying_at_once=3, background_age=age),
-            lambda: [slots.Offer(*one, absent=self.absent) for one in (self.backends or {"gpu-0": self.offer}).items()],
+            observed.Limits(qualifying_at_once=3, background_age=age),
+            lambda: [
+                bookings.Offer(*one, absent=self.absent) for one in (self.backends or {"gpu-0": self.offer}).items()
+            ],
             workloads=self.workloads,
             users=self.users,
             wall=lambda: self.now,
@@ -71,12 +74,12 @@ def claim(uid: str) -> dict[str, Any]:
 
 
 def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
-    offers = [slots.Offer("a", 2), slots.Offer("b", 3), slots.Offer("off", 0)]
-    assert slots.count(offers, {}).free == (("b", 3), ("a", 2))
-    assert slots.count(offers, {"b": 2, "a": 1}).free == (("a", 1), ("b", 1))
-    assert slots.count(offers, {"a": 2, "b": 3}) == world.Slots(total=5, free=())
-    assert slots.count(offers, {"gone": 5}) == world.Slots(total=5, free=())
-    assert slots.count([], {"a": 1}) == world.Slots()
+    offers = [bookings.Offer("a", 2), bookings.Offer("b", 3), bookings.Offer("off", 0)]
+    assert bookings.count(offers, {}).free == (("b", 3), ("a", 2))
+    assert bookings.count(offers, {"b": 2, "a": 1}).free == (("a", 1), ("b", 1))
+    assert bookings.count(offers, {"a": 2, "b": 3}) == observed.Slots(total=5, free=())
+    assert bookings.count(offers, {"gone": 5}) == observed.Slots(total=5, free=())
+    assert bookings.count([], {"a": 1}) == observed.Slots()
 
 
 def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
@@ -166,7 +169,7 @@ def test_the_one_that_tries_again_for_all_is_not_of_a_namespace_that_is_refused(
     assert desk.rooms.refused_for("other") is None
     waiting = desk.tasks.get("x")
     assert waiting is not None
-    decided = decide(waiting, world.World(slots=build.GPU, refused_for=desk.rooms.refused_for("default")), desk.now)
+    decided = decide(waiting, observed.World(slots=build.GPU, refused_for=desk.rooms.refused_for("default")), desk.now)
     assert (decided.room, decided.requeue_after) == (None, 30.0), "it leaves the line to those whom the try can help"
 
 
@@ -198,9 +201,9 @@ def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one
     desk.offer = 0
     assert desk.called() == ["user-00", "user-01"]
     assert desk.called() == [], "both are being looked at"
-    assert desk.rooms.slots("user-02") == world.Slots()
+    assert desk.rooms.slots("user-02") == observed.Slots()
     for uid, left in (("user-00", 2), ("user-01", 1)):
-        assert desk.rooms.slots(uid) == world.Slots(without_gpu=left)
+        assert desk.rooms.slots(uid) == observed.Slots(without_gpu=left)
         desk.rooms.claim(uid, Room.GPU)
         assert desk.called() == []
         desk.have(uid, Phase.DISPATCHED_GPU, USER, dispatch={"jobName": uid})
@@ -221,15 +224,15 @@ def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing() -> N
     desk.wait("low", Room.GPU)
     desk.offer, desk.absent = 0, 2
     assert desk.called() == []
-    assert desk.rooms.slots("user") == world.Slots(total=2)
+    assert desk.rooms.slots("user") == observed.Slots(total=2)
     desk.absent = 0
     assert desk.called() == ["user"]
 
 
 def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_the_others() -> None:
-    offers = [slots.Offer("a", 2), slots.Offer("b", 0, absent=2)]
-    assert slots.count(offers, {"b": 1}) == world.Slots(total=4, free=(("a", 1),))
-    assert slots.count(offers, {"b": 2}) == world.Slots(total=4)
+    offers = [bookings.Offer("a", 2), bookings.Offer("b", 0, absent=2)]
+    assert bookings.count(offers, {"b": 1}) == observed.Slots(total=4, free=(("a", 1),))
+    assert bookings.count(offers, {"b": 2}) == observed.Slots(total=4)
 
 
 def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
@@ -378,7 +381,7 @@ def test_qualifier_places_count_the_claimed_and_the_running() -> None:
 
 
 def test_an_older_version_never_replaces_a_newer_one() -> None:
-    tasks = index.Tasks(lambda: build.NOW)
+    tasks = task_index.Tasks(lambda: build.NOW)
     new = build.task(Phase.QUALIFYING, resourceVersion="20").wire()
     old = build.task(Phase.NEW, resourceVersion="9").wire()
     assert tasks.observe(new)
@@ -393,7 +396,7 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
 
 
 def test_the_index_keeps_no_content() -> None:
-    tasks = index.Tasks(lambda: build.NOW)
+    tasks = task_index.Tasks(lambda: build.NOW)
     spec = {"content": "secret " * 4000, "messages": [{"id": "m", "text": "secret"}]}
     raw = build.task(Phase.NEW, spec=spec).wire()
     raw["metadata"]["managedFields"] = [{"manager": "kubectl" * 200}]
@@ -514,7 +517,7 @@ def test_users_who_are_active_for_ever_hold_an_aged_task_back_no_more() -> None:
     assert desk.rooms.call() == ([], 3600.0), "asked again when it ages"
     desk.now += HOUR + timedelta(seconds=1)
     assert desk.called() == ["old"]
-    assert desk.rooms.users("old") == world.Users()
+    assert desk.rooms.users("old") == observed.Users()
     assert desk.rooms.slots("old").startable == (("gpu-0", 1),)
     assert desk.rooms.users("older").active, "one slot at a time"
     desk.rooms.leave("old")
@@ -565,7 +568,7 @@ def test_with_two_gpus_a_user_holds_background_back_on_its_own() -> None:
     for number in range(5):
         desk.wait(f"x{number}", Room.GPU)
     assert desk.called() == ["x0", "x1"]
-    assert desk.rooms.users("x0") == world.Users()
+    assert desk.rooms.users("x0") == observed.Users()
     assert desk.rooms.slots("x0").startable == (("gpu-1", 2),)
     desk.have("next", Phase.READY_FOR_GPU, USER)
     assert desk.rooms.slots("next").free[0] == ("gpu-0", 1), "users come together"
@@ -607,7 +610,7 @@ def test_what_the_router_serves_to_users_counts_for_the_backend_that_serves_it(
     desk.users.unplaced = None if unplaced is None else desk.now
     desk.have("x", Phase.READY_FOR_GPU)
     assert sorted(name for name, _ in desk.rooms.slots("x").startable) == free
-    assert desk.rooms.users("x") == (world.Users() if free else world.Users(False, desk.now, None))
+    assert desk.rooms.users("x") == (observed.Users() if free else observed.Users(False, desk.now, None))
 
 
 def test_with_one_ready_gpu_of_two_the_thirty_seconds_hold_for_all() -> None:
@@ -619,10 +622,10 @@ def test_with_one_ready_gpu_of_two_the_thirty_seconds_hold_for_all() -> None:
 
 def test_no_idle_threshold_no_quiet() -> None:
     desk = Desk()
-    desk.rooms._limits = world.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
+    desk.rooms._limits = observed.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
     desk.run("user", USER)
     desk.wait("x", Room.GPU)
-    assert desk.rooms.users("x") == world.Users()
+    assert desk.rooms.users("x") == observed.Users()
     assert desk.called() == ["x"]
 
 
@@ -636,4 +639,4 @@ def test_a_users_task_of_another_namespace_has_no_name() -> None:
     desk.tasks.observe(there.wire())
     desk.rooms.enter("there", Room.GPU, order.of(there))
     assert desk.called() == ["low"]
-    assert desk.rooms.claimant("low") == world.Claimant("there", 1, "")
+    assert desk.rooms.claimant("low") == observed.Claimant("there", 1, "")

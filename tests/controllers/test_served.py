@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.pendingtask import served
+from controllers.gpubackend import absence
 from crds import errors
 
 
@@ -15,7 +15,7 @@ class Bench:
     def __init__(self) -> None:
         self.now, self.missing, self.changes = 100.0, True, 0
         self.router: frozenset[str] | None = None
-        self.served = served.Served(
+        self.served = absence.Served(
             lambda name: self.missing,
             self.ask,
             booked=lambda: frozenset({"gpu-0"}),

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from kubernetes import client
 
-from controllers import beats, kube, stream
+import kube
+from kube import beats, stream
 
 
 def event(kind: str, name: str, version: int) -> bytes:

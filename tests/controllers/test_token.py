@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from kubernetes import client
 
-from controllers import kube
-from controllers.kube import client as wire
+import kube
+from kube import client as wire
 
 
 async def test_a_rotated_token_is_taken_up() -> None:

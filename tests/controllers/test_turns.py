@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.pendingtask.turns import AGED_EVERY, Standing, Turns, Waiter, WaitQueue, arrange
+from controllers.pendingtask.slots.fair_share import AGED_EVERY, Standing, Turns, Waiter, WaitQueue, arrange
 from crds.order import Order
 from tests import thorough
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, World
+from controllers.pendingtask.observed import JobState, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase

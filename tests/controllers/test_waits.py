@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers import queue_http
-from controllers.pendingtask import dispatch, notes, waits
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Room, View
-from controllers.pendingtask.world import Slots, World
+from controllers.pendingtask.observed import Slots, World
+from controllers.pendingtask.policy import ready_for_gpu
+from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
 from crds.waits import MESSAGES, Queue, Reason
 from tests.controllers import build
@@ -23,22 +24,22 @@ from tests.controllers.test_rooms import USER, Desk
 SINCE = {"phaseTimes": {"ReadyForGpu": "2027-03-01T11:50:00Z", "ReadyForQualification": "2027-03-01T11:50:00Z"}}
 
 
-def why(desk: Desk, uid: str) -> waits.Wait:
-    found = waits.survey(desk.rooms.observed()).why(uid)
+def why(desk: Desk, uid: str) -> wait_reasons.Wait:
+    found = wait_reasons.survey(desk.rooms.observed()).why(uid)
     assert found is not None
     return found
 
 
 def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int = 500) -> Queue:
     asked = queue_http.Asked(namespace, client, limit)
-    return queue_http.document(waits.survey(desk.rooms.observed()), asked, breaker="Closed", leading=True)
+    return queue_http.document(wait_reasons.survey(desk.rooms.observed()), asked, breaker="Closed", leading=True)
 
 
 def test_each_reason() -> None:
     desk = Desk()
     desk.run("one")
     desk.have("x", Phase.READY_FOR_GPU, **SINCE)
-    assert why(desk, "x") == waits.Wait(Reason.TURN, datetime(2027, 3, 1, 11, 50, tzinfo=UTC), 0)
+    assert why(desk, "x") == wait_reasons.Wait(Reason.TURN, datetime(2027, 3, 1, 11, 50, tzinfo=UTC), 0)
     desk.run("two")
     assert why(desk, "x").reason is Reason.NO_FREE_SLOT
     desk.have("two", Phase.ORCHESTRATING, USER, dispatch={"jobName": "two", "backend": "gpu-0"})
@@ -51,7 +52,7 @@ def test_each_reason() -> None:
     for _ in range(5):
         desk.rooms.breaker.refused(desk.now.timestamp(), "default")
     assert (why(desk, "x").reason, why(desk, "x").place) == (Reason.NAMESPACE_REFUSED, None)
-    assert waits.counts(desk.rooms.observed())[1, Reason.NAMESPACE_REFUSED] == 1
+    assert wait_reasons.counts(desk.rooms.observed())[1, Reason.NAMESPACE_REFUSED] == 1
     desk.rooms.breaker.succeeded("default")
     held = {
         "type": "Dispatched",
@@ -67,7 +68,7 @@ def test_each_reason() -> None:
         desk.have("x", Phase.READY_FOR_GPU, spec, **status)
         assert (why(desk, "x").reason, why(desk, "x").place) == (reason, None)
     desk.have("x", Phase.ORCHESTRATING)
-    assert waits.survey(desk.rooms.observed()).why("x") is None
+    assert wait_reasons.survey(desk.rooms.observed()).why("x") is None
 
 
 def test_at_the_qualifier_places_are_what_is_lacking() -> None:
@@ -97,7 +98,7 @@ def test_places_are_the_order_in_which_the_rooms_call(some: list[tuple[str, int 
     for number, (client, position, user) in enumerate(some):
         spec: dict[str, Any] = {"clientId": client, **({"queuePosition": position} if position else {})}
         desk.wait(f"t{number:02}", Room.GPU, **spec, mode="Foreground" if user else "Background")
-    survey = waits.survey(desk.rooms.observed())
+    survey = wait_reasons.survey(desk.rooms.observed())
     desk.offer = 1
     order: list[str] = []
     for uid in survey:
@@ -133,7 +134,7 @@ def test_the_metric_counts_what_the_survey_says(some: list[tuple[str, str, str]]
         retry = {"retry": {"count": 1, "nextAt": "2027-03-01T12:05:00Z"}} if state == "later" else {}
         desk.have(f"t{number:02}", phase, {"mode": mode, "suspend": state == "held"}, **retry)
     found = desk.rooms.observed()
-    survey, told = waits.survey(found), waits.counts(found)
+    survey, told = wait_reasons.survey(found), wait_reasons.counts(found)
     for lane in (0, 1):
         for reason in Reason:
             wanted = [
@@ -188,7 +189,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.desk, self.looked, self.busy = Desk(), list[str](), False
-        self.notes = notes.Notes(
+        self.notes = wait_conditions.Notes(
             self.desk.tasks,
             self.desk.rooms,
             enqueue=self.looked.append,
@@ -253,7 +254,7 @@ def test_a_few_at_a_time_the_oldest_first() -> None:
         at = f"2027-03-01T11:{number:02}:00Z"
         slow.desk.have(f"t{number:02}", Phase.READY_FOR_GPU, phaseTimes={"ReadyForGpu": at})
     slow.after(0)
-    assert slow.after(61) == [f"t{number:02}" for number in range(notes.AT_ONCE)]
+    assert slow.after(61) == [f"t{number:02}" for number in range(wait_conditions.AT_ONCE)]
 
 
 @pytest.mark.parametrize(
@@ -279,4 +280,4 @@ def test_the_condition_has_the_reason_without_an_event(around: World, reason: Re
     )
     again = build.apply(task, made.status_patch)
     assert decide(again, dataclasses.replace(around, waits=reason), build.NOW).status_patch == {}
-    assert dispatch.idle(View(task, World(slots=build.GPU), build.NOW)) is None
+    assert ready_for_gpu.idle(View(task, World(slots=build.GPU), build.NOW)) is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.pendingtask import job, views, workloads
-from controllers.pendingtask.world import last_word
+from controllers.pendingtask.observed import last_word
 from crds.phases import Phase
 from tests.controllers import build
 from tests.controllers.build import NOW, RELEASE, UID

@@ -13,10 +13,10 @@ import orjson
 import pytest
 import yaml
 
+import kube
 from bench.operator import flow, load, scale
 from bench.operator.site import Counts, Site, changes, names, site, until
-from controllers import kube
-from controllers.pendingtask import index
+from controllers.pendingtask import task_index
 from crds.phases import Phase
 from tests.controllers import build
 
@@ -141,7 +141,7 @@ def test_what_is_remembered_of_a_task() -> None:
             "observedGeneration": 1,
         }
     ]
-    tasks = index.Tasks(lambda: datetime.now(UTC))
+    tasks = task_index.Tasks(lambda: datetime.now(UTC))
     tasks.observe(raw)
     gc.collect()
     tracemalloc.start()

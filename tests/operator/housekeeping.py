@@ -12,7 +12,8 @@ from pathlib import Path
 from kubernetes import client
 from prometheus_client import CollectorRegistry
 
-from controllers import backpressure, kube
+import kube
+from controllers import backpressure
 from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
 from tests.operator.conftest import Space, database_name, until

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from kubernetes import client
 
-from controllers import kube
+import kube
 from controllers.archive import mongo
 from crds.phases import TERMINAL
 from tests.operator.conftest import Space, until

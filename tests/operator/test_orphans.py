@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from controllers import kube
-from controllers.pendingtask import index, job, orphans, workloads
+import kube
+from controllers.pendingtask import job, task_index, workloads
+from controllers.pendingtask.effects import orphans
 from crds import pendingtask
 from tests.operator import process
 from tests.operator.conftest import Space, until
@@ -37,7 +38,7 @@ class Watched:
     def __init__(self, api: kube.Kube, space: Space) -> None:
         self.now, self.changes = datetime.now(UTC), 0
         self.api, self.space = api, space
-        self.tasks, self.workloads = index.Tasks(lambda: self.now), workloads.Workloads(space.name)
+        self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(space.name)
         self.orphans = orphans.Orphans(api, self.tasks, self.workloads, changed=self._changed, wall=lambda: self.now)
 
     def _changed(self) -> None:

@@ -16,7 +16,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from controllers import kube, namespaces, resync
+import kube
+from controllers import namespaces, resync
 from controllers.namespaces import State
 from crds.phases import UNFINISHED
 from tests.operator.conftest import Space, until

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from controllers import kube
-from controllers.pendingtask import copies
-from controllers.pendingtask.world import CopyHeld, CopyMade, NoCopy, Trouble
+import kube
+from controllers.pendingtask.effects import copies
+from controllers.pendingtask.observed import CopyHeld, CopyMade, NoCopy, Trouble
 from crds import pendingtask
 from tests.operator.conftest import Space, until
 from tests.operator.process import Operator

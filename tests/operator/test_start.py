@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from controllers import kube
+import kube
 from crds.phases import TERMINAL, UNFINISHED, Phase
 from tests.operator.conftest import Space, until
 from tests.operator.kubelet import Kubelet

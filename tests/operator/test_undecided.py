@@ -12,9 +12,11 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from controllers import events, kube, metrics, queue
-from controllers.pendingtask import activity, attention, index, rooms, undecided, world
+import kube
+from controllers import events, metrics, queue
+from controllers.pendingtask import cache, failures, observed, task_index
 from controllers.pendingtask import workloads as loads
+from controllers.pendingtask.slots import router_use, scheduler
 from crds import pendingtask
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
@@ -61,8 +63,8 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
     measured = metrics.Metrics(prometheus_client.CollectorRegistry())
     async with kube.session(loaded, fence=lambda: None) as http:
         api = kube.Kube(loaded, http, fence=lambda: None)
-        tasks, workloads = index.Tasks(wall), loads.Workloads(space.name)
-        users = activity.Users(
+        tasks, workloads = task_index.Tasks(wall), loads.Workloads(space.name)
+        users = router_use.Users(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -70,15 +72,13 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
             wall=wall,
             monotonic=time.monotonic,
         )
-        book = rooms.Rooms(
-            tasks, world.Limits(), list, workloads=workloads, users=users, wall=wall, monotonic=time.monotonic
+        book = scheduler.Rooms(
+            tasks, observed.Limits(), list, workloads=workloads, users=users, wall=wall, monotonic=time.monotonic
         )
         work: queue.WorkQueue[str] = queue.WorkQueue(time.monotonic)
-        known = attention.Attention(
-            api, work=work, tasks=tasks, workloads=workloads, book=book, monotonic=time.monotonic
-        )
+        known = cache.Attention(api, work=work, tasks=tasks, workloads=workloads, book=book, monotonic=time.monotonic)
         poster = events.Poster(api, clock=wall, monotonic=time.monotonic, dropped=lambda _: None)
-        edge = undecided.Undecided(api, known, poster=poster, measured=measured, epoch=lambda: 0, wall=wall)
+        edge = failures.Undecided(api, known, poster=poster, measured=measured, epoch=lambda: 0, wall=wall)
         raw = await api.get(kube.TASKS, space.name, name)
         known.take(raw)
         waits = []

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from controllers import kube
+import kube
 from controllers.pendingtask import phases
 from crds import API_VERSION
 from crds.phases import Phase

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from controllers import lease
 from controllers.pendingtask import job
 from crds import pendingtask
+from kube import lease
 from tests.chart.admission import callers
 from tests.chart.admission.callers import HOME, TEAM, Caller
 

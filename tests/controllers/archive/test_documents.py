@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controllers import kube
+import kube
 from controllers.archive import finished, openapi, query, record, wire
 from crds import definitions
 from crds.phases import Phase

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from controllers import lease
 from controllers.archive import http, mongo, tickets
+from kube import lease
 from tests.controllers.archive.build import NOW, UID
 
 TICKET = "a-ticket"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.pendingtask import drain
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.policy import interruption
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
@@ -74,4 +74,4 @@ def test_what_was_stopped_for_a_user_is_not_running() -> None:
     status = apply(current, made.status_patch).status
     assert status.phase is Phase.READY_FOR_GPU
     assert said(status, "Dispatched") == ("False", "Suspended")
-    assert drain.PREEMPTED not in {one.type for one in status.conditions}
+    assert interruption.PREEMPTED not in {one.type for one in status.conditions}

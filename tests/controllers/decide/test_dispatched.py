@@ -8,7 +8,7 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Trouble, World
+from controllers.pendingtask.observed import JobState, Trouble, World
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed

@@ -6,9 +6,9 @@ import itertools
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controllers.pendingtask import decision, world
+from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, PodView, Slots, Trouble, World
+from controllers.pendingtask.observed import JobState, Outcome, PodView, Slots, Trouble, World
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
@@ -16,7 +16,7 @@ from tests.controllers.build import GPU, NOW, apply, job, pod, routed
 AWAY = Trouble("away", operational=True)
 
 
-def over(*pods: world.PodView, **more: object) -> World:
+def over(*pods: observed.PodView, **more: object) -> World:
     """The Job of attempt 1 has failed."""
     return World(job=job(JobState.FAILED, **more), pods=pods)
 
@@ -135,7 +135,7 @@ def test_the_slot_of_a_run_is_claimed_for_the_next_run_of_the_same_user() -> Non
         Phase.ORCHESTRATING, preemption={"by": "u", "name": "default/chat", "run": 1, "at": NOW.isoformat()}
     )
     around = World(slots=Slots(total=1), job=job(), pods=(pod(),))
-    same, following = (world.Claimant("u", run, "default/chat") for run in (1, 2))
+    same, following = (observed.Claimant("u", run, "default/chat") for run in (1, 2))
     assert decide(running, replace(around, claimant=same), NOW).status_patch == {}
     made = decide(running, replace(around, claimant=following), NOW)
     status = apply(running, made.status_patch).status

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import decision, views, world
+from controllers.pendingtask import decision, observed, views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, JobView, PodView, Trouble, World
+from controllers.pendingtask.observed import JobState, JobView, PodView, Trouble, World
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
@@ -42,7 +42,10 @@ plans = st.none() | st.sampled_from(
 
 
 readings = troubles | st.builds(
-    world.Ingested, hints, questions=st.lists(st.text(max_size=5), max_size=20).map(tuple), failure=st.text(max_size=3)
+    observed.Ingested,
+    hints,
+    questions=st.lists(st.text(max_size=5), max_size=20).map(tuple),
+    failure=st.text(max_size=3),
 )
 
 
@@ -62,14 +65,14 @@ class Outside:
 
     def __init__(self, data: st.DataObject, now: datetime) -> None:
         self.now = now
-        self.reading: world.Reading = data.draw(readings)
+        self.reading: observed.Reading = data.draw(readings)
         self.refusal: Trouble | None = data.draw(st.none() | troubles)
         self.ends = data.draw(st.sampled_from([JobState.COMPLETE, JobState.FAILED]))
         self.says = views.outcome(data.draw(hostile.messages))
         self.late = data.draw(st.booleans())
         self.jobs: dict[int, JobView] = {}
         self.pods: list[PodView] = []
-        self.observed: world.Observation | None = None
+        self.observed: observed.Observation | None = None
         self.launches = 0
 
     def world(self, current: pendingtask.PendingTask) -> World:
@@ -88,7 +91,7 @@ class Outside:
                     self.jobs[effect.attempt] = JobView(effect.job_name, "u", self.ends, reason=reason)
                     self.pods.append(PodView("p", effect.attempt, live=False, started=True, outcome=self.says))
             case decision.Copy() | decision.Recall():
-                self.observed = world.NoCopy()
+                self.observed = observed.NoCopy()
             case _:
                 pass
 

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, Outcome, World
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.pendingtask import decision, job, phases, views, world
+from controllers.pendingtask import decision, job, observed, phases, views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, JobView, Outcome, PodView, Trouble, World
+from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView, Trouble, World
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -34,8 +34,8 @@ outcomes = st.builds(Outcome, st.sampled_from(ExitReason), st.text(max_size=50))
 troubles = st.builds(
     Trouble, st.text(max_size=30), operational=st.booleans(), retry_after=st.none() | st.floats(0, 999)
 )
-copied = st.builds(world.CopyMade, moments) | st.just(world.NoCopy())
-observations = st.none() | st.builds(world.Ingested, hints) | troubles | copied
+copied = st.builds(observed.CopyMade, moments) | st.just(observed.NoCopy())
+observations = st.none() | st.builds(observed.Ingested, hints) | troubles | copied
 jobs = st.none() | st.sampled_from(JobState).map(
     lambda state: JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
 )
@@ -61,11 +61,12 @@ worlds = st.builds(
     job=jobs | st.just(foreign),
     pods=st.lists(pods, max_size=3).map(tuple),
     recorded=st.none() | outcomes,
-    slots=st.sampled_from([GPU, world.Slots(), world.Slots(total=3)]),
+    slots=st.sampled_from([GPU, observed.Slots(), observed.Slots(total=3)]),
     user_active=st.booleans(),
     last_user=st.none() | moments,
     dispatch_open=st.booleans(),
-    claimant=st.none() | st.builds(world.Claimant, st.sampled_from(["u", "v"]), st.integers(1, 2), st.just("n/user")),
+    claimant=st.none()
+    | st.builds(observed.Claimant, st.sampled_from(["u", "v"]), st.integers(1, 2), st.just("n/user")),
     backend_gone_in=st.none() | st.sampled_from([0.0, 5.0]),
     in_doubt_since=st.none() | moments,
 )
@@ -158,7 +159,7 @@ class Cluster:
         self.pods: dict[int, PodView] = {}
         self.created: list[int] = []
         self.read: dict[int, int] = {}
-        self.observed: world.Observation | None = None
+        self.observed: observed.Observation | None = None
         self.chaos = True
 
     def step(self) -> None:
@@ -199,7 +200,7 @@ class Cluster:
 
     def perform(self, effect: decision.Effect) -> None:
         if isinstance(effect, decision.Ingest):
-            self.observed = world.Ingested(Hints(has_actionable_content=True))
+            self.observed = observed.Ingested(Hints(has_actionable_content=True))
             if self.chaos and self.choose("knowledge base away", 3):
                 self.observed = Trouble("away", operational=True)
         elif isinstance(effect, decision.Launch):

@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.pendingtask import attachments, decision, world
+from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import Trouble, World
+from controllers.pendingtask.effects import ingest
+from controllers.pendingtask.observed import Trouble, World
 from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
@@ -52,7 +53,7 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
     chat = apply(chat, made.status_patch)
     assert decide(chat, World(working=True), NOW) == decision.Decision()
-    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached(("c1", "c2")))
+    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1", "c2")))
     status = after(chat, decide(chat, World(observed=found), NOW))
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
@@ -63,7 +64,7 @@ def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
 def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     refused = (("a.txt", "the document has macros. Save it without macros."),)
-    found = world.Ingested(Hints(has_actionable_content=True), attached=world.Attached((), refused, away))
+    found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached((), refused, away))
     status = after(mail, decide(mail, World(observed=found), NOW))
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
@@ -74,7 +75,7 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
 
 
 def test_files_of_one_name_do_not_replace_each_other() -> None:
-    drafts = attachments.drafts(task(spec={"attachments": FILES}))
+    drafts = ingest.file_drafts(task(spec={"attachments": FILES}))
     assert [one.name for one in drafts] == ["a.txt", "a.txt (2)"]
     assert {one.attached_to for one in drafts} == {f"task::{UID}"}
 
@@ -120,12 +121,12 @@ def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
     assert "Choose another." in status.conditions[0].message
 
 
-READ = world.Ingested(Hints(), summary="News.", generation=1)
+READ = observed.Ingested(Hints(), summary="News.", generation=1)
 
 
 @pytest.mark.parametrize("found", [READ, replace(AWAY, generation=1), replace(WRONG, generation=1)])
 @pytest.mark.parametrize("phase", [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING])
-def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: world.Reading) -> None:
+def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: observed.Reading) -> None:
     edited = task(phase, generation=2)
     made = decide(edited, World(observed=found), NOW)
     assert made.effects == (decision.Ingest(),)
@@ -140,7 +141,7 @@ def test_files_of_a_question_that_was_edited_are_read_again() -> None:
 
 def test_information_only_is_done() -> None:
     current = task(Phase.QUALIFYING)
-    status = after(current, decide(current, World(observed=world.Ingested(Hints(), summary="News.")), NOW))
+    status = after(current, decide(current, World(observed=observed.Ingested(Hints(), summary="News.")), NOW))
     assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
 
 
@@ -154,7 +155,7 @@ ACTION = Hints(has_actionable_content=True)
 
 def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
-    found = world.Ingested(ACTION, questions=("Which account?", " ", "By when?"))
+    found = observed.Ingested(ACTION, questions=("Which account?", " ", "By when?"))
     asked = apply(current, decide(current, World(observed=found), NOW).status_patch)
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
@@ -170,7 +171,8 @@ def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
 def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> None:
     current = task(Phase.QUALIFYING)
     failed = apply(
-        current, decide(current, World(observed=world.Ingested(Hints(), failure="It is encrypted.")), NOW).status_patch
+        current,
+        decide(current, World(observed=observed.Ingested(Hints(), failure="It is encrypted.")), NOW).status_patch,
     )
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
@@ -188,5 +190,5 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
 
 @pytest.mark.parametrize("type_", ["UserTask", "UserInputProcessing"])
 def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -> None:
-    found = world.Ingested(ACTION, questions=("Which?",), failure="odd")
+    found = observed.Ingested(ACTION, questions=("Which?",), failure="odd")
     assert decide(task(Phase.QUALIFYING, spec={"type": type_}), World(observed=found), NOW).phase is Phase.READY_FOR_GPU

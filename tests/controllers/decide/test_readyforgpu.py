@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.pendingtask import coalesce, decision, world
+from controllers.pendingtask import batch, decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import Outcome, World
+from controllers.pendingtask.observed import Outcome, World
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
@@ -25,7 +25,7 @@ def test_foreground_is_dispatched_at_once() -> None:
 
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    status = after(current, decide(current, World(slots=world.Slots(without_gpu=1)), NOW))
+    status = after(current, decide(current, World(slots=observed.Slots(without_gpu=1)), NOW))
     assert status.dispatch is not None
     assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
 
@@ -41,7 +41,7 @@ def test_without_any_gpu_and_with_enough_runs_without_one_foreground_waits_and_s
 
 
 def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
-    current, taken = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}), World(slots=world.Slots(total=1))
+    current, taken = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}), World(slots=observed.Slots(total=1))
     made = decide(current, taken, NOW)
     assert (made.phase, made.room) == (None, decision.Room.GPU)
     assert made.note is not None
@@ -55,7 +55,7 @@ def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
         World(slots=GPU, user_active=True),
         World(slots=GPU, last_user=NOW - timedelta(seconds=29)),
         World(slots=GPU, in_doubt_since=NOW - timedelta(seconds=29)),
-        World(slots=world.Slots(total=2)),
+        World(slots=observed.Slots(total=2)),
         World(slots=GPU, dispatch_open=False),
     ],
 )
@@ -108,8 +108,8 @@ def test_no_new_run_while_a_pod_of_an_old_one_lives() -> None:
     assert decide(current, World(slots=GPU, pods=(pod(1, live=False),)), NOW).phase is Phase.DISPATCHED_GPU
 
 
-@pytest.mark.parametrize("state", [world.JobState.COMPLETE, world.JobState.FAILED])
-def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: world.JobState) -> None:
+@pytest.mark.parametrize("state", [observed.JobState.COMPLETE, observed.JobState.FAILED])
+def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: observed.JobState) -> None:
     """Its Job was let go, the answer to that was lost, and dispatching it failed again and again until it was over."""
     current = routed(
         Phase.READY_FOR_GPU,
@@ -125,7 +125,7 @@ def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: wo
     ended = World(job=job(state), pods=(said,), dispatch_open=False, user_active=True)
     passed, task = [], current
     for _ in range(2):
-        course = coalesce.course(task, ended, NOW)
+        course = batch.course(task, ended, NOW)
         assert course.decision.effects == (), "nothing is launched"
         passed += [step.made.phase for step in course.steps]
         task = apply(task, course.decision.status_patch)

@@ -6,7 +6,7 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import JobState, Limits, World
+from controllers.pendingtask.observed import JobState, Limits, World
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import World
+from controllers.pendingtask.observed import World
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, routed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.world import Outcome, Trouble, World
+from controllers.pendingtask.observed import Outcome, Trouble, World
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import UserTaskKind

@@ -1,0 +1,243 @@
+"""What is known of the tasks and who is looked at when: the index, the rooms, the queue, and what was just observed.
+
+Whatever changes one of them changes the others with it here. Nothing here decides, and nothing writes to the API.
+
+What the watch says, taken in: synchronous, cheap, and never a decision. Whoever is concerned is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pydantic
+import structlog
+
+import kube
+from controllers import queue
+from controllers.pendingtask import task_index, views
+from controllers.pendingtask import workloads as loads
+from controllers.pendingtask.observed import Observation
+from controllers.pendingtask.slots import scheduler
+from crds import pendingtask
+from crds.phases import HOLDS_SLOT, TERMINAL
+
+log = structlog.get_logger(__name__)
+
+MANY = 4
+"""Tasks looked at at the same time: a look takes no longer than its requests to the apiserver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A task as the API serves it, and which field of it cannot be parsed."""
+
+    object: kube.Object
+    field: str
+    why: str
+
+
+class Attention:
+    """Owns nothing but the bookkeeping between `work`, `tasks`, `workloads` and `book`. `monotonic` is the clock."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        *,
+        work: queue.WorkQueue[str],
+        tasks: task_index.Tasks,
+        workloads: loads.Workloads,
+        book: scheduler.Rooms,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._api, self._monotonic = api, monotonic
+        self.work, self.tasks, self.workloads, self.rooms = work, tasks, workloads, book
+        self.observations: dict[str, Observation] = {}
+        """By uid: what an effect has brought and nobody has decided about yet."""
+        self.forgotten: Callable[[str], None] = lambda uid: None
+        """Called with a task that is gone; set by the composition root."""
+        self.contents = task_index.Contents()
+        self.unreadable: dict[str, Unreadable] = {}
+        """By uid: objects that cannot be parsed, until that is written into them."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._calling = False
+
+    # -- who is looked at ------------------------------------------------------------------------------------------
+
+    def enqueue(self, uid: str) -> None:
+        """Look at the task now, in its order."""
+        entry = self.tasks.entry(uid)
+        if entry is not None:
+            self.work.put(uid, entry.order)
+
+    def later(self, uid: str, seconds: float) -> None:
+        """Look at the task in so many seconds, if nothing brings it up before."""
+        entry = self.tasks.entry(uid)
+        if entry is not None:
+            self.work.wake(uid, entry.order, self._monotonic() + seconds)
+
+    def observed(self, uid: str, found: Observation | None) -> None:
+        """An effect that ran beside the workers has ended."""
+        if found is not None:
+            self.observations[uid] = found
+        self.enqueue(uid)
+        self.call_rooms()  # a place at the qualifier may be free
+
+    def busy(self) -> bool:
+        """Somebody wants to be looked at, or so many are that the apiserver must be slow."""
+        return len(self.work) > 0 or self.work.active >= MANY
+
+    def call_rooms(self) -> None:
+        """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
+        if not self._calling:
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._call)
+
+    def _call(self) -> None:
+        self._calling = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        called, again = self.rooms.call()
+        for uid, rank in called:
+            self.work.put(uid, rank)
+        if again is not None:
+            self._timer = asyncio.get_running_loop().call_later(again, self._call)
+
+    def refill(self) -> None:
+        """The bound of the queue turned keys away: now that it is empty, everything is looked at once more."""
+        if self.work.overflowed and not len(self.work):
+            self.work.overflowed = False
+            for uid in self.tasks:
+                self.enqueue(uid)
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def take(self, raw: kube.Object) -> bool:
+        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError."""
+        if (raw.get("status") or {}).get("phase") in TERMINAL:
+            self.forget(raw["metadata"]["uid"], task_index.version(raw))
+            return False
+        fresh = self.tasks.observe(raw)
+        if fresh:
+            self.contents.keep(raw)
+        return fresh
+
+    def admit(self, raw: kube.Object) -> bool:
+        """As `take`; an object that cannot be parsed is put aside to be reported. What holds no slot is not served then
+        as it was before either."""
+        uid = raw["metadata"]["uid"]
+        try:
+            fresh = self.take(raw)
+        except pydantic.ValidationError as error:
+            # Where and why; the error's own text shows what stands there.
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            found = Unreadable(raw, ".".join(str(part) for part in first["loc"]), str(first["msg"]))
+            log.error("task cannot be read", task=raw["metadata"]["name"], field=found.field, error=found.why)
+            entry = self.tasks.entry(uid)
+            if entry is not None and entry.phase not in HOLDS_SLOT:
+                self.forget(uid, 0)
+            self.unreadable[uid] = found
+            self.work.put(uid, (0, 0, 0, 0, raw["metadata"]["name"]))
+            return False
+        self.unreadable.pop(uid, None)
+        return fresh
+
+    def forget(self, uid: str, at: int) -> None:
+        """The task is finished or gone; versions up to `at` stay out."""
+        self.tasks.forget(uid, at)
+        self._drop(uid)
+
+    def leave(self, uid: str) -> None:
+        """The task's namespace is served no more, for now: its run holds its slot as long as its pod lives."""
+        self.tasks.leave(uid)
+        self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
+        self.workloads.forget_task(uid)
+        self.contents.drop(uid)
+        self.observations.pop(uid, None)
+        self.unreadable.pop(uid, None)
+        self.rooms.leave(uid)
+        self.rooms.settle(uid)
+        self.work.forget(uid)
+        self.forgotten(uid)
+        self.call_rooms()
+
+    async def read(self, task: pendingtask.PendingTask) -> None:
+        """Read the task from the API, never from the index: a write has lost."""
+        meta = task.metadata
+        raw = await self._read(meta.uid, meta.namespace, meta.name)
+        if raw is not None:
+            self.admit(raw)
+
+    async def fetch(self, uid: str) -> pendingtask.PendingTask | None:
+        """The whole task from the API, content included; None when it is gone."""
+        entry = self.tasks.entry(uid)
+        raw = None if entry is None else await self._read(uid, entry.namespace, entry.name)
+        return None if raw is None else pendingtask.PendingTask.model_validate(raw)
+
+    async def _read(self, uid: str, namespace: str, name: str) -> kube.Object | None:
+        try:
+            raw: kube.Object | None = await self._api.get(kube.TASKS, namespace, name)
+        except kube.NotFound:
+            raw = None
+        if raw is not None and raw["metadata"]["uid"] == uid:
+            return raw
+        self.workloads.abandon(uid)
+        self.forget(uid, 0)
+        return None
+
+
+class Inbox:
+    """`backend_gone_in` answers the seconds until the GpuBackend of that name is given up, None while it is fine."""
+
+    def __init__(self, known: Attention, backend_gone_in: Callable[[str], float | None]) -> None:
+        self._known, self._backend_gone_in = known, backend_gone_in
+
+    def observe_task(self, raw: kube.Object, *, deleted: bool) -> None:
+        """An event of a PendingTask. Leaving the selector by being finished looks like a deletion: to us it is."""
+        uid = raw["metadata"]["uid"]
+        if deleted:
+            entry = self._known.tasks.entry(uid)
+            if entry is not None:  # of a task that was finished the entry is gone, but for a write under way
+                self._known.workloads.abandon(uid, finishing=entry.phase in HOLDS_SLOT)
+            self._known.forget(uid, task_index.version(raw))
+            return
+        if self._known.admit(raw):
+            self._known.enqueue(uid)
+            self._known.call_rooms()
+
+    def observe_job(self, raw: kube.Object, *, deleted: bool) -> None:
+        """An event of a Job of ours."""
+        uid = views.task_uid(raw)
+        if deleted:
+            self._known.workloads.forget_job(uid, raw["metadata"]["name"])
+            self._known.enqueue(uid)
+        elif self._known.workloads.observe_job(raw):
+            self._known.enqueue(uid)
+
+    def observe_pod(self, raw: kube.Object, *, deleted: bool) -> None:
+        """An event of a pod of ours."""
+        uid = views.task_uid(raw)
+        if deleted:
+            self._known.workloads.observe_pod(raw)
+            self._known.workloads.forget_pod(uid, raw["metadata"]["name"])
+            self._pod_changed(uid)
+        elif self._known.workloads.observe_pod(raw):
+            self._pod_changed(uid)
+
+    def _pod_changed(self, uid: str) -> None:
+        if self._known.tasks.entry(uid) is None:
+            self._known.workloads.forget_task(uid)
+        else:
+            self._known.enqueue(uid)
+        self._known.call_rooms()  # it may have held a slot
+
+    def backends_changed(self) -> None:
+        """Slots may have come or gone, and runs may have lost theirs."""
+        for uid, run in self._known.tasks.bookings.runs.items():
+            if self._backend_gone_in(run.backend) is not None:
+                self._known.enqueue(uid)
+        self._known.call_rooms()

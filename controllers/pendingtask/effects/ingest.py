@@ -1,0 +1,293 @@
+"""From a task to the request that makes its content known. Pure.
+
+The files that came with a task become knowledge before the task is routed; one that cannot does not hold it up.
+
+What the knowledge base refuses (a damaged file, a macro, one that is too large) is told by the condition
+`AttachmentsIngested`, and the task goes on. While something is merely away the task waits as it does for its content,
+but for files no longer than `PATIENCE` tries: then it goes on without them, and the condition says so.
+
+Ingestions under way: one asyncio task each, at most one per PendingTask, their outcome as an observation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from email import errors as mail_errors
+from email import message_from_string, policy
+
+import orjson
+import pydantic
+import structlog
+
+import kube
+from controllers import clients, tracing
+from controllers.memory import document, mongo
+from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
+from controllers.pendingtask.policy import qualifying
+from crds import errors, order, pendingtask, scope, trace
+from crds.pendingtask import Type
+from crds.priority import Priority
+from kb import client, wire, writing
+
+KINDS = {
+    Type.EMAIL: "email",
+    Type.WIKI: "wiki",
+    Type.BUG_TRACKER: "issue",
+    Type.GIT: "commit",
+    Type.USER_INPUT: "user_input",
+    Type.USER_TASK: "user_task",
+    Type.SCHEDULED: "scheduled_task",
+    Type.LINK: "link",
+    Type.MEETING: "meeting",
+}
+
+
+def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRequest:
+    """The ingestion of `task`. Without a sourceUrn the task itself is the source."""
+    spec = task.spec
+    ref = spec.content_ref
+    return wire.IngestRequest(
+        scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id),
+        source_urn=content_source(task),
+        kind=KINDS[spec.type],
+        title=content_title(task)[:1000],
+        content=spec.content,
+        content_ref=wire.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes) if ref else None,
+        observed_at=task.metadata.creation_timestamp,
+        team=list(team),
+        attachments=attached_files(task),
+        metadata={
+            "taskUid": task.metadata.uid,
+            "taskType": spec.type.value,
+            "correlationId": spec.correlation_id,
+        },
+    )
+
+
+_INPUT = {
+    "type", "client_id", "project_id", "group_id", "source_urn", "correlation_id",
+    "content", "content_ref", "attachments",
+}  # fmt: skip
+
+
+def content_digest(task: pendingtask.PendingTask) -> str:
+    """SHA-256 of what a reading depends on in the spec, and of the title: a change of anything else asks for none."""
+    known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT))
+    return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def content_source(task: pendingtask.PendingTask) -> str:
+    """What the content is known by."""
+    return task.spec.source_urn or f"task::{task.metadata.uid}"
+
+
+def attached_files(task: pendingtask.PendingTask) -> list[str]:
+    """The names that the task's files are known by; those of the same name are told apart by a number."""
+    seen: Counter[str] = Counter()
+    names = []
+    for one in task.spec.attachments:
+        seen[one.name] += 1
+        names.append(one.name if seen[one.name] == 1 else f"{one.name[:245]} ({seen[one.name]})")
+    return names
+
+
+def content_title(task: pendingtask.PendingTask) -> str:
+    """The annotation, or the Subject of a mail, or nothing."""
+    named = task.metadata.annotations.get(document.TITLE_ANNOTATION, "")
+    if named or task.spec.type is not Type.EMAIL or not task.spec.content:
+        return named
+    try:
+        return str(message_from_string(task.spec.content, policy=policy.default).get("Subject", ""))
+    except (mail_errors.MessageError, ValueError, IndexError):
+        # A header that cannot be parsed costs the title only.
+        return ""
+
+
+PATIENCE = 8
+"""Tries of a task's qualification after which files whose readers are away are left out: about fifteen minutes."""
+
+
+def file_drafts(task: pendingtask.PendingTask) -> list[writing.AttachmentDraft]:
+    """One per file; the names are `ingestion.files`, so that none replaces another."""
+    spec = task.spec
+    made = []
+    for one, name in zip(spec.attachments, attached_files(task), strict=True):
+        ref = one.content_ref
+        made.append(
+            writing.AttachmentDraft(
+                scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id),
+                attached_to=content_source(task),
+                name=name,
+                content_ref=wire.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes),
+                title=content_title(task)[:700],
+                observed_at=task.metadata.creation_timestamp,
+            )
+        )
+    return made
+
+
+async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency: Priority) -> Attached:
+    """Send every file. Raises `kb.client.Unavailable` while waiting can still help."""
+    tried = task.status.retry.count if task.status.retry else 0
+    chunk_ids: list[str] = []
+    refused: list[tuple[str, str]] = []
+    away = False
+    for draft in file_drafts(task):
+        try:
+            reply = await kb.learning.attachment(draft, urgency=urgency)
+        except client.Rejected as error:
+            remedy = f" {error.remedy}" if error.remedy else ""
+            refused.append((draft.name, f"{error.message}.{remedy}"))
+        except client.Unavailable as error:
+            if tried < PATIENCE:
+                raise
+            away = True
+            refused.append((draft.name, f"{error.message} (after {tried} tries)"))
+        else:
+            chunk_ids += reply.chunk_ids
+    return Attached(tuple(chunk_ids), tuple(refused), away)
+
+
+log = structlog.get_logger(__name__)
+
+Fetch = Callable[[str], Awaitable[pendingtask.PendingTask | None]]
+
+
+class Qualifier:
+    """`fetch` reads the whole task from the API; `done(uid, observation)` is called in the loop at the end."""
+
+    def __init__(
+        self,
+        kb: client.Client,
+        memory: mongo.Memory,
+        *,
+        known: clients.Clients,
+        fetch: Fetch,
+        done: Callable[[str, Observation | None], None],
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._kb, self._memory, self._clients = kb, memory, known
+        self._fetch, self._done, self._clock, self._monotonic = fetch, done, clock, monotonic
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._running
+
+    def start(self, uid: str, raw: kube.Object | None = None, before: Observation | None = None) -> None:
+        """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched.
+
+        `before` is what a reading of an earlier generation brought; it is used again when the input is the same.
+        """
+        if uid not in self._running:
+            self._running[uid] = asyncio.create_task(self._run(uid, raw, before), name=f"qualify {uid}")
+            self._begun[uid] = self._monotonic()
+
+    def running(self) -> Collection[str]:
+        """Uids of what is under way."""
+        return self._running.keys()
+
+    def seconds(self, uid: str) -> float | None:
+        """For how long it is under way; None when it is not."""
+        return self._monotonic() - self._begun[uid] if uid in self._running else None
+
+    def cancel(self, uid: str) -> None:
+        """The task is gone; nobody wants the outcome."""
+        self._begun.pop(uid, None)
+        running = self._running.pop(uid, None)
+        if running is not None:
+            running.cancel()
+
+    async def close(self) -> None:
+        """Cancel all; they are repeated after the next start."""
+        running = list(self._running.values())
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, uid: str, raw: kube.Object | None, before: Observation | None) -> None:
+        found: Observation | None = None
+        try:
+            found = await self._read(uid, raw, before)
+        except errors.JervisError as error:
+            found = trouble(error)
+        except Exception as error:
+            log.exception("qualification failed", uid=uid)
+            found = _bug(error)
+        finally:
+            if self._running.get(uid) is asyncio.current_task():
+                del self._running[uid], self._begun[uid]
+        self._done(uid, found)
+
+    async def _read(self, uid: str, raw: kube.Object | None, before: Observation | None) -> Observation | None:
+        task = await self._fetch(uid) if raw is None else pendingtask.PendingTask.model_validate(raw)
+        if task is None:
+            return None
+        generation, digest = task.metadata.generation, content_digest(task)
+        if isinstance(before, Ingested) and before.digest == digest:
+            return replace(before, generation=generation)
+        try:
+            found = await self._ingest(uid, task)
+        except errors.JervisError as error:
+            found = trouble(error)
+        except Exception as error:
+            log.exception("qualification failed", uid=uid)
+            found = _bug(error)
+        return replace(found, generation=generation, digest=digest)
+
+    async def _ingest(self, uid: str, task: pendingtask.PendingTask) -> Reading:
+        tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
+        urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
+        if task.spec.type in qualifying.CHAT:
+            # A question is no knowledge; the files that came with it are.
+            asked = pendingtask.Hints(has_actionable_content=True)
+            return Ingested(hints=asked, attached=await ingest_files(self._kb, task, urgency))
+        try:
+            request = ingest_request(task, self._clients.of(task.spec.client_id).team)
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
+        reply = await self._kb.ingest(request, urgency=urgency)
+        attached = await ingest_files(self._kb, task, urgency) if task.spec.attachments else None
+        chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
+        hints = _hints(reply.hints)
+        asks = bool(reply.hints.questions or reply.hints.failure)
+        if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
+            # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
+            now = self._clock()
+            await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
+        return Ingested(
+            hints=hints,
+            reason=reply.hints.reason,
+            summary=reply.summary,
+            chunk_ids=tuple(chunk_ids),
+            node_keys=tuple(reply.node_keys),
+            attached=attached,
+            questions=tuple(reply.hints.questions),
+            failure=reply.hints.failure,
+        )
+
+
+def _bug(error: Exception) -> Trouble:
+    """The edge of a reading: a bug of ours must end in a status that a person sees, not in silence."""
+    return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
+
+
+def _hints(found: wire.Hints) -> pendingtask.Hints:
+    """As the status keeps them. A deadline that no calendar of ours holds (a model's 9999-12-31) is none."""
+    said = found.model_dump()
+    try:
+        return pendingtask.Hints.model_validate(said)
+    except pydantic.ValidationError as error:
+        log.info("deadline left out", reason=str(error.errors(include_url=False)[0]["msg"]))
+        return pendingtask.Hints.model_validate({**said, "has_future_deadline": False, "suggested_deadline": None})

@@ -1,0 +1,152 @@
+"""Runs whose task is gone: Jobs that nobody else ends, and pods that would hold a slot for ever.
+
+Runs live in the release's namespace and no owner reference crosses namespaces, so this is the garbage collector of
+theirs. It is level-based: whatever Job is there without a known unfinished task is asked about, at the start, now and
+then, and at once when a task's deletion is seen. Nothing is deleted before the API has said that the task is gone: it
+may be finished, or in a namespace that is not read yet. A namespace that refuses us (its role is gone, for instance
+with the namespace) is given time; after that a run of its tasks ends too, since its end could not be recorded.
+
+A watch that has lost its place lists anew and never tells what went away meanwhile. A task that is gone is found out
+when it is written to; a pod of a task that is gone is not written to, and would hold its slot for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+import structlog
+
+import kube
+from controllers.pendingtask import job, task_index, workloads
+from controllers.pendingtask.observed import JobView
+from crds import errors
+from kube import lease
+
+log = structlog.get_logger(__name__)
+
+EVERY_SECONDS = 30.0
+AGAIN_SECONDS = 2.0
+"""After a deletion that was not answered."""
+PATIENCE = timedelta(minutes=10)
+"""For a namespace that refuses us."""
+AT_ONCE = 200
+"""Tasks asked about in one sweep."""
+ENDED_AT_ONCE = 50
+"""Of those at most so many whose Jobs have ended."""
+
+
+class _Task(Enum):
+    THERE = auto()
+    GONE = auto()
+    UNKNOWN = auto()
+
+
+class Orphans:
+    """`changed` is called when a slot may have become free."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        tasks: task_index.Tasks,
+        known: workloads.Workloads,
+        *,
+        changed: Callable[[], None],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._api, self._tasks, self._workloads = api, tasks, known
+        self._changed, self._wall = changed, wall
+        self._refused_since: dict[str, datetime] = {}  # by namespace
+        self._asked: set[str] = set()  # of those with ended Jobs, in this round
+        self.may_act = asyncio.Event()
+        """Set once the lease is held; losing it ends the process."""
+
+    async def run(self) -> None:
+        """At once, whenever a task with a Job goes, and now and then; for ever."""
+        await self.may_act.wait()
+        while True:
+            pause = EVERY_SECONDS
+            self._workloads.abandonment.clear()
+            try:
+                await self.sweep()
+                await self.verify()
+            except lease.Fenced:
+                raise
+            except errors.JervisError as error:
+                log.info("runs without a task not verified", reason=error.message)
+                pause = AGAIN_SECONDS
+            try:
+                async with asyncio.timeout(pause):
+                    await self._workloads.abandonment.wait()
+            except TimeoutError:
+                continue
+
+    async def sweep(self) -> None:
+        """Delete the Jobs of tasks that are gone. Raises `kube.Unavailable`."""
+        now, refused = self._wall(), dict[str, datetime]()
+        for number, (uid, jobs) in enumerate(self._doubtful()):
+            if number == AT_ONCE:
+                break
+            found = await self._state(jobs[-1], now, refused)
+            if found is _Task.GONE and not self._alive(uid):
+                for one in jobs:
+                    await self._delete(one)
+            if found is not _Task.UNKNOWN:
+                self._workloads.abandoned.discard(uid)
+        self._refused_since = refused
+        self._workloads.abandoned &= {uid for uid, _ in self._workloads.jobs()}
+
+    async def verify(self) -> None:
+        """Ask the API about each pod that holds a slot of no known run. Raises `kube.Unavailable`."""
+        doubtful = self._workloads.occupied(self._wall(), but=self._tasks.bookings.runs.keys())
+        for uid in doubtful:
+            labels = f"{job.UID_LABEL}={uid}"
+            found = [raw async for raw in self._api.each(kube.PODS, self._workloads.namespace, labels)]
+            self._workloads.replace_pods(uid, found)
+            if self._tasks.entry(uid) is None:
+                self._workloads.forget_task(uid)
+        if doubtful:
+            self._changed()
+
+    def _doubtful(self) -> Iterator[tuple[str, tuple[JobView, ...]]]:
+        """Tasks that are not known as unfinished, with their Jobs; first those whose deletion was seen.
+
+        Jobs that have ended cost little, and most are those of finished tasks, which the archivist removes: some of
+        them are asked about in each sweep, in turn.
+        """
+        known = {uid: jobs for uid, jobs in self._workloads.jobs() if not self._alive(uid)}
+        first = {uid for uid in known if uid in self._workloads.abandoned}
+        running = {uid for uid, jobs in known.items() if any(one.state in workloads.MAY_RUN for one in jobs)}
+        ended = {uid for uid in known.keys() - running if not all(one.has_ttl for one in known[uid])}
+        if ended <= self._asked:
+            self._asked = set()  # a new round
+        turn = sorted(ended - self._asked)[:ENDED_AT_ONCE]
+        self._asked = (self._asked & ended) | set(turn)
+        for uid in dict.fromkeys((*sorted(first), *sorted(running), *turn)):
+            yield uid, known[uid]
+
+    def _alive(self, uid: str) -> bool:
+        return self._tasks.entry(uid) is not None
+
+    async def _state(self, run: JobView, now: datetime, refused: dict[str, datetime]) -> _Task:
+        uid, namespace, name = run.task
+        try:
+            raw = await self._api.get(kube.TASKS, namespace, name)
+        except kube.NotFound:
+            return _Task.GONE
+        except kube.Forbidden:
+            refused[namespace] = self._refused_since.get(namespace, now)
+            if now - refused[namespace] < PATIENCE:
+                return _Task.UNKNOWN
+            log.warning("a run ends: its namespace refuses the operator", job=run.name, namespace=namespace)
+            return _Task.GONE
+        return _Task.THERE if raw["metadata"]["uid"] == uid else _Task.GONE
+
+    async def _delete(self, one: JobView) -> None:
+        try:
+            await self._api.delete(kube.JOBS, self._workloads.namespace, one.name, uid=one.uid)
+        except kube.Conflict:
+            return  # another one has that name by now
+        log.info("a run ends: its task is gone", job=one.name, uid=one.task[0])

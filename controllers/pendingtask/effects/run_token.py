@@ -1,0 +1,87 @@
+"""One Secret per run with its token, named like the Job, which owns it: the garbage collector removes both.
+
+The Job comes first: its uid is needed for the ownership, and a pod whose Secret is missing waits for it. A crash
+between the two leaves a Job without one; the first look at a running task after a start writes it (again). A run that
+goes on after a suspension gets a new one, because its Job's deadline begins anew.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import kube
+from controllers.pendingtask import job, workloads
+from controllers.pendingtask.observed import JobState, JobView
+from crds import order, pendingtask, priority, runtoken, scope
+
+SECRET_TYPE = "jervis.dev/run-token"  # noqa: S105  # the type of a Secret
+MARGIN = timedelta(minutes=5)
+"""Beyond the deadline and the grace period: scheduling, and the last calls of a run that is asked to end."""
+
+
+class RunTokens:
+    """Without a `signer` (no key is configured) runs have no token, and nothing is written."""
+
+    def __init__(
+        self, api: kube.Kube, known: workloads.Workloads, template: job.Template, signer: runtoken.Signer | None
+    ) -> None:
+        self._api, self._known, self._template, self._signer = api, known, template, signer
+        self._issued: set[str] = set()  # uids of Jobs
+
+    async def ensure(self, task: pendingtask.PendingTask, run: JobView) -> None:
+        """Write the token of a running Job unless this process has done so. Raises `kube.Unavailable`."""
+        if run.state is JobState.ACTIVE and run.uid not in self._issued:
+            await self.issue(task, run)
+
+    async def issue(self, task: pendingtask.PendingTask, run: JobView) -> None:
+        """Write a new token, whether there is one or not. Raises `kube.Unavailable`."""
+        if self._signer is None:
+            return
+        template = self._template
+        lifetime = timedelta(seconds=job.deadline(task, template) + template.grace_seconds) + MARGIN
+        token = self._signer.sign(_run(task, run.attempt, priority.Priority(template.priority)), lifetime)
+        body = _secret(task, run, template.namespace, token)
+        try:
+            await self._api.create(kube.SECRETS, template.namespace, body)
+        except kube.AlreadyExists:
+            try:
+                await self._api.replace(kube.SECRETS, body)
+            except kube.NotFound as error:
+                raise kube.Unavailable(f"Secret {run.name} was there and is gone") from error
+        self._remember(run.uid)
+
+    def _remember(self, uid: str) -> None:
+        if len(self._issued) >= 10_000:
+            self._issued &= {view.uid for _, views in self._known.jobs() for view in views}
+        self._issued.add(uid)
+
+
+def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority) -> runtoken.Run:
+    spec = task.spec
+    foreground = order.foreground(spec)
+    return runtoken.Run(
+        task_uid=task.metadata.uid,
+        namespace=task.metadata.namespace,
+        attempt=attempt,
+        scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or ""),
+        mode=pendingtask.Mode.FOREGROUND if foreground else pendingtask.Mode.BACKGROUND,
+        ceiling=ceiling,
+    )
+
+
+def _secret(task: pendingtask.PendingTask, run: JobView, namespace: str, token: str) -> dict[str, Any]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": run.name, "uid": run.uid, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": SECRET_TYPE,
+        "metadata": {
+            "name": run.name,
+            "namespace": namespace,
+            "labels": job.labels(task, run.attempt),
+            "ownerReferences": [owner],
+        },
+        "data": {job.TOKEN_KEY: base64.b64encode(token.encode()).decode()},
+    }

@@ -1,0 +1,177 @@
+"""Tasks that cannot be decided about: looking at one keeps ending in an error of ours, or its object cannot be parsed.
+
+Both end in a status that a person sees instead of a line in a log. What is written here is made of plain values, from
+the object as the API serves it: it goes through none of the code that has failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import structlog
+
+import kube
+from controllers import backoff, events, metrics
+from controllers.pendingtask import cache
+
+log = structlog.get_logger(__name__)
+
+MOST_FAILURES = 5
+"""Looks in a row that may end in an error of ours; some two minutes by `backoff.DISPATCH`."""
+INTERNAL = "InternalError"
+UNREADABLE = "Unreadable"
+_TERMINAL = frozenset({"Done", "Completed", "Error"})
+_MOST_CONDITIONS = 16
+
+
+class Undecided:
+    """Counts failed looks, and writes what a person has to see."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        known: cache.Attention,
+        *,
+        poster: events.Poster,
+        measured: metrics.Metrics,
+        epoch: Callable[[], int],
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._api, self._known, self._poster = api, known, poster
+        self._metrics, self._epoch, self._wall = measured, epoch, wall
+        self._failures: dict[str, int] = {}
+
+    def decided(self, uid: str) -> None:
+        """A look went well."""
+        self._failures.pop(uid, None)
+
+    async def failed(self, uid: str, error: Exception) -> float:
+        """A look ended in an error of ours; seconds until the next one. The last of a row hands the task to a person.
+
+        Never raises: this is the edge behind which nothing else catches.
+        """
+        self._metrics.failures.inc()
+        count = self._failures[uid] = self._failures.get(uid, 0) + 1
+        if count >= MOST_FAILURES and count % MOST_FAILURES == 0:
+            try:
+                await self._give_up(uid, _place(error))
+            except Exception:
+                log.exception("handing a task to a person failed", uid=uid)
+        return backoff.DISPATCH.delay(count)
+
+    async def report(self, uid: str) -> bool:
+        """Write why the object cannot be parsed, if that is still to be written; False when it can be parsed."""
+        raw = self._known.unreadable.pop(uid, None)
+        if raw is None:
+            return False
+        meta, place, why = raw.object["metadata"], raw.field, raw.why
+        now = _moment(self._wall())
+        message = f"Field: {place}. {why}. Correct the field; until then the task is not served."[:1024]
+        accepted = _condition("Accepted", "False", UNREADABLE, message, now, meta.get("generation"))
+        listed = list((raw.object.get("status") or {}).get("conditions") or ())
+        if any(_says(one, accepted) for one in listed):
+            return True
+        patch = {"conditions": _put(listed, [accepted]), "leaderEpoch": self._epoch()}
+        try:
+            written = await self._write(meta, patch)
+        except (kube.Conflict, kube.NotFound):
+            return True  # the newer version is looked at when the watch brings it
+        except kube.Refused as error:
+            log.error("unreadable task refuses its condition", uid=uid, reason=error.message)
+            return True
+        self._metrics.undecided.labels("unreadable").inc()
+        self._poster.post(written, UNREADABLE, message, warning=True)
+        return True
+
+    async def _give_up(self, uid: str, where: str) -> None:
+        """Phase UserTask, kind Failure. A person who approves has it tried again, from qualification if need be."""
+        entry = self._known.tasks.entry(uid)
+        if entry is None:
+            return
+        raw = await self._api.get(kube.TASKS, entry.namespace, entry.name)
+        meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+        if meta["uid"] != uid or status.get("phase") in _TERMINAL:
+            self._known.forget(uid, 0)
+            return
+        text = (
+            f"The operator could not decide about this task {MOST_FAILURES} times in a row ({where})."
+            " Report it with the operator's log; approve another try, or reject to give it up."
+        )
+        asked = status.get("userTask") or {}
+        if status.get("phase") == "UserTask" and (status.get("result") or {}).get("summary") == text:
+            return
+        at = self._wall()
+        now = _moment(at)
+        given = spec.get("approval")
+        generation = meta.get("generation")
+        patch: dict[str, Any] = {
+            "phase": "UserTask",
+            "phaseTimes": {"UserTask": now},
+            "observedGeneration": generation,
+            "leaderEpoch": self._epoch(),
+            "userTask": {
+                **dict.fromkeys(asked),
+                "kind": "Failure",
+                "requestId": f"run-{status.get('attempt') or 0}-{int(at.timestamp())}",
+                "earlierApproval": _digest(given) if given else None,
+            },
+            "result": {**dict.fromkeys(status.get("result") or {}), "summary": text, "exitReason": "Error"},
+            "messagesSeen": len(spec.get("messages") or ()),
+            "answersSeen": len(spec.get("answers") or ()),
+            **dict.fromkeys(("dispatch", "retry", "preemption")),
+        }
+        waiting = _condition("WaitingForUser", "True", "Failure", text, now, generation)
+        stopped = _condition("Dispatched", "False", INTERNAL, text, now, generation)
+        patch["conditions"] = _put(list(status.get("conditions") or ()), [waiting, stopped])
+        written = await self._write(meta, patch)
+        self._metrics.undecided.labels("failed").inc()
+        log.error("task handed to a person", uid=uid, reason=where)
+        self._poster.post(written, INTERNAL, text, warning=True)
+        self._known.take(written)
+        self._known.call_rooms()
+
+    async def _write(self, meta: Mapping[str, Any], status: dict[str, Any]) -> kube.Object:
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
+        return await self._api.merge(kube.TASKS, meta["namespace"], meta["name"], patch, "status")
+
+
+def _place(error: Exception) -> str:
+    """Kind and place of an error, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].name}, line {frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"[:256]
+
+
+def _digest(approval: Any) -> str:
+    """As `request.digest` has it: the apiserver has filled in what the author left out."""
+    return hashlib.sha256(orjson.dumps(approval, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+def _condition(type_: str, status: str, reason: str, message: str, now: str, generation: Any) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+        "observedGeneration": generation or 0,
+    }
+
+
+def _says(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return all(old.get(key) == new[key] for key in ("type", "status", "message", "observedGeneration"))
+
+
+def _put(old: list[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    new = list(new)
+    named = {one["type"] for one in new}
+    return [*[one for one in old if one.get("type") not in named][: _MOST_CONDITIONS - len(new)], *new]

@@ -1,0 +1,142 @@
+"""DispatchedGpu: the slot is booked; is the Job there, and does its pod start?
+
+Every crash point ends here: the claim is persisted, so the same Launch is performed again under the same name.
+Source: seed 000 "Stale task recovery" (Background over 10 min without a live worker; Foreground is kept), "Orchestrator
+Dispatch Backoff".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controllers import backoff
+from controllers.pendingtask.decision import (
+    Decision,
+    DeleteJob,
+    Field,
+    Launch,
+    View,
+    act,
+    condition,
+    moment,
+    remark,
+    to,
+    wait,
+    whole,
+)
+from controllers.pendingtask.observed import JobState, Trouble
+from controllers.pendingtask.policy import user_task
+from controllers.pendingtask.policy.interruption import POLL_SECONDS
+from crds import order, pendingtask
+from crds.phases import Phase
+
+FAILED = "DispatchFailed"
+CIRCUIT_OPEN = "CircuitOpen"
+CLOCK_STEP = timedelta(seconds=60)
+"""A moment that is further ahead than this was not written under the present clock."""
+ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
+
+
+def retried(view: View, kind: str, sentence: str, asked: float | None = None) -> pendingtask.Retry:
+    """The next try; failures of one kind in a row are counted together. Not before `asked` seconds are over, if the
+    service that was away named some (at most the longest wait of the backoff)."""
+    old = view.task.status.retry
+    count = (old.count if old is not None and old.reason.startswith(f"{kind}:") else 0) + 1
+    delay = max(backoff.DISPATCH.delay(count), min(asked or 0.0, backoff.DISPATCH.seconds[-1]))
+    later = view.now + timedelta(seconds=delay)
+    return pendingtask.Retry(count=count, next_at=whole(later), reason=f"{kind}: {sentence}"[:1024])
+
+
+def trouble(view: View) -> Decision | None:
+    """The memory could not be written or the Job could not be created."""
+    found = view.world.observed
+    if not isinstance(found, Trouble):
+        return None
+    reason = FAILED if view.world.dispatch_open else CIRCUIT_OPEN
+    problem = condition(view, "Dispatched", False, reason, found.sentence())
+    if not found.operational:
+        asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
+        return user_task.to_user(view, asked, FAILED, found.sentence(), problem)
+    retry = retried(view, FAILED, found.sentence())
+    decision = to(view, Phase.READY_FOR_GPU, FAILED, found.sentence(), problem, warning=True, fields={"retry": retry})
+    return replace(decision, note=decision.note if retry.count == 1 else None)
+
+
+def started(view: View) -> Decision | None:
+    """The container runs, or the Job is over already."""
+    job = view.world.job
+    if job is None:
+        return None
+    running = any(pod.started and pod.attempt == view.task.status.attempt for pod in view.live_pods())
+    if job.state not in ENDED and (job.suspended or not running):
+        return None
+    cleared: dict[str, Field] = {"retry": None} if failing(view) else {}
+    fine = condition(view, "Dispatched", True, "Running", f"Job {job.name} runs.")
+    return to(view, Phase.ORCHESTRATING, "Running", f"Job {job.name} runs.", fine, fields=cleared)
+
+
+def failing(view: View) -> bool:
+    """Is this claim a repeated one, because the Job could not be created before?"""
+    retry = view.task.status.retry
+    return retry is not None and retry.count > 0 and retry.reason.startswith(f"{FAILED}:")
+
+
+def stale(view: View) -> Decision | None:
+    """A Background task whose worker never came to life gives its slot back; its attempt counts once."""
+    if view.entered() > view.now + CLOCK_STEP and not order.foreground(view.task.spec):
+        # Written under a clock that was ahead: counted from now, or a stale run would hold its slot until then.
+        return Decision({"phaseTimes": {view.phase.value: moment(view.now)}})
+    overdue = view.entered() + view.world.limits.stale_after <= view.now
+    if order.foreground(view.task.spec) or not overdue or view.world.working:
+        return None
+    if view.world.job is not None:
+        if view.world.job.state is JobState.DELETING:
+            return wait(POLL_SECONDS)
+        return act(DeleteJob(view.world.job.name), requeue_after=POLL_SECONDS)
+    if view.live_pods():
+        return wait(POLL_SECONDS)
+    minutes = int(view.world.limits.stale_after.total_seconds() // 60)
+    sentence = f"No worker came to life within {minutes} min."
+    problem = condition(view, "Dispatched", False, "Stale", sentence)
+    retry = retried(view, "Stale", sentence)
+    return to(
+        view, Phase.READY_FOR_GPU, "Stale", sentence, problem, warning=True, fields={"retry": retry, "dispatch": None}
+    )
+
+
+def launch(view: View) -> Decision | None:
+    """Create the Job, or resume the one that was suspended."""
+    dispatch, job = view.task.status.dispatch, view.world.job
+    if dispatch is None:
+        # Cannot be told from what is stored: somebody edited the status. Start over with a new attempt.
+        return to(view, Phase.READY_FOR_GPU, "Lost", "status.dispatch is missing; the task is dispatched anew.")
+    if job is not None and not job.suspended:
+        return None
+    if view.world.working:
+        return wait()
+    if job is None and view.live_pods():
+        return wait(POLL_SECONDS)
+    return act(Launch(view.task.status.attempt, dispatch.job_name))
+
+
+def soon(view: View) -> float:
+    """Seconds until the run is looked at again without an event; sooner when it, its pod or backend may be given up."""
+    moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
+    if view.world.backend_gone_in is not None:
+        moments.append(view.world.backend_gone_in)
+    if view.phase is Phase.DISPATCHED_GPU and not order.foreground(view.task.spec):
+        # Nothing happens when a run becomes stale, so nothing would wake us.
+        overdue = (view.entered() + view.world.limits.stale_after - view.now).total_seconds()
+        moments += [overdue] if overdue > 0 else []
+    return min([view.world.limits.recheck.total_seconds(), *moments])
+
+
+def starting(view: View) -> Decision | None:
+    """The Job is there and its pod is not running yet: say why, if the kubelet does."""
+    patience = wait(soon(view))
+    stuck = next((pod for pod in view.world.pods if pod.live and pod.waiting_message), None)
+    if stuck is None:
+        return patience
+    told = f"{stuck.waiting_reason}: {stuck.waiting_message}"
+    return remark(view, condition(view, "Dispatched", False, stuck.waiting_reason, told), decision=patience)

@@ -1,0 +1,186 @@
+"""Orchestrating: how did the run end?
+
+The exit reason of the termination message (or of the stored result) decides; without either the worker was lost.
+Source: blueprint sections 4 and 9; `crds.exits`; seed 000 "Auto-Requeue on Inline Messages".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controllers.pendingtask.decision import (
+    Decision,
+    Effect,
+    ExpireJob,
+    Field,
+    View,
+    clip,
+    condition,
+    to,
+    wait,
+    whole,
+)
+from controllers.pendingtask.observed import JobState, Outcome, last_word
+from controllers.pendingtask.policy import interruption, user_task
+from controllers.pendingtask.policy.dispatched import ENDED, retried, soon
+from controllers.pendingtask.policy.interruption import POLL_SECONDS
+from crds import exits, pendingtask
+from crds.exits import ExitReason
+from crds.phases import Phase
+
+LOST = "WorkerLost"
+DRAIN_PAUSE = timedelta(seconds=5)
+
+
+def ended(view: View) -> Decision | None:
+    """The Job is over or gone, and none of its pods lives."""
+    job = view.world.job
+    if job is not None and job.state not in ENDED:
+        return None
+    if any(pod.attempt == view.task.status.attempt for pod in view.live_pods()):
+        return wait(POLL_SECONDS)
+    outcome = _outcome(view)
+    if outcome is None:
+        return _lost(view)
+    if outcome.exit_reason in exits.RESUMABLE:
+        return _resume(view, outcome)
+    if len(view.task.spec.messages) > view.task.status.messages_seen and outcome.exit_reason in (
+        exits.FINAL | exits.ASKS
+    ):
+        return _again(view)
+    if outcome.exit_reason in exits.FINAL:
+        return _complete(view, outcome)
+    return _ask(view, outcome)
+
+
+def running(view: View) -> Decision | None:
+    """Look again now and then, should an event have been missed."""
+    return wait(soon(view))
+
+
+def _outcome(view: View) -> Outcome | None:
+    job = view.world.job
+    found = last_word(view.world.pods, view.task.status.attempt, job) or view.world.recorded
+    late = job is not None and job.reason == "DeadlineExceeded"
+    # The Job controller ends a late run with SIGTERM, which the run takes for a wish to drain.
+    if late and (found is None or found.exit_reason is ExitReason.DRAINED):
+        return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
+    return found
+
+
+def _expire(view: View) -> tuple[Effect, ...]:
+    job = view.world.job
+    if job is None or job.has_ttl or job.state is JobState.DELETING:
+        return ()
+    return (ExpireJob(job.name, view.world.limits.job_ttl_seconds),)
+
+
+def _result(outcome: Outcome) -> pendingtask.Result:
+    ref = pendingtask.ResultRef(collection=outcome.collection, key=outcome.key) if outcome.key else None
+    return pendingtask.Result(summary=clip(outcome.summary), ref=ref, exit_reason=outcome.exit_reason)
+
+
+def _complete(view: View, outcome: Outcome) -> Decision:
+    said, fields = interruption.over(view, "Completed")
+    reason, message = "Completed", "The run has answered."
+    if outcome.exit_reason is ExitReason.REJECTED:
+        # It has ended as a person wanted, and who waits for an answer gets none.
+        reason, message = "Rejected", clip(outcome.summary or "A person rejected what the run was about to do.")
+        said = (*said, condition(view, "Succeeded", False, reason, message))
+    return to(
+        view,
+        Phase.COMPLETED,
+        reason,
+        message,
+        *said,
+        fields={"retry": None, "dispatch": None, "result": _result(outcome), **fields},
+    )
+
+
+def _again(view: View) -> Decision:
+    """Messages came in while the run was under way: it runs again with the whole conversation."""
+    count = len(view.task.spec.messages) - view.task.status.messages_seen
+    said, fields = interruption.over(view, "Ended")
+    return to(
+        view,
+        Phase.READY_FOR_GPU,
+        "NewMessages",
+        f"{count} message(s) arrived during the run; it runs again with all of them.",
+        *said,
+        effects=_expire(view),
+        fields={"retry": None, "dispatch": None, **fields},
+    )
+
+
+def _resume(view: View, outcome: Outcome) -> Decision:
+    """A claim on the slot stays as it is: the run has given it up, if not by way of its Job."""
+    reason, summary = outcome.exit_reason.value, clip(outcome.sentence() or "The run resumes from its checkpoint.")
+    if outcome.exit_reason is ExitReason.DRAINED:
+        return _interrupted(view, reason, summary)
+    retry = retried(view, reason, outcome.sentence(), outcome.retry_after)
+    decision = to(
+        view,
+        Phase.READY_FOR_GPU,
+        reason,
+        summary,
+        condition(view, "Dispatched", False, reason, summary),
+        effects=_expire(view),
+        warning=True,
+        fields={"retry": retry, "dispatch": None},
+    )
+    return replace(decision, note=decision.note if retry.count == 1 else None)
+
+
+def _interrupted(view: View, reason: str, summary: str) -> Decision:
+    """Not the run's fault. A short pause: a program that drains at once for ever must not create Jobs at full speed."""
+    retry = pendingtask.Retry(next_at=whole(view.now + DRAIN_PAUSE), reason=f"{reason}: it resumes.")
+    said = condition(view, "Dispatched", False, reason, summary)
+    fields: dict[str, Field] = {"retry": retry, "dispatch": None}
+    return to(view, Phase.READY_FOR_GPU, reason, summary, said, effects=_expire(view), fields=fields)
+
+
+def _ask(view: View, outcome: Outcome) -> Decision:
+    kinds = {
+        ExitReason.NEEDS_INPUT: pendingtask.UserTaskKind.QUESTION,
+        ExitReason.NEEDS_APPROVAL: pendingtask.UserTaskKind.APPROVAL,
+    }
+    kind = kinds.get(outcome.exit_reason, pendingtask.UserTaskKind.FAILURE)
+    asked = pendingtask.UserTask(
+        kind=kind,
+        questions=outcome.questions,
+        details_ref=f"mongodb:{outcome.collection}/{outcome.key}" if outcome.key else "",
+    )
+    return user_task.to_user(
+        view, asked, outcome.exit_reason.value, outcome.sentence(), result=_result(outcome), effects=_expire(view)
+    )
+
+
+def _lost(view: View) -> Decision:
+    """The pod was killed, evicted or deleted before it could say anything: run again, but not for ever."""
+    ends = [pod for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
+    how = f"its container ended with code {ends[-1].exit_code} ({ends[-1].ended_reason})" if ends else "its pod is gone"
+    sentence = f"Run {view.task.status.attempt} left no result: {how}."
+    if view.task.status.preemption is not None:
+        return _interrupted(view, interruption.PREEMPTED, f"{sentence} It had to stop; it resumes from its checkpoint.")
+    if view.world.backend_gone:
+        return _interrupted(
+            view, interruption.BACKEND_GONE, f"{sentence} Its backend is gone; it resumes from its checkpoint."
+        )
+    retry = retried(view, LOST, sentence)
+    if retry.count > view.world.limits.max_lost_runs:
+        asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
+        text = f"{retry.count} runs in a row left no result. {sentence}"
+        result = pendingtask.Result(summary=clip(text), exit_reason=ExitReason.ERROR)
+        return user_task.to_user(view, asked, LOST, text, result=result, effects=_expire(view))
+    problem = condition(view, "Dispatched", False, LOST, sentence)
+    return to(
+        view,
+        Phase.READY_FOR_GPU,
+        LOST,
+        sentence,
+        problem,
+        effects=_expire(view),
+        warning=True,
+        fields={"retry": retry, "dispatch": None},
+    )

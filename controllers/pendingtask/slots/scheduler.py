@@ -1,0 +1,545 @@
+"""Who may go on now: the places at the qualifier, the GPU slots, the quiet after a user, the circuit breaker.
+
+A waiter goes when it is called, and it is called when its turn comes (`turns`): a task that is looked at for another
+reason takes a free place only when no other waiter comes before it. With one Ready GPU users hold back all Background
+work, with several that on the GPUs which serve users. A Background waiter that has aged is not held back by users,
+within a bounded share.
+
+One object holds what tasks compete for. It gives the shell the shared part of a `World` and says which tasks to look at
+when something changed: waiting ones whose turn it is, and runs whose slot somebody else is to get. Synchronous; lives
+in one event loop, so a snapshot and the booking that follows it without an `await` in between are one step.
+
+A slot is taken by a task that holds one, by a claim that is not persisted yet, by the live pods of a task that holds
+none (any more: it was deleted, say), and by being kept for the task that it was given up for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from controllers import breaker, queue
+from controllers.pendingtask import observed, task_index
+from controllers.pendingtask import workloads as loads
+from controllers.pendingtask.decision import Room
+from controllers.pendingtask.slots import bookings, fair_share, router_use, wait_reasons
+from controllers.pendingtask.slots.bookings import Offer
+from crds import order
+from crds.phases import Phase
+from crds.waits import Reason
+
+AGED_SHARE = 4
+"""One slot in so many, and one at least, may go to aged Background tasks while users are active."""
+AGED_AMONG_USERS = 10
+"""After so many slots for users' tasks one goes to an aged Background task, where users leave none free."""
+KEPT_SECONDS = 60.0
+"""For so long at most a slot that was given up is kept: whoever does not take it in that time is in trouble himself."""
+
+
+class Called(NamedTuple):
+    """A task to look at now, and its rank."""
+
+    uid: str
+    rank: queue.Rank
+
+
+class Rooms:
+    """`offers` gives the present GPU backends; `wall` and `monotonic` are the clocks."""
+
+    def __init__(
+        self,
+        tasks: task_index.Tasks,
+        limits: observed.Limits,
+        offers: Callable[[], Iterable[Offer]],
+        *,
+        workloads: loads.Workloads,
+        users: router_use.Users,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._tasks, self._limits, self._offers = tasks, limits, offers
+        self._workloads, self._users = workloads, users
+        self._wall, self._monotonic = wall, monotonic
+        self._waiting: dict[Room, fair_share.WaitQueue] = {room: fair_share.WaitQueue() for room in Room}
+        self._turns = fair_share.Turns()  # of users' tasks at the GPU
+        self._newcomers: set[str] = set()  # users' tasks that found no slot
+        self._called: dict[str, None] = {}  # those of them that are looked at because there is one now, in order
+        self._background: dict[Room, dict[str, None]] = {room: {} for room in Room}  # the same of all others
+        self._reserved: set[str] = set()  # those of `_background` that users' tasks leave a slot to
+        self._user_slots = 0  # given to users since the last one of a Background task, while an aged one waited
+        self._recovered = False
+        self.noting: dict[str, Reason] = {}
+        """Tasks whose condition is to say at the next look why they wait (`notes`)."""
+        self._since: dict[str, float] = {}  # when they found none, in monotonic seconds
+        self._claims: dict[str, tuple[Room, str]] = {}
+        self._plan = bookings.Plan()
+        self.breaker = breaker.Breakers()
+        self.reading: Callable[[], Iterable[str]] = lambda: ()
+        """Tasks that the knowledge base reads now, whatever their phase says; set by the composition root."""
+
+    # -- places ----------------------------------------------------------------------------------------------------
+
+    def claim(self, uid: str, room: Room, backend: str = "") -> None:
+        """Book a place (with a slot: of that backend) for the time until the claim is persisted."""
+        self._claims[uid] = (room, backend)
+        entry = self._tasks.entry(uid)
+        if entry is None:
+            return
+        if room is Room.GPU and entry.order.lane == 0:
+            self._turns.took(entry.order.client)
+            self._user_slots += self._waiting[Room.GPU].aged(self._aged_before())
+        else:
+            self._waiting[room].took(entry.order.client)
+            if room is Room.GPU:
+                self._user_slots = 0
+
+    def settle(self, uid: str) -> bool:
+        """The claim is persisted (the index knows now) or failed. True: it was called, and others may be called now."""
+        self._claims.pop(uid, None)
+        called = self._uncall(uid)
+        if uid not in self._newcomers:
+            self._since.pop(uid, None)
+        return called
+
+    def enter(self, uid: str, room: Room, rank: queue.Rank) -> None:
+        """Wait in `room`."""
+        place = order.Order(*rank)
+        if room is Room.GPU and place.lane == 0:
+            self._newcomers.add(uid)
+            self._since.setdefault(uid, self._monotonic())
+            return
+        entry = self._tasks.entry(uid)
+        self._waiting[room].enter(uid, place, place.created if entry is None else entry.queued)
+        if room is Room.GPU:
+            self._users.wanted()
+
+    def leave(self, uid: str) -> None:
+        """Wait nowhere."""
+        for waiting in self._waiting.values():
+            waiting.leave(uid)
+        self._newcomers.discard(uid)
+        self.noting.pop(uid, None)
+        self._uncall(uid)
+
+    def _uncall(self, uid: str) -> bool:
+        called = [one for one in (self._called, *self._background.values()) if uid in one]
+        for one in called:
+            del one[uid]
+        self._reserved.discard(uid)
+        return bool(called)
+
+    def waiting(self, room: Room) -> int:
+        """How many wait there."""
+        return len(self._waiting[room]) + (len(self._newcomers) if room is Room.GPU else 0)
+
+    @property
+    def background_waits(self) -> bool:
+        """Background work waits for a slot, or for users to be quiet."""
+        return len(self._waiting[Room.GPU]) > 0
+
+    def qualifying(self, uid: str = "") -> int:
+        """Places at the qualifier that `uid` cannot have: taken ones, and those of waiters that come before it."""
+        taken = self._reading()
+        taken.discard(uid)
+        return len(taken) + (self._ahead(uid, Room.QUALIFIER) if uid else 0)
+
+    def _reading(self) -> set[str]:
+        taken = set(self._tasks.phase(Phase.QUALIFYING))
+        taken.update(one for one, (room, _) in self._claims.items() if room is Room.QUALIFIER)
+        taken.update(self.reading())
+        return taken
+
+    def _ahead(self, uid: str, room: Room) -> int:
+        """How many that are no users' tasks at the GPU have their turn there before `uid`."""
+        called = self._background[room]
+        if uid in called:
+            return list(called).index(uid)
+        waiting = self._waiting[room]
+        return len(called) + len(waiting) - (uid in waiting)
+
+    # -- GPU slots -------------------------------------------------------------------------------------------------
+
+    def slots(self, uid: str = "") -> observed.Slots:
+        """The book of GPU slots as `uid` may use it; without one, everything that is free or kept for a waiter."""
+        taken = self._taken(uid)
+        entry = self._tasks.entry(uid)
+        if entry is None:
+            return bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
+        kept = self._kept()
+        # Fewer may be free than are kept: then they go by their owners' order, as `preemption.plan` has it.
+        ahead = (one for one in kept if one != uid and (uid not in kept or self._before(one, entry.order)))
+        taken.update(kept[one] for one in ahead)
+        background = entry.order.lane != 0
+        if uid not in kept:
+            users = list(self._called) if uid in self._reserved else [*self._newcomers, *self._called]
+            if uid in self._called:
+                users = users[len(self._newcomers) :][: list(self._called).index(uid)]
+            elif not background:
+                users = [one for one in users if one in self._called or self._turn_before(one, uid)]
+            taken[""] += len({*users} - kept.keys() - {uid})
+            taken[""] += self._ahead(uid, Room.GPU) if background else len(self._reserved)
+        book = bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
+        return self._placed(uid, book)
+
+    def _placed(self, uid: str, book: observed.Slots) -> observed.Slots:
+        """Users' tasks go where users are served already, Background ones start on none of those GPUs."""
+        if not self._is_user(uid):
+            return replace(book, held=frozenset(self.held_back(uid)))
+        serving = self._serving()
+        return replace(book, free=tuple(sorted(book.free, key=lambda one: one[0] not in serving)))
+
+    def claimant(self, uid: str) -> observed.Claimant | None:
+        """Who is to get the slot of that run; named only where both are of one namespace."""
+        owner = self._plan.claims.get(uid)
+        if owner is None:
+            return None
+        run, other = self._tasks.entry(uid), self._tasks.entry(owner.uid)
+        same = run is not None and other is not None and run.namespace == other.namespace
+        return observed.Claimant(owner.uid, owner.run, owner.order.name if same else "")
+
+    def waited(self, uid: str) -> float | None:
+        """Seconds since the user's task that gets the slot of run `uid` found none."""
+        owner = self._plan.claims.get(uid)
+        since = None if owner is None else self._since.get(owner.uid)
+        return None if since is None else self._monotonic() - since
+
+    def immune(self) -> int:
+        """Background runs that were claimed so often that they are left alone."""
+        runs = self._tasks.bookings.runs.values()
+        return sum(run.background and run.preemptions >= self._limits.max_preemptions for run in runs)
+
+    def dispatch_open(self) -> bool:
+        """The breaker lets a dispatch through."""
+        return self.breaker.allows(self._monotonic())
+
+    def refused_for(self, namespace: str) -> float | None:
+        """Seconds until a task of that namespace may be tried, as its dispatches are refused; None: now."""
+        return self.breaker.refused_for(namespace, self._monotonic())
+
+    def refusing(self) -> int:
+        """Namespaces whose dispatches are refused and rest."""
+        return self.breaker.refusing(self._monotonic())
+
+    # -- users -----------------------------------------------------------------------------------------------------
+
+    @property
+    def last_user(self) -> datetime | None:
+        """When a user was last active, as far as tasks and the router tell."""
+        known = [at for at in (self._tasks.last_user, self._users.last) if self._past(at)]
+        return max((at for at in known if at is not None), default=None)
+
+    @property
+    def in_doubt_since(self) -> datetime | None:
+        """Since when the router could not tell."""
+        since = self._users.in_doubt_since
+        return since if self._past(since) else None
+
+    def users(self, uid: str) -> observed.Users:
+        """What of users' activity holds that task back from a GPU slot."""
+        if not self._holding(uid):
+            return observed.Users()
+        return observed.Users(self._tasks.user_active, self.last_user, self.in_doubt_since)
+
+    def _holding(self, uid: str) -> bool:
+        """Do users hold that task back from every GPU?"""
+        entry = self._tasks.entry(uid)
+        if entry is None or entry.order.lane == 0 or not self._limits.idle_threshold:
+            return False
+        return self._users_hold(uid)
+
+    def held_back(self, uid: str = "") -> Mapping[str, float | None]:
+        """GPUs on which Background work does not start now -> seconds until it may; None: as long as users are active.
+
+        With one Ready GPU that is as users are active anywhere; with several a user's task holds back the GPU that
+        serves it, or the one that it would be placed on. A request that only the router knows counts for the backend
+        that served it, and for all while that is not known. An aged task is not held back.
+        """
+        offers, threshold = self._ready(), self._limits.idle_threshold
+        if not threshold or (uid and uid in self._excused()):
+            return {}
+        quiet = self._quiet()
+        if quiet == 0.0:
+            return {}
+        if len(offers) < 2:
+            return {one.name: quiet for one in offers}
+        serving, common = self._serving(), self._left_of(self.in_doubt_since, self._users.unplaced)
+        held: dict[str, float | None] = {}
+        for one in offers:
+            left = max(common, self._left_of(self._tasks.last_user_on.get(one.name), self._users.last_on.get(one.name)))
+            if one.name in serving:
+                held[one.name] = None
+            elif left > 0:
+                held[one.name] = left
+        if self._tasks.user_active and not serving:
+            # A user's task on its way to a slot: the GPU that it would get is kept for it.
+            free = bookings.count(offers, self._taken("")).free
+            held[free[0][0] if free else min(one.name for one in offers)] = None
+        return held
+
+    def _serving(self) -> set[str]:
+        """Backends on which users' runs have a slot."""
+        runs = {run.backend for run in self._tasks.bookings.runs.values() if not run.background}
+        claimed = {backend for uid, (room, backend) in self._claims.items() if room is Room.GPU and self._is_user(uid)}
+        return (runs | claimed) - {""}
+
+    def _is_user(self, uid: str) -> bool:
+        entry = self._tasks.entry(uid)
+        return entry is not None and entry.order.lane == 0
+
+    def _ready(self) -> list[Offer]:
+        return [one for one in self._offers() if one.slots > 0]
+
+    def _left_of(self, *moments: datetime | None) -> float:
+        """Seconds until the last of them is as long ago as users want quiet."""
+        known = [at for at in moments if at is not None and self._past(at)]
+        if not known:
+            return 0.0
+        return max(0.0, (max(known) + self._limits.idle_threshold - self._wall()) / timedelta(seconds=1))
+
+    # -- ageing ----------------------------------------------------------------------------------------------------
+
+    def _aged_before(self) -> float:
+        """Who waits since before that time (seconds since the epoch) has aged."""
+        age = self._limits.background_age
+        return self._wall().timestamp() - age.total_seconds() if age else float("-inf")
+
+    def _excused(self) -> frozenset[str]:
+        """Called ones whom users do not hold back."""
+        before = self._aged_before()
+        called = ((uid, self._tasks.entry(uid)) for uid in self._background[Room.GPU])
+        return frozenset(uid for uid, entry in called if entry is not None and entry.queued < before)
+
+    def _share_left(self) -> int:
+        """How many more Background runs may start while users are active."""
+        total = sum(one.slots for one in self._ready())
+        runs = sum(run.background for run in self._tasks.bookings.runs.values())
+        claims = sum(room is Room.GPU and not self._is_user(uid) for uid, (room, _) in self._claims.items())
+        return max(1, total // AGED_SHARE) - runs - claims - len(self._background[Room.GPU]) if total else 0
+
+    def _call_aged(self, count: int) -> list[Called]:
+        """Aged Background tasks, though users are active; `count` slots are free for them."""
+        waiting, before = self._waiting[Room.GPU], self._aged_before()
+        count = min(count, self._share_left(), 1)
+        if count <= 0 or not waiting.aged(before):
+            return []
+        return self._calling(Room.GPU, count, aged_only=True)
+
+    def _past(self, at: datetime | None) -> bool:
+        """A moment that is still to come was noted before the clock was set back: nobody knows when it was."""
+        return at is not None and at <= self._wall() + timedelta(seconds=1)
+
+    # -- whose turn it is ------------------------------------------------------------------------------------------
+
+    def call(self) -> tuple[list[Called], float | None]:
+        """Whom to look at now, and in how many seconds to ask again (None: only when something changes)."""
+        self._recover()
+        called: list[Called] = []
+        free = self._limits.qualifying_at_once - self.qualifying() - len(self._background[Room.QUALIFIER])
+        called += self._calling(Room.QUALIFIER, free)
+        waiting, now = self._waiting[Room.GPU], self._monotonic()
+        breaker_closed = self.breaker.state(now) is breaker.State.CLOSED
+        if breaker_closed and self._newcomers and self._user_slots >= AGED_AMONG_USERS:
+            aged = self._call_aged(
+                self._left() - len(self._kept()) - len(self._called) - len(self._background[Room.GPU])
+            )
+            self._reserved.update(one.uid for one in aged)
+            called += aged
+        self._plan = self._planned()
+        called += self._claimed()
+        if not (self._newcomers or waiting):
+            return called, None
+        if not self.breaker.allows(now):
+            return called, max(0.05, (self.breaker.opens_at() or now) - now)
+        going = self._plan.go
+        one = not breaker_closed  # half open: a single probe
+        if one:
+            going = going[:1]
+        for uid in going:
+            self._newcomers.discard(uid)
+            self._called[uid] = None
+            called.append(Called(uid, self._tasks.bookings.newcomers[uid].order))
+        kept = self._kept()
+        again = [KEPT_SECONDS] if kept else []  # one that is kept in vain has to be offered again without an event
+        if not len(waiting) or (one and going):
+            return called, min(again, default=None)
+        background, offers = self._background[Room.GPU], self._ready()
+        ahead = len((self._newcomers | self._called.keys()) - kept.keys())
+        left = self._left() - len(kept) - ahead - len(background)
+        held = self.held_back()
+        quiet = self._quiet()
+        if held or (not offers and quiet != 0.0):
+            again += [seconds for seconds in (*held.values(), *([] if offers else [quiet])) if seconds is not None]
+            young = waiting.next_to_age(self._aged_before())
+            if self._limits.background_age and young is not None:
+                again.append(max(0.05, young - self._aged_before()))
+        elsewhere = bookings.count(offers, self._taken("") + Counter(kept.values())).free
+        free = min(left, sum(number for name, number in elsewhere if name not in held) - len(background))
+        called += self._calling(Room.GPU, min(1, free) if one else free)
+        if free <= 0 and held:
+            called += self._call_aged(left)
+        return called, min(again, default=None)
+
+    def _calling(self, room: Room, count: int, *, aged_only: bool = False) -> list[Called]:
+        """The next `count` waiters. Of the looks at Background tasks theirs come first: a place is kept for them."""
+        if count <= 0 or not self._waiting[room]:
+            return []
+        held = Counter(self._clients(self._reading() if room is Room.QUALIFIER else self._background_runs()))
+        held.update(self._clients(self._background[room]))
+        found = self._waiting[room].call(count, held, self._aged_before(), aged_only=aged_only)
+        self._background[room].update(dict.fromkeys(uid for uid, _ in found))
+        return [Called(uid, rank._replace(position=-1)) for uid, rank in found]
+
+    def _background_runs(self) -> set[str]:
+        claims = {uid for uid, (room, _) in self._claims.items() if room is Room.GPU}
+        runs = {uid for uid, run in self._tasks.bookings.runs.items() if run.background}
+        return runs | {uid for uid in claims if not self._is_user(uid)}
+
+    def _clients(self, uids: Iterable[str]) -> list[str]:
+        entries = (self._tasks.entry(uid) for uid in uids)
+        return [entry.order.client for entry in entries if entry is not None]
+
+    def _recover(self) -> None:
+        """After a restart: the runs that are under way are the turns that are known."""
+        if self._recovered:
+            return
+        self._recovered = True
+        for run in sorted(self._tasks.bookings.runs.values(), key=lambda one: (one.started, one.order)):
+            took = self._waiting[Room.GPU].took if run.background else self._turns.took
+            took(run.order.client)
+
+    def users_in_turn(self) -> list[str]:
+        """Users' tasks that were seen to find no slot, first come first."""
+        return self._users_line(self._newcomers)
+
+    def _users_line(self, uids: Iterable[str]) -> list[str]:
+        known = self._tasks.bookings.newcomers
+        waiting = [fair_share.Waiter(uid, known[uid].order, 0) for uid in uids if uid in known]
+        return fair_share.arrange(waiting, self._users_standing()) if waiting else []
+
+    def _users_standing(self) -> fair_share.Standing:
+        runs = {uid for uid, run in self._tasks.bookings.runs.items() if not run.background}
+        claims = {uid for uid, (room, _) in self._claims.items() if room is Room.GPU and self._is_user(uid)}
+        return fair_share.Standing(Counter(self._clients(runs | claims | self._called.keys())), self._turns.known())
+
+    def _standing(self, room: Room) -> fair_share.Standing:
+        queue = self._waiting[room]
+        taken = self._reading() if room is Room.QUALIFIER else self._background_runs()
+        held = Counter(self._clients(taken))
+        return fair_share.Standing(held, queue.turns.known(), queue.since_aged, self._aged_before())
+
+    def observed(self) -> wait_reasons.Observed:
+        """What a survey of the waiting tasks is made from, as of now."""
+        entries = {uid: entry for uid in self._tasks.phase(*task_index.WAITING) if (entry := self._tasks.entry(uid))}
+        namespaces = {entry.namespace for entry in entries.values()}
+        state = replace(
+            self._state(),
+            now=self._wall().timestamp(),
+            qualifier_free=self._limits.qualifying_at_once - len(self._reading()),
+            aged_before=self._aged_before(),
+            refused=frozenset(one for one in namespaces if self.refused_for(one) is not None),
+        )
+        standings = self._standing(Room.QUALIFIER), self._users_standing(), self._standing(Room.GPU)
+        return wait_reasons.Observed(state, entries, standings)
+
+    def background_lacks(self) -> Reason:
+        """Why Background tasks get no GPU slot now; `Turn`: one does."""
+        return self._state().at_gpu(background=True)
+
+    def _state(self) -> wait_reasons.State:
+        book, held = self.slots(), self.held_back()
+        return wait_reasons.State(
+            0.0,
+            slots_total=book.total,
+            slots_free=sum(number for _, number in book.free),
+            slots_open=sum(number for name, number in book.free if name not in held),
+            users_hold=self._users_hold(),
+            circuit_open=not self.dispatch_open(),
+        )
+
+    def _users_hold(self, uid: str = "") -> bool:
+        held, offers = self.held_back(uid), self._ready()
+        return all(one.name in held for one in offers) if offers else self._quiet() != 0.0
+
+    def _turn_before(self, one: str, other: str) -> bool:
+        """Would the client of `one` have its turn before that of `other`, both users' tasks that wait for a slot?"""
+        first, second = self._tasks.entry(one), self._tasks.entry(other)
+        if first is None or second is None:
+            return False
+        if first.order.client == second.order.client or first.order.position != second.order.position:
+            return first.order < second.order
+        held = Counter(self._clients(uid for uid, run in self._tasks.bookings.runs.items() if not run.background))
+        places = [(held[e.order.client], self._turns.last(e.order.client), e.order) for e in (first, second)]
+        return places[0] < places[1]
+
+    def _planned(self) -> bookings.Plan:
+        if not self._newcomers and not self._tasks.bookings.claimed:
+            return bookings.Plan()
+        known, now = self._tasks.bookings, self._wall().timestamp()
+        offers = list(self._offers())
+        waiting = [known.newcomers[uid] for uid in self.users_in_turn()]
+        if not any(one.slots or one.absent for one in offers):
+            # Without a GPU there is nothing to preempt for users' tasks; a few of them go to the CPU.
+            called = sum(uid not in self._claims for uid in self._called)
+            going = self._limits.runs_without_gpu - self._taken("")[""] - called
+            return bookings.Plan(tuple(one.uid for one in waiting[: max(0, going)]))
+        served, calm = {one.name for one in offers if one.slots}, self.breaker.allows(self._monotonic())
+        most = self._limits.max_preemptions
+        kept = self._kept()
+        return bookings.plan(
+            waiting,
+            kept.keys(),
+            self._left() - len(self._called.keys() - kept.keys()) - len(self._reserved),
+            known.runs.values(),
+            lambda claim: known.waits(claim, now),
+            lambda run: calm and run.preemptions < most and run.backend in served,
+        )
+
+    def _claimed(self) -> list[Called]:
+        """Runs whose claim is not in the object yet, or holds no more: at the rank of whom they make room for."""
+        found, known = [], self._tasks.bookings
+        for uid in self._plan.claims.keys() | known.claimed:
+            run, owner = known.runs[uid], self._plan.claims.get(uid)
+            wanted = None if owner is None else bookings.Claim(owner.uid, owner.run)
+            if wanted != run.claim:
+                found.append(Called(uid, run.order if owner is None else owner.order))
+        return found
+
+    def _taken(self, uid: str) -> Counter[str]:
+        """Slots by backend that others than `uid` have."""
+        known = self._tasks.bookings
+        taken = Counter(known.taken)
+        own = known.runs.get(uid)
+        if own is not None:
+            taken[own.backend] -= 1
+        claims = {one: backend for one, (room, backend) in self._claims.items() if room is Room.GPU}
+        for one, backend in {**self._workloads.occupied(self._wall(), but=known.runs.keys()), **claims}.items():
+            if one != uid and one not in known.runs:
+                taken[backend] += 1
+        return taken
+
+    def _left(self) -> int:
+        """Free slots, kept ones included; below 0 when backends went away under what runs on them."""
+        return sum(one.slots for one in self._offers()) - sum(self._taken("").values())
+
+    def _kept(self) -> Mapping[str, str]:
+        """Users' tasks for which a slot was given up that is still kept -> its backend."""
+        now = self._wall().timestamp()
+        kept: dict[str, str] = {}
+        for one in self._tasks.bookings.yielded.values():
+            owner = self._tasks.bookings.waits(one.claim, now)
+            if owner is not None and abs(now - one.since) < KEPT_SECONDS:
+                kept[owner.uid] = one.backend
+        return kept
+
+    def _before(self, uid: str, rank: queue.Rank) -> bool:
+        known = self._tasks.bookings.newcomers.get(uid)
+        return known is not None and known.order < order.Order(*rank)
+
+    def _quiet(self) -> float | None:
+        """Seconds until Background work may go on; None while a user is active."""
+        if not self._limits.idle_threshold:
+            return 0.0
+        return None if self._tasks.user_active else self._left_of(self.last_user, self.in_doubt_since)

@@ -1,0 +1,85 @@
+"""Has the condition of Background tasks say why they wait: rarely, and only when there is nothing better to do.
+
+All of them wait for the same reason, so it is found once. What has lasted for a minute is written into tasks that have
+waited for a minute and say something else, the oldest first, a few at a time. Positions are never written; they change
+with each task that goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from datetime import datetime
+
+from controllers.pendingtask import task_index
+from controllers.pendingtask.slots import scheduler
+from crds.phases import Phase
+from crds.waits import Reason
+
+EVERY_SECONDS = 10.0
+AT_ONCE = 50
+"""Tasks at one time: five writes a second at the most."""
+
+WRITTEN = frozenset({Reason.NO_GPU_BACKEND, Reason.CIRCUIT_OPEN, Reason.USERS_ACTIVE, Reason.NO_FREE_SLOT})
+_REPLACED = frozenset({"", *(reason.value for reason in WRITTEN)})
+"""Any other reason, such as Preempted or DispatchFailed, tells more than why there is no slot."""
+
+
+class Notes:
+    """`enqueue` has a task looked at; `busy` says whether there is other work to do.
+
+    `lasting`: seconds that a reason lasts, and a task waits, before it is written.
+    """
+
+    def __init__(
+        self,
+        tasks: task_index.Tasks,
+        book: scheduler.Rooms,
+        *,
+        enqueue: Callable[[str], None],
+        busy: Callable[[], bool],
+        lasting: float,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._tasks, self._rooms = tasks, book
+        self._enqueue, self._busy, self._lasting = enqueue, busy, lasting
+        self._wall, self._monotonic = wall, monotonic
+        self._reason: Reason | None = None
+        self._since = 0.0
+        self.may_act = asyncio.Event()
+
+    async def run(self) -> None:
+        """Look now and then; for ever."""
+        await self.may_act.wait()
+        while True:
+            await asyncio.sleep(min(EVERY_SECONDS, self._lasting))
+            self.once()
+
+    def once(self) -> None:
+        """Look once."""
+        reason, now = self._rooms.background_lacks(), self._monotonic()
+        if reason is not self._reason:
+            self._reason, self._since = reason, now
+        if reason not in WRITTEN or now - self._since < self._lasting or self._busy():
+            return
+        for uid in heapq.nsmallest(AT_ONCE, self._silent(reason), key=self._queued):
+            self._rooms.noting[uid] = reason
+            self._enqueue(uid)
+
+    def _silent(self, reason: Reason) -> list[str]:
+        """Background tasks that have waited for long and do not say why."""
+        now = self._wall().timestamp()
+        found = []
+        for uid in self._tasks.phase(Phase.READY_FOR_GPU):
+            entry = self._tasks.entry(uid)
+            if entry is None or entry.order.lane == 0 or entry.held or entry.not_before > now:
+                continue
+            if entry.since + self._lasting <= now and entry.noted != reason and entry.noted in _REPLACED:
+                found.append(uid)
+        return found
+
+    def _queued(self, uid: str) -> int:
+        entry = self._tasks.entry(uid)
+        return 0 if entry is None else entry.queued

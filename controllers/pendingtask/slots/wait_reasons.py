@@ -1,0 +1,184 @@
+"""Why each waiting task waits, what has its turn before it, and since when. Pure: one survey, many questions.
+
+A survey is made from the task cache and the slots at one moment. On a replica that stands by it lacks what only the
+leader knows: whose turn came last, the breaker, what the router has seen of users.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from controllers.pendingtask.slots import fair_share
+from controllers.pendingtask.task_index import Entry
+from crds.pendingtask import JOB_SUSPENDED
+from crds.phases import Phase
+from crds.waits import MESSAGES, Reason
+
+MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`place` counts from 0 among all that wait for the same; None: it has no turn before something else happens."""
+
+    reason: Reason
+    since: datetime
+    place: int | None = None
+    own: tuple[str, ...] = ()
+    aged: bool = False
+
+    @property
+    def message(self) -> str:
+        """The reason as a sentence."""
+        return MESSAGES[self.reason]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What all waiters have in common.
+
+    qualifier_free  free places at the qualifier
+    slots_total     GPU slots of Ready backends
+    slots_free      those of them that are free; `slots_open`: on GPUs that users do not hold back, too
+    users_hold      users hold Background tasks back from every GPU
+    circuit_open    nothing is dispatched after failures; `refused`: nothing of these namespaces
+    aged_before     a Background task that waits since before that time has aged (seconds since the epoch)
+    now             seconds since the epoch
+    """
+
+    now: float
+    qualifier_free: int = 0
+    slots_total: int = 0
+    slots_free: int = 0
+    slots_open: int = 0
+    users_hold: bool = False
+    circuit_open: bool = False
+    refused: frozenset[str] = frozenset()
+    aged_before: float = float("-inf")
+
+    def at_gpu(self, *, background: bool) -> Reason:
+        """Why no task of that lane gets a GPU slot; `Turn`: one does."""
+        if not self.slots_total:
+            return Reason.NO_GPU_BACKEND
+        if self.circuit_open:
+            return Reason.CIRCUIT_OPEN
+        if background and (self.users_hold or (self.slots_free > 0 and self.slots_open <= 0)):
+            return Reason.USERS_ACTIVE
+        return Reason.TURN if self.free(background=background) > 0 else Reason.NO_FREE_SLOT
+
+    def refuses(self, entry: Entry) -> bool:
+        """It waits for its namespace's runs to be accepted again, and for nothing else."""
+        return entry.phase is Phase.READY_FOR_GPU and entry.namespace in self.refused
+
+    def free(self, *, background: bool) -> int:
+        """Slots that a task of that lane may take now."""
+        return min(self.slots_open, self.slots_free) if background else self.slots_free
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`lines`: who waits for the qualifier, and for a GPU slot, first come first."""
+
+    state: State
+    entries: Mapping[str, Entry]
+    lines: tuple[Sequence[str], Sequence[str]]
+    places: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def why(self, uid: str) -> Wait | None:
+        """Why that task waits; None: it does not, or is not known."""
+        entry, state = self.entries.get(uid), self.state
+        if entry is None:
+            return None
+        since = datetime.fromtimestamp(entry.queued, UTC)
+        if entry.held:
+            held = Reason.JOB_SUSPENDED if entry.noted == JOB_SUSPENDED else Reason.SUSPENDED
+            return Wait(held, since)
+        if entry.not_before > state.now:
+            return Wait(Reason.POSTPONED, since)
+        if state.refuses(entry):
+            return Wait(Reason.NAMESPACE_REFUSED, since)
+        background, place = entry.order.lane != 0, self.places.get(uid)
+        if entry.phase is not Phase.READY_FOR_GPU:
+            reason = Reason.TURN if state.qualifier_free > (place or 0) else Reason.QUALIFIER_BUSY
+        else:
+            reason = state.at_gpu(background=background)
+            if reason is Reason.TURN and place is not None and place >= state.free(background=background):
+                reason = Reason.NO_FREE_SLOT
+        aged = background and entry.queued < state.aged_before
+        return Wait(reason, since, place, self.own.get(uid, ()), aged)
+
+    def __iter__(self) -> Iterator[str]:
+        """Every waiting task: in the order of turns, for the GPU before those for the qualifier, others last."""
+        yield from self.lines[1]
+        yield from self.lines[0]
+        yield from (uid for uid in self.entries if uid not in self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a survey is made from. `entries` are all that wait, suspended and postponed ones too.
+
+    `standings` are those at the qualifier, of users' tasks at the GPU, and of Background tasks at the GPU.
+    """
+
+    state: State
+    entries: Mapping[str, Entry]
+    standings: tuple[fair_share.Standing, fair_share.Standing, fair_share.Standing]
+
+
+def survey(found: Observed) -> Survey:
+    """Takes some ten milliseconds for a thousand waiting tasks."""
+    lines: tuple[list[fair_share.Waiter], list[fair_share.Waiter], list[fair_share.Waiter]] = ([], [], [])
+    for uid, entry in found.entries.items():
+        if not entry.held and entry.not_before <= found.state.now and not found.state.refuses(entry):
+            which = 0 if entry.phase is not Phase.READY_FOR_GPU else 1 if entry.order.lane == 0 else 2
+            lines[which].append(fair_share.Waiter(uid, entry.order, entry.queued))
+    qualifier, users, others = (fair_share.arrange(*one) for one in zip(lines, found.standings, strict=True))
+    return _placed(found.state, found.entries, qualifier, [*users, *others])
+
+
+def _placed(state: State, entries: Mapping[str, Entry], qualifier: Sequence[str], gpu: Sequence[str]) -> Survey:
+    places: dict[str, int] = {}
+    own: dict[str, tuple[str, ...]] = {}
+    for line in (qualifier, gpu):
+        before: dict[tuple[str, str], tuple[str, ...]] = {}
+        for place, uid in enumerate(line):
+            entry = entries[uid]
+            key = (entry.namespace, entry.order.client)
+            names = before.get(key, ())
+            places[uid], own[uid] = place, names
+            if len(names) < MOST_NAMES:
+                before[key] = (*names, entry.name)
+    return Survey(state, entries, (qualifier, gpu), places, own)
+
+
+def counts(found: Observed) -> Counter[tuple[int, Reason]]:
+    """Waiting tasks by lane and reason, without looking at their order."""
+    state, waiting = found.state, Counter[tuple[int, bool]]()
+    known: Counter[tuple[int, Reason]] = Counter()
+    for entry in found.entries.values():
+        lane = entry.order.lane
+        if entry.held:
+            known[lane, Reason.JOB_SUSPENDED if entry.noted == JOB_SUSPENDED else Reason.SUSPENDED] += 1
+        elif entry.not_before > state.now:
+            known[lane, Reason.POSTPONED] += 1
+        elif state.refuses(entry):
+            known[lane, Reason.NAMESPACE_REFUSED] += 1
+        else:
+            waiting[lane, entry.phase is Phase.READY_FOR_GPU] += 1
+    taken = {True: 0, False: 0}
+    for (lane, at_gpu), number in sorted(waiting.items()):
+        background = lane != 0
+        reason = state.at_gpu(background=background) if at_gpu else Reason.TURN
+        free = state.free(background=background) if at_gpu else state.qualifier_free
+        turns_come = max(0, min(number, free - taken[at_gpu])) if reason is Reason.TURN else 0
+        if reason is Reason.TURN:
+            reason = Reason.NO_FREE_SLOT if at_gpu else Reason.QUALIFIER_BUSY
+        known[lane, Reason.TURN] += turns_come
+        known[lane, reason] += number - turns_come
+        taken[at_gpu] += number
+    return known

@@ -1,0 +1,97 @@
+"""Who we are to the apiserver and how it is reached: credentials, TLS, the session with the fence at the wire."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import kubernetes
+from kubernetes import config
+
+from kube import lease
+from kube.resources import TOKEN_REVIEWS
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.connector import Connection
+
+# The package ships no usable types for its loaders.
+_load_kube_config: Callable[..., None] = config.load_kube_config
+_load_incluster_config: Callable[..., None] = config.load_incluster_config
+
+
+def configuration(kubeconfig: str | None) -> Any:
+    """Server, CA and credentials: from `kubeconfig`, else from the pod's service account, else from ~/.kube/config."""
+    loaded = kubernetes.client.Configuration()
+    if kubeconfig:
+        _load_kube_config(config_file=kubeconfig, client_configuration=loaded)
+    else:
+        try:
+            _load_incluster_config(client_configuration=loaded)
+        except config.ConfigException:
+            _load_kube_config(client_configuration=loaded)
+    loaded.retries = False  # urllib3 would retry three times behind our back, long after the lease's deadline
+    return loaded
+
+
+def tls(loaded: Any) -> ssl.SSLContext | bool:
+    """TLS as the configuration says."""
+    if not str(loaded.host).startswith("https"):
+        return True
+    context = ssl.create_default_context(cafile=loaded.ssl_ca_cert)
+    if loaded.cert_file:
+        context.load_cert_chain(loaded.cert_file, loaded.key_file)
+    if not loaded.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def authorization(loaded: Any) -> dict[str, str]:
+    """The Authorization header, with the token read anew when the service account's has been rotated."""
+    token = loaded.get_api_key_with_prefix("BearerToken")
+    return {"Authorization": token} if token else {}
+
+
+def session(
+    loaded: Any,
+    headers: Mapping[str, str] | None = None,
+    *,
+    fence: Callable[[], None] | None = None,
+    limit: int = 0,
+    middlewares: Sequence[aiohttp.ClientMiddlewareType] = (),
+) -> aiohttp.ClientSession:
+    """A session with the configuration's TLS. Without `headers` each request brings its own authorization.
+
+    `limit` is the number of connections, 0 for as many as there are requests. With a `fence` a request that changes
+    something is not sent when that raises as it is about to go onto the wire.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=limit, ssl=tls(loaded)),
+        request_class=aiohttp.ClientRequest if fence is None else _fenced(fence),
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=middlewares,
+    )
+
+
+def _fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    """Between the call and the wire lie a connection to be had and turns of the loop: time enough to be frozen in."""
+
+    class Request(aiohttp.ClientRequest):
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+        ) -> None:
+            if self.method != "GET" and self.url.path != TOKEN_REVIEWS.path(None):
+                try:
+                    fence()
+                except lease.Fenced as error:
+                    # As aiohttp itself tells whoever waits for the answer that nothing was sent.
+                    assert conn.protocol is not None
+                    conn.protocol.set_exception(aiohttp.ClientConnectionError(error.message))
+                    return
+            await super().write_bytes(writer, conn, content_length)
+
+    return Request
