@@ -26,7 +26,7 @@ import kube
 from crds import errors
 
 
-class Allowance:
+class TokenBucket:
     """`burst` is there at the beginning and at most; `rate` a second comes back. `monotonic` is the clock."""
 
     def __init__(self, rate: float, burst: float, *, monotonic: Callable[[], float]) -> None:
@@ -130,7 +130,7 @@ def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
     }
 
 
-class Poster:
+class Recorder:
     """The line of objects that Events are to be posted about; any number of tasks may `run` to post them.
 
     `busy` says whether there is work to do first. `merged` is called with how many transitions were told in the Event
@@ -152,7 +152,7 @@ class Poster:
         self._api, self._clock, self._monotonic = api, clock, monotonic
         self._dropped, self._merged, self._busy, self._sleep = dropped, merged, busy, sleep
         self._capacity = capacity
-        self._allowance = Allowance(RATE, BURST, monotonic=monotonic)
+        self._bucket = TokenBucket(RATE, BURST, monotonic=monotonic)
         self._line: dict[str, Waiting] = {}
         self._arrived = asyncio.Event()
 
@@ -198,13 +198,13 @@ class Poster:
                 await self._arrived.wait()
                 continue
             overdue = self._monotonic() >= first.since + PATIENCE_SECONDS
-            if not overdue and (self._yields() or not self._allowance.spend(len(first.notes))):
+            if not overdue and (self._yields() or not self._bucket.spend(len(first.notes))):
                 await self._sleep(LOOK_SECONDS)
                 continue
             del self._line[first.about["metadata"]["uid"]]
             if not overdue:
                 return first.about, [[one] for one in first.notes]
-            self._allowance.charge(1)
+            self._bucket.charge(1)
             self._merged(len(first.notes) - 1)
             return first.about, [first.notes]
 

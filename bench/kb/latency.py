@@ -72,7 +72,7 @@ async def run(
         }
 
 
-def _references(made: world.World, vectors: Mapping[str, model.Vector]) -> dict[str, Ask]:
+def _references(made: world.ObservedState, vectors: Mapping[str, model.Vector]) -> dict[str, Ask]:
     async def embedding(text: str) -> object:
         return await made.embedder.embed([_again(text)], Priority.P0)
 
@@ -85,7 +85,7 @@ def _references(made: world.World, vectors: Mapping[str, model.Vector]) -> dict[
     return {"embedding": embedding, "dense": dense, "bm25": lexical}
 
 
-def _methods(made: world.World) -> dict[str, Ask]:
+def _methods(made: world.ObservedState) -> dict[str, Ask]:
     def asking(breadth: search.Breadth) -> Ask:
         finder = made.finder(rank.Weights(), breadth)
         return lambda text: finder.retrieve(_asked(text), Priority.P0)
@@ -93,7 +93,7 @@ def _methods(made: world.World) -> dict[str, Ask]:
     return {name: asking(breadth) for name, breadth in BREADTHS.items()}
 
 
-def _prefetch(made: world.World) -> dict[str, Ask]:
+def _prefetch(made: world.ObservedState) -> dict[str, Ask]:
     users = user.Users(made.graph, made.vectors, made.meters)
 
     async def context(_: str) -> object:
@@ -128,7 +128,7 @@ async def _time(ask: Ask, texts: Sequence[str], many: int) -> dict[str, float]:
     }
 
 
-async def _first_lines(made: world.World, texts: Sequence[str]) -> dict[str, float]:
+async def _first_lines(made: world.ObservedState, texts: Sequence[str]) -> dict[str, float]:
     """Milliseconds until a caller who listens to the stream hears the first line."""
     finder = made.finder(rank.Weights(), search.Breadth())
     taken: list[float] = []

@@ -28,7 +28,7 @@ _PART = 2000
 Method = Callable[[str], Awaitable[list[str]]]
 
 
-async def ingest(made: world.World, passages: corpus.Corpus, *, writers: int) -> tuple[int, float]:
+async def ingest(made: world.ObservedState, passages: corpus.Corpus, *, writers: int) -> tuple[int, float]:
     """Ingest all, `writers` at once; the number of chunks and the seconds."""
     waiting = list(passages.requests.values())[::-1]
     chunks = 0
@@ -46,7 +46,7 @@ async def ingest(made: world.World, passages: corpus.Corpus, *, writers: int) ->
     return chunks, time.perf_counter() - started
 
 
-async def fill(made: world.World, passages: corpus.Corpus, *, writers: int) -> tuple[int, float]:
+async def fill(made: world.ObservedState, passages: corpus.Corpus, *, writers: int) -> tuple[int, float]:
     """Ingest what is not there yet, with replayed extraction; the number of new chunks and the seconds they took.
 
     A part at a time: a run that broke off goes on where it was, and what the replay costs is not in the seconds.
@@ -65,7 +65,7 @@ async def fill(made: world.World, passages: corpus.Corpus, *, writers: int) -> t
     return chunks, seconds
 
 
-def methods(made: world.World, weights: rank.Weights) -> Mapping[str, Method]:
+def methods(made: world.ObservedState, weights: rank.Weights) -> Mapping[str, Method]:
     """Name -> a question's passages, best first."""
     finder = made.finder(weights, search.Breadth())
 

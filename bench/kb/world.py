@@ -46,7 +46,7 @@ class Backends(router_client.Client):
 
 
 @dataclass(frozen=True)
-class World:
+class ObservedState:
     """Everything, within reach; `folder` holds the SQLite files."""
 
     folder: Path
@@ -101,7 +101,7 @@ def _remembering(path: Path) -> Iterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[World]:
+async def opened(place: Place) -> AsyncIterator[ObservedState]:
     """A world: of its own, or the one that stands in the folder to keep."""
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     async with contextlib.AsyncExitStack() as stack:
@@ -127,4 +127,4 @@ async def opened(place: Place) -> AsyncIterator[World]:
         asked = answers.Answers(router, MODEL, book, meters)
         stores = pipeline.Stores(book, graph, vectors, unused)
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), place.limits)
-        yield World(folder, place.limits, book, graph, vectors, embedder, pipe, meters)
+        yield ObservedState(folder, place.limits, book, graph, vectors, embedder, pipe, meters)

@@ -44,7 +44,7 @@ class Sent:
 async def paced(names: Sequence[str], rate: float, send: Send) -> Sent:
     """Send each at its moment, `rate` per second."""
     loop, begun, made = asyncio.get_running_loop(), time.monotonic(), Sent()
-    room, under_way = asyncio.Semaphore(AT_ONCE), set[asyncio.Task[None]]()
+    wait_for, under_way = asyncio.Semaphore(AT_ONCE), set[asyncio.Task[None]]()
 
     async def one(name: str, moment: float) -> None:
         try:
@@ -53,14 +53,14 @@ async def paced(names: Sequence[str], rate: float, send: Send) -> Sent:
         except errors.JervisError as error:
             made.failures.append(error.message)
         finally:
-            room.release()
+            wait_for.release()
 
     for number, name in enumerate(names):
         moment = begun + number / rate
         await asyncio.sleep(max(0.0, moment - time.monotonic()))
-        await room.acquire()
+        await wait_for.acquire()
         if time.monotonic() > moment + PATIENCE:
-            room.release()
+            wait_for.release()
             made.late += 1
             continue
         task = loop.create_task(one(name, moment))

@@ -67,7 +67,7 @@ def of_router(router: client.Client) -> Ask:
     return ask
 
 
-class Served:
+class ServedBackends:
     """`missing(name)`: is that backend deleted or not Ready by the operator's probe? `booked` names the backends with
     runs. `changed` is called when the answer for one of them may be another one. Seconds are monotonic."""
 

@@ -54,7 +54,7 @@ class Backends:
         namespace: str,
         gone: float,
         work: queue.WorkQueue[str],
-        poster: events.Poster,
+        recorder: events.Recorder,
         measured: metrics.Metrics,
         leadership: lease.Lease,
         interval: float,
@@ -62,7 +62,7 @@ class Backends:
         monotonic: Callable[[], float],
         changed: Callable[[], None],
     ) -> None:
-        self._api, self._probe, self._work, self._poster = api, probed, work, poster
+        self._api, self._probe, self._work, self._recorder = api, probed, work, recorder
         self._namespace = namespace
         self._metrics, self._lease, self._interval = measured, leadership, interval
         self._wall, self._monotonic, self._changed = wall, monotonic, changed
@@ -206,7 +206,7 @@ class Backends:
         condition = conditions.find(after.status.conditions, decide.READY)
         if condition is not None and (decide.ready(after) != before or not backend.status.conditions):
             good = condition.status is conditions.Status.TRUE
-            self._poster.post(written, condition.reason, condition.message, warning=not good)
+            self._recorder.post(written, condition.reason, condition.message, warning=not good)
             log.info("backend changed", backend=place, ready=good, reason=condition.reason)
         self._slots_changed()
 

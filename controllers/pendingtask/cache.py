@@ -1,8 +1,7 @@
-"""What is known of the tasks and who is looked at when: the index, the rooms, the queue, and what was just observed.
+"""The task cache: the index, the scheduler's wait queues, the work queue and the results of effects, kept in step.
 
-Whatever changes one of them changes the others with it here. Nothing here decides, and nothing writes to the API.
-
-What the watch says, taken in: synchronous, cheap, and never a decision. Whoever is concerned is looked at.
+`TaskCache` changes them together; `EventHandlers` takes watch events in. Nothing here decides, and nothing writes to
+the API.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Unreadable:
     why: str
 
 
-class Attention:
+class TaskCache:
     """Owns nothing but the bookkeeping between `work`, `tasks`, `workloads` and `book`. `monotonic` is the clock."""
 
     def __init__(
@@ -48,20 +47,20 @@ class Attention:
         work: queue.WorkQueue[str],
         tasks: task_index.Tasks,
         workloads: loads.Workloads,
-        book: scheduler.Rooms,
+        book: scheduler.SlotScheduler,
         monotonic: Callable[[], float],
     ) -> None:
         self._api, self._monotonic = api, monotonic
-        self.work, self.tasks, self.workloads, self.rooms = work, tasks, workloads, book
+        self.work, self.tasks, self.workloads, self.scheduler = work, tasks, workloads, book
         self.observations: dict[str, Observation] = {}
         """By uid: what an effect has brought and nobody has decided about yet."""
         self.forgotten: Callable[[str], None] = lambda uid: None
-        """Called with a task that is gone; set by the composition root."""
+        """Admitted with a task that is gone; set by the composition root."""
         self.contents = task_index.Contents()
         self.unreadable: dict[str, Unreadable] = {}
         """By uid: objects that cannot be parsed, until that is written into them."""
         self._timer: asyncio.TimerHandle | None = None
-        self._calling = False
+        self._admitting = False
 
     # -- who is looked at ------------------------------------------------------------------------------------------
 
@@ -82,28 +81,28 @@ class Attention:
         if found is not None:
             self.observations[uid] = found
         self.enqueue(uid)
-        self.call_rooms()  # a place at the qualifier may be free
+        self.admit_waiting()  # a place at the qualifier may be free
 
     def busy(self) -> bool:
         """Somebody wants to be looked at, or so many are that the apiserver must be slow."""
         return len(self.work) > 0 or self.work.active >= MANY
 
-    def call_rooms(self) -> None:
+    def admit_waiting(self) -> None:
         """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
-        if not self._calling:
-            self._calling = True
-            asyncio.get_running_loop().call_soon(self._call)
+        if not self._admitting:
+            self._admitting = True
+            asyncio.get_running_loop().call_soon(self._admit)
 
-    def _call(self) -> None:
-        self._calling = False
+    def _admit(self) -> None:
+        self._admitting = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        called, again = self.rooms.call()
-        for uid, rank in called:
+        admitted, again = self.scheduler.admit()
+        for uid, rank in admitted:
             self.work.put(uid, rank)
         if again is not None:
-            self._timer = asyncio.get_running_loop().call_later(again, self._call)
+            self._timer = asyncio.get_running_loop().call_later(again, self._admit)
 
     def refill(self) -> None:
         """The bound of the queue turned keys away: now that it is empty, everything is looked at once more."""
@@ -159,11 +158,11 @@ class Attention:
         self.contents.drop(uid)
         self.observations.pop(uid, None)
         self.unreadable.pop(uid, None)
-        self.rooms.leave(uid)
-        self.rooms.settle(uid)
+        self.scheduler.leave(uid)
+        self.scheduler.settle(uid)
         self.work.forget(uid)
         self.forgotten(uid)
-        self.call_rooms()
+        self.admit_waiting()
 
     async def read(self, task: pendingtask.PendingTask) -> None:
         """Read the task from the API, never from the index: a write has lost."""
@@ -190,54 +189,54 @@ class Attention:
         return None
 
 
-class Inbox:
+class EventHandlers:
     """`backend_gone_in` answers the seconds until the GpuBackend of that name is given up, None while it is fine."""
 
-    def __init__(self, known: Attention, backend_gone_in: Callable[[str], float | None]) -> None:
-        self._known, self._backend_gone_in = known, backend_gone_in
+    def __init__(self, cached: TaskCache, backend_gone_in: Callable[[str], float | None]) -> None:
+        self._cache, self._backend_gone_in = cached, backend_gone_in
 
     def observe_task(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a PendingTask. Leaving the selector by being finished looks like a deletion: to us it is."""
         uid = raw["metadata"]["uid"]
         if deleted:
-            entry = self._known.tasks.entry(uid)
+            entry = self._cache.tasks.entry(uid)
             if entry is not None:  # of a task that was finished the entry is gone, but for a write under way
-                self._known.workloads.abandon(uid, finishing=entry.phase in HOLDS_SLOT)
-            self._known.forget(uid, task_index.version(raw))
+                self._cache.workloads.abandon(uid, finishing=entry.phase in HOLDS_SLOT)
+            self._cache.forget(uid, task_index.version(raw))
             return
-        if self._known.admit(raw):
-            self._known.enqueue(uid)
-            self._known.call_rooms()
+        if self._cache.admit(raw):
+            self._cache.enqueue(uid)
+            self._cache.admit_waiting()
 
     def observe_job(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a Job of ours."""
         uid = views.task_uid(raw)
         if deleted:
-            self._known.workloads.forget_job(uid, raw["metadata"]["name"])
-            self._known.enqueue(uid)
-        elif self._known.workloads.observe_job(raw):
-            self._known.enqueue(uid)
+            self._cache.workloads.forget_job(uid, raw["metadata"]["name"])
+            self._cache.enqueue(uid)
+        elif self._cache.workloads.observe_job(raw):
+            self._cache.enqueue(uid)
 
     def observe_pod(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a pod of ours."""
         uid = views.task_uid(raw)
         if deleted:
-            self._known.workloads.observe_pod(raw)
-            self._known.workloads.forget_pod(uid, raw["metadata"]["name"])
+            self._cache.workloads.observe_pod(raw)
+            self._cache.workloads.forget_pod(uid, raw["metadata"]["name"])
             self._pod_changed(uid)
-        elif self._known.workloads.observe_pod(raw):
+        elif self._cache.workloads.observe_pod(raw):
             self._pod_changed(uid)
 
     def _pod_changed(self, uid: str) -> None:
-        if self._known.tasks.entry(uid) is None:
-            self._known.workloads.forget_task(uid)
+        if self._cache.tasks.entry(uid) is None:
+            self._cache.workloads.forget_task(uid)
         else:
-            self._known.enqueue(uid)
-        self._known.call_rooms()  # it may have held a slot
+            self._cache.enqueue(uid)
+        self._cache.admit_waiting()  # it may have held a slot
 
     def backends_changed(self) -> None:
         """Slots may have come or gone, and runs may have lost theirs."""
-        for uid, run in self._known.tasks.bookings.runs.items():
+        for uid, run in self._cache.tasks.bookings.runs.items():
             if self._backend_gone_in(run.backend) is not None:
-                self._known.enqueue(uid)
-        self._known.call_rooms()
+                self._cache.enqueue(uid)
+        self._cache.admit_waiting()

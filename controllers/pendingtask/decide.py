@@ -2,7 +2,7 @@
 
 What follows a finished task (archive, the Jobs' removal, deletion) is `controllers.archive`.
 
-`decide(task, world, now) -> Decision`: pure, total, level-based.
+`decide(task, state, now) -> Decision`: pure, total, level-based.
 
 For each phase an ordered chain of small policies; the first that has an opinion decides. The last one of every chain
 always has an opinion.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wait
-from controllers.pendingtask.observed import JobState, World
+from controllers.pendingtask.observed import JobState, ObservedState
 from controllers.pendingtask.policy import (
     dispatched,
     interruption,
@@ -39,7 +39,7 @@ def deleted(view: View) -> Decision:
     Without a finalizer the task is simply gone, and its Job with it (it is the owner). Either way its slot stays taken
     until its pods are gone.
     """
-    job = view.world.job
+    job = view.state.job
     if view.phase in HOLDS_SLOT and job is not None and job.state in (JobState.ACTIVE, JobState.SUSPENDED):
         return act(DeleteJob(job.name))
     return wait()
@@ -56,11 +56,11 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     # A reading under way is not interrupted by suspend: it holds no GPU, and its result is wanted in any case.
     Phase.QUALIFYING: (qualifying.chat, qualifying.postpone, qualifying.refuse, qualifying.route, qualifying.restart),
     Phase.READY_FOR_GPU: (
-        interruption.stray,
-        interruption.loose,
+        interruption.delete_superseded,
+        interruption.stop_unbooked,
         *_HELD,
-        interruption.foreign_still,
-        interruption.foreign_over,
+        interruption.still_suspended_by_others,
+        interruption.released_by_others,
         ready_for_gpu.over,
         ready_for_gpu.running,
         interruption.retry_later,
@@ -73,30 +73,30 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     ),
     Phase.DISPATCHED_GPU: (
         dispatched.trouble,
-        interruption.stray,
+        interruption.delete_superseded,
         dispatched.started,
-        interruption.claimed,
-        interruption.stop,
-        interruption.foreign,
-        interruption.unserved,
-        interruption.stranded,
+        interruption.record_preemption,
+        interruption.suspend_run,
+        interruption.suspended_by_others,
+        interruption.backend_gone,
+        interruption.node_lost,
         dispatched.stale,
         dispatched.launch,
         dispatched.starting,
     ),
     Phase.ORCHESTRATING: (
-        interruption.stray,
+        interruption.delete_superseded,
         orchestrating.ended,
-        interruption.claimed,
-        interruption.stop,
-        interruption.foreign,
-        interruption.unserved,
-        interruption.stranded,
+        interruption.record_preemption,
+        interruption.suspend_run,
+        interruption.suspended_by_others,
+        interruption.backend_gone,
+        interruption.node_lost,
         interruption.resume,
         orchestrating.running,
     ),
     Phase.USER_TASK: (
-        interruption.stray,
+        interruption.delete_superseded,
         *_HELD,
         user_task.messages,
         user_task.question,
@@ -110,9 +110,9 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
 }
 
 
-def decide(task: pendingtask.PendingTask, world: World, now: datetime) -> Decision:
-    """What to do about `task` as it stands, given `world` at `now` (aware, UTC)."""
-    view = View(task, world, now)
+def decide(task: pendingtask.PendingTask, state: ObservedState, now: datetime) -> Decision:
+    """What to do about `task` as it stands, given `state` at `now` (aware, UTC)."""
+    view = View(task, state, now)
     if task.metadata.deletion_timestamp is not None:
         return deleted(view)
     for policy in CHAINS[view.phase]:

@@ -1,7 +1,7 @@
 """What a decision says, and the few ways to build one.
 
 A `Decision` is data: the merge patch of the status, the effects to perform once that patch is persisted, when to look
-again, and in which waiting room the task sits meanwhile.
+again, and in which waiting wait_for the task sits meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from controllers.pendingtask import phases
-from controllers.pendingtask.observed import PodView, World
+from controllers.pendingtask.observed import ObservedState, PodView
 from crds import conditions, pendingtask
 from crds.model import Model
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
@@ -90,8 +90,8 @@ class Recall:
 Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy | Recall
 
 
-class Room(StrEnum):
-    """Where a task waits for something that is not its own: woken in queue order when the room opens."""
+class WaitFor(StrEnum):
+    """Where a task waits for something that is not its own: woken in queue order when the wait_for opens."""
 
     QUALIFIER = "Qualifier"
     GPU = "Gpu"
@@ -113,7 +113,7 @@ class Decision:
     status_patch: Mapping[str, Any] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
     requeue_after: float | None = None
-    room: Room | None = None
+    wait_for: WaitFor | None = None
     note: Note | None = None
 
     @property
@@ -125,10 +125,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What every policy gets: the task, the world and the time (aware, UTC)."""
+    """What every policy gets: the task, the state and the time (aware, UTC)."""
 
     task: pendingtask.PendingTask
-    world: World
+    state: ObservedState
     now: datetime
 
     @property
@@ -138,16 +138,16 @@ class View:
 
     def live_pods(self) -> tuple[PodView, ...]:
         """Pods that still run or are about to."""
-        return self.world.live_pods(self.now)
+        return self.state.live_pods(self.now)
 
     def entered(self) -> datetime:
         """When the current phase was entered; a missing time counts as now, so that nothing is stale by accident."""
         return self.task.status.phase_times.get(self.phase.value, self.now)
 
 
-def wait(seconds: float | None = None, *, room: Room | None = None) -> Decision:
-    """Change nothing; look again after `seconds`, or when the room opens."""
-    return Decision(requeue_after=seconds, room=room)
+def wait(seconds: float | None = None, *, wait_for: WaitFor | None = None) -> Decision:
+    """Change nothing; look again after `seconds`, or when the wait_for opens."""
+    return Decision(requeue_after=seconds, wait_for=wait_for)
 
 
 def until(view: View, moment: datetime) -> Decision:
@@ -197,7 +197,7 @@ def remark(view: View, new: conditions.Condition, *, decision: Decision) -> Deci
         {**decision.status_patch, "conditions": listed},
         decision.effects,
         decision.requeue_after,
-        decision.room,
+        decision.wait_for,
         decision.note or Note(new.reason, new.message, warning=new.status is conditions.Status.FALSE),
     )
 

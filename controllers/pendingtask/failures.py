@@ -29,20 +29,20 @@ _TERMINAL = frozenset({"Done", "Completed", "Error"})
 _MOST_CONDITIONS = 16
 
 
-class Undecided:
+class Failures:
     """Counts failed looks, and writes what a person has to see."""
 
     def __init__(
         self,
         api: kube.Kube,
-        known: cache.Attention,
+        cached: cache.TaskCache,
         *,
-        poster: events.Poster,
+        recorder: events.Recorder,
         measured: metrics.Metrics,
         epoch: Callable[[], int],
         wall: Callable[[], datetime],
     ) -> None:
-        self._api, self._known, self._poster = api, known, poster
+        self._api, self._cache, self._recorder = api, cached, recorder
         self._metrics, self._epoch, self._wall = measured, epoch, wall
         self._failures: dict[str, int] = {}
 
@@ -66,7 +66,7 @@ class Undecided:
 
     async def report(self, uid: str) -> bool:
         """Write why the object cannot be parsed, if that is still to be written; False when it can be parsed."""
-        raw = self._known.unreadable.pop(uid, None)
+        raw = self._cache.unreadable.pop(uid, None)
         if raw is None:
             return False
         meta, place, why = raw.object["metadata"], raw.field, raw.why
@@ -85,18 +85,18 @@ class Undecided:
             log.error("unreadable task refuses its condition", uid=uid, reason=error.message)
             return True
         self._metrics.undecided.labels("unreadable").inc()
-        self._poster.post(written, UNREADABLE, message, warning=True)
+        self._recorder.post(written, UNREADABLE, message, warning=True)
         return True
 
     async def _give_up(self, uid: str, where: str) -> None:
         """Phase UserTask, kind Failure. A person who approves has it tried again, from qualification if need be."""
-        entry = self._known.tasks.entry(uid)
+        entry = self._cache.tasks.entry(uid)
         if entry is None:
             return
         raw = await self._api.get(kube.TASKS, entry.namespace, entry.name)
         meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
         if meta["uid"] != uid or status.get("phase") in _TERMINAL:
-            self._known.forget(uid, 0)
+            self._cache.forget(uid, 0)
             return
         text = (
             f"The operator could not decide about this task {MOST_FAILURES} times in a row ({where})."
@@ -131,9 +131,9 @@ class Undecided:
         written = await self._write(meta, patch)
         self._metrics.undecided.labels("failed").inc()
         log.error("task handed to a person", uid=uid, reason=where)
-        self._poster.post(written, INTERNAL, text, warning=True)
-        self._known.take(written)
-        self._known.call_rooms()
+        self._recorder.post(written, INTERNAL, text, warning=True)
+        self._cache.take(written)
+        self._cache.admit_waiting()
 
     async def _write(self, meta: Mapping[str, Any], status: dict[str, Any]) -> kube.Object:
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}

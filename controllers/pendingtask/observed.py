@@ -1,7 +1,7 @@
 """Everything a decision may look at besides the task itself, as plain frozen values.
 
-The shell fills a `World` from its caches and from what its last effect for this task brought; tests fill it by hand.
-Times are aware datetimes (UTC).
+The reconciler fills an `ObservedState` from its caches and from the result of the task's last effect; tests fill it by
+hand. Times are aware datetimes (UTC).
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ObservedState:
     """A snapshot.
 
     qualifying      places at the qualifier that are taken by others, or are those of waiters before this task

@@ -1,4 +1,4 @@
-"""The shell around `decide`: persist the intent, perform the effect, observe, persist.
+"""The shell run `decide`: persist the intent, perform the effect, observe, persist.
 
 One look at one task is a few rounds of: snapshot -> decide as far as can be foreseen (`coalesce`) -> persist with a
 resourceVersion precondition (`writer`) -> effects (`performer`).
@@ -17,11 +17,11 @@ import structlog
 
 import kube
 from controllers import metrics
-from controllers.pendingtask import batch, cache, failures, gauges, status_writer, task_index, workloads
-from controllers.pendingtask.batch import Course
-from controllers.pendingtask.decision import Decision, Room
+from controllers.pendingtask import cache, failures, gauges, status_writer, task_index, transitions, workloads
+from controllers.pendingtask.decision import Decision, WaitFor
 from controllers.pendingtask.effects import executor, ingest
-from controllers.pendingtask.observed import Limits, Slots, World
+from controllers.pendingtask.observed import Limits, ObservedState, Slots
+from controllers.pendingtask.transitions import Batch
 from crds import errors, pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
@@ -32,7 +32,7 @@ AWAY_SECONDS = 2.0
 """Pause after the Kubernetes API or MongoDB did not answer in the middle of a look."""
 READING_SECONDS = 3.0
 """A reading that takes longer is told: until then the task's phase is what it was."""
-_ROOMS = {Phase.QUALIFYING: Room.QUALIFIER, Phase.DISPATCHED_GPU: Room.GPU}
+_WAITS_FOR = {Phase.QUALIFYING: WaitFor.QUALIFIER, Phase.DISPATCHED_GPU: WaitFor.GPU}
 
 
 class Carried(Enum):
@@ -47,7 +47,7 @@ class Carried(Enum):
 
 
 class Reconciler:
-    """The workers. `inbox` is what the watch calls.
+    """The workers. `handlers` is what the watch calls.
 
     `backend_gone_in` answers the seconds until the GpuBackend of that name is given up, None while it is fine; `traced`
     the id of a task's trace, "" when it has none.
@@ -56,25 +56,25 @@ class Reconciler:
     def __init__(
         self,
         limits: Limits,
-        known: cache.Attention,
+        cached: cache.TaskCache,
         *,
-        around: workloads.Surroundings,
+        reader: workloads.WorkloadReader,
         qualifier: ingest.Qualifier,
         written: status_writer.Writer,
-        performed: executor.Performer,
-        failing: failures.Undecided,
+        effects: executor.EffectExecutor,
+        failing: failures.Failures,
         measured: metrics.Metrics,
         backend_gone_in: Callable[[str], float | None],
         traced: Callable[[str], str],
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._limits, self._known, self._surroundings = limits, known, around
-        self._qualifier, self._writer, self._performer = qualifier, written, performed
-        self._undecided = failing
+        self._limits, self._cache, self._reader = limits, cached, reader
+        self._qualifier, self._writer, self._executor = qualifier, written, effects
+        self._failures = failing
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic = wall, monotonic
-        self.inbox = cache.Inbox(known, backend_gone_in)
+        self.handlers = cache.EventHandlers(cached, backend_gone_in)
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
@@ -82,7 +82,7 @@ class Reconciler:
         """One worker: look at tasks until cancelled."""
         await self.may_act.wait()
         while True:
-            uid = await self._known.work.get()
+            uid = await self._cache.work.get()
             structlog.contextvars.clear_contextvars()
             started, unsure = self._monotonic(), False
             try:
@@ -91,45 +91,45 @@ class Reconciler:
                 # The write may have been made and only its answer lost: a claim stays until the task is seen again.
                 unsure = True
                 log.info("looked in vain", uid=uid, reason=error.message)
-                self._known.later(uid, AWAY_SECONDS)
+                self._cache.later(uid, AWAY_SECONDS)
             except Exception as error:
                 # The edge of a look: one task that trips a bug of ours must not stop the others.
                 log.exception("looking at a task failed", uid=uid)
-                self._known.later(uid, await self._undecided.failed(uid, error))
+                self._cache.later(uid, await self._failures.failed(uid, error))
             else:
-                self._undecided.decided(uid)
+                self._failures.decided(uid)
             finally:
-                if not unsure and self._known.rooms.settle(uid):
-                    self._known.call_rooms()
-                self._known.work.done(uid)
+                if not unsure and self._cache.scheduler.settle(uid):
+                    self._cache.admit_waiting()
+                self._cache.work.done(uid)
                 self._metrics.reconcile.observe(self._monotonic() - started)
-                self._known.refill()
+                self._cache.refill()
             # Most looks ask nobody anything. Without a turn for the wire between two of them, ten thousand tasks that
             # are found at a start would keep answers, watches and probes waiting for seconds.
             await asyncio.sleep(0)
 
     async def _look(self, uid: str) -> None:
-        if await self._undecided.report(uid):
+        if await self._failures.report(uid):
             return
         for _ in range(MAX_ROUNDS):
-            entry = self._known.tasks.entry(uid)
-            task = self._known.tasks.get(uid)
+            entry = self._cache.tasks.entry(uid)
+            task = self._cache.tasks.get(uid)
             if entry is None or task is None:
                 return
             self._bind(task)
-            around = await self._surroundings.of(task)
-            await self._performer.equip(task, around.job)
-            if self._known.tasks.entry(uid) is not entry:
+            run = await self._reader.of(task)
+            await self._executor.equip(task, run.job)
+            if self._cache.tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
-            world = self._world(task, around)
-            carried = await self._carry_out(task, entry, batch.course(task, world, self._wall()))
+            state = self._world(task, run)
+            carried = await self._carry_out(task, entry, transitions.batched(task, state, self._wall()))
             if carried is Carried.LOST:
                 continue
-            if world.observed is not None and self._known.observations.get(uid) is world.observed:
-                del self._known.observations[uid]
+            if state.observed is not None and self._cache.observations.get(uid) is state.observed:
+                del self._cache.observations[uid]
             if carried is Carried.SETTLED:
                 return
-        self._known.enqueue(uid)
+        self._cache.enqueue(uid)
 
     @staticmethod
     def _bind(task: pendingtask.PendingTask) -> None:
@@ -139,39 +139,39 @@ class Reconciler:
             uid=meta.uid, task=meta.name, namespace=meta.namespace, correlation_id=task.spec.correlation_id, **told
         )
 
-    async def _carry_out(self, task: pendingtask.PendingTask, entry: task_index.Entry, course: Course) -> Carried:
+    async def _carry_out(self, task: pendingtask.PendingTask, entry: task_index.Entry, batch: Batch) -> Carried:
         """Persist and perform."""
-        uid, made = task.metadata.uid, course.decision
-        self._known.rooms.leave(uid)
-        if batch.reads_first(task, course) and self._reads(task):
+        uid, made = task.metadata.uid, batch.decision
+        self._cache.scheduler.leave(uid)
+        if transitions.reads_first(task, batch) and self._reads(task):
             return Carried.SETTLED
-        leisure = batch.leisure(task, course, self._wall()) if self._known.busy() else 0.0
-        if leisure > 0.0:
-            if made.room is not None:
-                self._known.rooms.enter(uid, made.room, entry.order)
-                self._known.call_rooms()
-            self._known.later(uid, leisure)
+        delay = transitions.write_delay(task, batch, self._wall()) if self._cache.busy() else 0.0
+        if delay > 0.0:
+            if made.wait_for is not None:
+                self._cache.scheduler.enter(uid, made.wait_for, entry.order)
+                self._cache.admit_waiting()
+            self._cache.later(uid, delay)
             return Carried.SETTLED
-        if made.phase in _ROOMS:
-            self._known.rooms.claim(uid, _ROOMS[made.phase], _booked(task, made))
+        if made.phase in _WAITS_FOR:
+            self._cache.scheduler.claim(uid, _WAITS_FOR[made.phase], _booked(task, made))
         raw: kube.Object | None = None
         if made.status_patch:
-            raw = await self._writer.persist(task, course)
+            raw = await self._writer.persist(task, batch)
             if raw is None:
                 return Carried.LOST
-        again = course.more
+        again = batch.more
         for effect in made.effects:
-            again = await self._performer.perform(task, effect, raw) or again
+            again = await self._executor.perform(task, effect, raw) or again
         if made.phase in TERMINAL:
             return Carried.SETTLED
-        if made.room is not None:
-            self._known.rooms.enter(uid, made.room, entry.order)
-            self._known.call_rooms()
+        if made.wait_for is not None:
+            self._cache.scheduler.enter(uid, made.wait_for, entry.order)
+            self._cache.admit_waiting()
             return Carried.SETTLED
         if made.requeue_after is not None:
-            self._known.later(uid, made.requeue_after)
+            self._cache.later(uid, made.requeue_after)
             if task.status.phase is Phase.READY_FOR_GPU:
-                self._known.call_rooms()  # it does not take what it may have been called for
+                self._cache.admit_waiting()  # it does not take what it may have been called for
             return Carried.SETTLED
         return Carried.AGAIN if again else Carried.SETTLED
 
@@ -186,40 +186,40 @@ class Reconciler:
         taken = self._qualifier.seconds(meta.uid)
         if taken is None:
             taken = 0.0
-            raw = self._known.contents.pop(meta.uid, meta.resource_version)
-            self._qualifier.start(meta.uid, raw, self._known.observations.get(meta.uid))
+            raw = self._cache.contents.pop(meta.uid, meta.resource_version)
+            self._qualifier.start(meta.uid, raw, self._cache.observations.get(meta.uid))
         if taken >= READING_SECONDS:
             return False
-        self._known.later(meta.uid, READING_SECONDS - taken)
+        self._cache.later(meta.uid, READING_SECONDS - taken)
         return True
 
-    def _world(self, task: pendingtask.PendingTask, around: workloads.Found) -> World:
+    def _world(self, task: pendingtask.PendingTask, run: workloads.RunState) -> ObservedState:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         runs = task.status.phase in HOLDS_SLOT
-        users = self._known.rooms.users(uid)
-        return World(
+        users = self._cache.scheduler.users(uid)
+        return ObservedState(
             limits=self._limits,
-            qualifying=self._known.rooms.qualifying(uid),
+            qualifying=self._cache.scheduler.qualifying(uid),
             working=uid in self._qualifier,
-            observed=self._known.observations.get(uid),
-            job=around.job,
-            strays=self._known.workloads.strays(task),
-            pods=self._known.workloads.pods(uid),
-            recorded=around.recorded,
-            slots=Slots() if runs else self._known.rooms.slots(uid),
-            claimant=self._known.rooms.claimant(uid),
+            observed=self._cache.observations.get(uid),
+            job=run.job,
+            strays=self._cache.workloads.strays(task),
+            pods=self._cache.workloads.pods(uid),
+            recorded=run.recorded,
+            slots=Slots() if runs else self._cache.scheduler.slots(uid),
+            claimant=self._cache.scheduler.claimant(uid),
             backend_gone_in=self._backend_gone_in(dispatch.backend) if runs and dispatch is not None else None,
             user_active=users.active,
             last_user=users.last,
             in_doubt_since=users.in_doubt_since,
-            dispatch_open=self._known.rooms.dispatch_open(),
-            refused_for=self._known.rooms.refused_for(task.metadata.namespace),
-            waits=self._known.rooms.noting.get(uid),
+            dispatch_open=self._cache.scheduler.dispatch_open(),
+            refused_for=self._cache.scheduler.refused_for(task.metadata.namespace),
+            waits=self._cache.scheduler.reasons_to_write.get(uid),
         )
 
     def gauges(self) -> None:
         """Bring the gauges up to date; called before a scrape."""
-        gauges.show(self._known, self._metrics, self._wall())
+        gauges.show(self._cache, self._metrics, self._wall())
 
 
 def _booked(task: pendingtask.PendingTask, made: Decision) -> str:

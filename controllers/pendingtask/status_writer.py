@@ -9,8 +9,8 @@ import structlog
 
 import kube
 from controllers import events, metrics, tracing
-from controllers.pendingtask import batch, cache
-from controllers.pendingtask.batch import Course
+from controllers.pendingtask import cache, transitions
+from controllers.pendingtask.transitions import Batch
 from crds import pendingtask
 from crds.phases import Phase
 from kube import lease
@@ -24,21 +24,21 @@ class Writer:
     def __init__(
         self,
         api: kube.Kube,
-        known: cache.Attention,
+        cached: cache.TaskCache,
         *,
-        poster: events.Poster,
+        recorder: events.Recorder,
         measured: metrics.Metrics,
         leadership: lease.Lease,
         tracer: tracing.Tracer,
         wall: Callable[[], datetime],
     ) -> None:
-        self._api, self._known, self._poster = api, known, poster
+        self._api, self._cache, self._recorder = api, cached, recorder
         self._metrics, self._lease, self._tracer, self._wall = measured, leadership, tracer, wall
 
-    async def persist(self, task: pendingtask.PendingTask, course: Course) -> kube.Object | None:
+    async def persist(self, task: pendingtask.PendingTask, batch: Batch) -> kube.Object | None:
         """Write the status; the object as it is then. None when the write lost and the task was read again instead."""
         uid, meta = task.metadata.uid, task.metadata
-        status = {**course.decision.status_patch, "leaderEpoch": self._lease.epoch}
+        status = {**batch.decision.status_patch, "leaderEpoch": self._lease.epoch}
         if not task.status.trace_id and (traced := self._tracer.trace_id(uid)):
             status["traceId"] = traced
         patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
@@ -46,27 +46,27 @@ class Writer:
             raw = await self._api.merge(kube.TASKS, meta.namespace, meta.name, patch, "status")
         except kube.Conflict:
             self._metrics.conflicts.inc()
-            await self._known.read(task)
+            await self._cache.read(task)
             return None
         except kube.NotFound:
-            self._known.forget(uid, 0)
+            self._cache.forget(uid, 0)
             return None
-        log.debug("status written", fields=list(status), steps=len(course.steps))
-        self._known.take(raw)
-        self._known.rooms.settle(uid)
-        for number, step in enumerate(course.steps):
+        log.debug("status written", fields=list(status), steps=len(batch.steps))
+        self._cache.take(raw)
+        self._cache.scheduler.settle(uid)
+        for number, step in enumerate(batch.steps):
             self._tell(task, step, raw, number)
-        self._known.call_rooms()
+        self._cache.admit_waiting()
         return raw
 
-    def _tell(self, task: pendingtask.PendingTask, step: batch.Step, raw: kube.Object, number: int) -> None:
+    def _tell(self, task: pendingtask.PendingTask, step: transitions.Step, raw: kube.Object, number: int) -> None:
         """Count, log and post one step; `number` is its place in the write."""
         source, made = step.source, step.made
         reason = made.note.reason if made.note else ""
         if made.phase is not None:
             self._metrics.transitions.labels(source.value, made.phase.value).inc()
             if made.phase is Phase.ORCHESTRATING:
-                self._known.rooms.breaker.succeeded(task.metadata.namespace)
+                self._cache.scheduler.breaker.succeeded(task.metadata.namespace)
             log.info("task moved", source=source.value, target=made.phase.value, reason=reason)
             self._tracer.moved(task, source, made.phase, reason, self._wall())
         if "preemption" in made.status_patch:
@@ -74,4 +74,4 @@ class Writer:
         if retry := made.status_patch.get("retry"):
             self._metrics.retries.labels(str(retry["reason"]).partition(":")[0]).inc()
         if made.note is not None:
-            self._poster.post(raw, reason, made.note.message, warning=made.note.warning, step=number)
+            self._recorder.post(raw, reason, made.note.message, warning=made.note.warning, step=number)

@@ -1,17 +1,8 @@
-"""What the operator remembers of unfinished tasks: small, versioned, never the truth.
+"""The index of unfinished tasks: small, versioned, never the truth.
 
-An older version of an object never replaces a newer one, so a watch event that is overtaken by an own write is ignored.
-Content and messages' text do not live here; an object is kept packed (`compact`) and parsed when it is looked at.
-
-A task as it is kept between two looks: without what decisions do not need, as compressed JSON.
-
-Ten thousand tasks wait at a time. What is alike in all of them, the names of fields and the values of enumerations, is
-known to both sides beforehand, so that one takes about 0.3 KB.
-
-New tasks as they came, content included, until the knowledge base reads them: saves a request for each.
-
-Bounded by bytes. What does not fit is not kept and is read from the API when its turn comes; what was kept first is
-served first, so nothing has to make room.
+An older version of an object never replaces a newer one, so a watch event that an own write has overtaken is ignored.
+Content and the text of messages are not kept; `Contents` holds new tasks whole until the knowledge base reads them,
+bounded by bytes, which saves one request for each.
 """
 
 from __future__ import annotations
@@ -62,7 +53,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Of the object; kept once, as part of its place in the queues."""
+        """Of the object; reserved once, as part of its place in the queues."""
         return self.order.name.partition("/")[2]
 
 
@@ -295,10 +286,10 @@ class Contents:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity, self._used = capacity, 0
-        self._kept: dict[str, tuple[str, bytes]] = {}
+        self._reserved_slots: dict[str, tuple[str, bytes]] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._reserved_slots)
 
     def keep(self, raw: Mapping[str, Any]) -> None:
         """Keep a version that is news, if it is of use; an older one is dropped in any case."""
@@ -310,19 +301,19 @@ class Contents:
         packed = orjson.dumps({"metadata": slim, "spec": raw["spec"], "status": status})
         if self._used + len(packed) <= self._capacity:
             self._used += len(packed)
-            self._kept[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(packed)))
+            self._reserved_slots[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(packed)))
 
     def pop(self, uid: str, version: str) -> dict[str, Any] | None:
-        """The object at that resourceVersion, which is not kept any longer; None when it is not here."""
-        kept = self._kept.get(uid)
+        """The object at that resourceVersion, which is not reserved any longer; None when it is not here."""
+        reserved = self._reserved_slots.get(uid)
         self.drop(uid)
-        if kept is None or kept[0] != version:
+        if reserved is None or reserved[0] != version:
             return None
-        found: dict[str, Any] = orjson.loads(kept[1])
+        found: dict[str, Any] = orjson.loads(reserved[1])
         return found
 
     def drop(self, uid: str) -> None:
         """Nobody wants it any more."""
-        kept = self._kept.pop(uid, None)
-        if kept is not None:
-            self._used -= len(kept[1])
+        reserved = self._reserved_slots.pop(uid, None)
+        if reserved is not None:
+            self._used -= len(reserved[1])

@@ -188,29 +188,29 @@ class Workloads:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunState:
     """The Job of the current attempt and its stored result; pods go to `workloads`."""
 
     job: JobView | None = None
     recorded: Outcome | None = None
 
 
-class Surroundings:
+class WorkloadReader:
     """Reads only."""
 
     def __init__(self, api: kube.Kube, memory: mongo.Memory, workloads: Workloads) -> None:
         self._api, self._memory, self._workloads = api, memory, workloads
 
-    async def of(self, task: pendingtask.PendingTask) -> Found:
+    async def of(self, task: pendingtask.PendingTask) -> RunState:
         """Job and stored result, asked for only where the phase needs them; pods go to `workloads`."""
         status, meta = task.status, task.metadata
         if status.phase is Phase.READY_FOR_GPU and status.attempt > 0:
             await self._list_pods(task)
             # A Job that is not known is created, or found, by the launch.
             kept = status.dispatch
-            return Found(None if kept is None else self._workloads.job(kept.job_name))
+            return RunState(None if kept is None else self._workloads.job(kept.job_name))
         if status.phase not in HOLDS_SLOT or status.dispatch is None:
-            return Found()
+            return RunState()
         name = status.dispatch.job_name
         job = self._workloads.job(name)
         if job is None or job.state is JobState.DELETING:
@@ -218,16 +218,16 @@ class Surroundings:
         if job is not None and job.state not in (JobState.COMPLETE, JobState.FAILED):
             if job.suspended:
                 await self._list_pods(task)
-            return Found(job)
+            return RunState(job)
         told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
         live = any(pod.live for pod in self._workloads.pods(meta.uid))
         if not told or live:
             await self._list_pods(task)
             told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
         if told or status.phase is not Phase.ORCHESTRATING:
-            return Found(job)
+            return RunState(job)
         stored = await self._memory.result(meta.uid, status.attempt)
-        return Found(job, views.recorded(stored) if stored is not None else None)
+        return RunState(job, views.recorded(stored) if stored is not None else None)
 
     async def _read_job(self, task: pendingtask.PendingTask, name: str) -> JobView | None:
         uid = task.metadata.uid

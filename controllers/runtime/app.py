@@ -59,7 +59,7 @@ class Runtime:
         application = history.History(to.archive, door).application()
         state = queue_http.QueueState(
             self._observed,
-            breaker=lambda: self._wiring.known.rooms.breaker.state(time.monotonic()).value,
+            breaker=lambda: self._wiring.cache.scheduler.breaker.state(time.monotonic()).value,
             leading=lambda: to.lease.leading,
             monotonic=time.monotonic,
         )
@@ -84,7 +84,7 @@ class Runtime:
         """Stop writing, hand the lease over, close. What was under way is taken up again by the next leader."""
         await self._supervisor.stop()
         await self._wiring.qualifier.close()
-        await self._wiring.poster.finish()
+        await self._wiring.recorder.finish()
         await self._clients.close()
         await self._history.cleanup()
         await self._probes.cleanup()
@@ -115,7 +115,7 @@ class Runtime:
     def _start_workers(self) -> None:
         config, start, acting = self.config, self._supervisor.start, self._wiring
         for number in range(2):
-            start(acting.poster.run(), f"events {number}")
+            start(acting.recorder.run(), f"events {number}")
         start(acting.connections.work(), "connections")
         start(acting.archivist.work(), "archive")
         if config.outcomes:
@@ -123,11 +123,11 @@ class Runtime:
         for number in range(4):
             start(acting.backends.work(), f"backends {number}")
         start(acting.users.run(), "user activity")
-        start(acting.served.run(), "served backends")
+        start(acting.served_backends.run(), "served backends")
         if config.reserve_gpu:
             start(acting.reservation.run(), "reservation")
         start(acting.orphans.run(), "orphans")
-        start(acting.notes.run(), "reasons of waiting")
+        start(acting.wait_conditions.run(), "reasons of waiting")
         start(self._resync.run(), "level look")
         for one in (*self._runs, *((self._census,) if self._census else ())):
             start(one.run(), f"watch of {one.path}")
@@ -137,7 +137,7 @@ class Runtime:
     def _observed(self) -> wait_reasons.Observed:
         if not self._known:
             raise errors.Operational("the operator starts; its objects are being read")
-        return self._wiring.known.rooms.observed()
+        return self._wiring.cache.scheduler.observed()
 
     @staticmethod
     async def _until(step: Callable[[], Awaitable[bool]]) -> None:

@@ -21,7 +21,7 @@ class Handlers:
 
     def __init__(self, to: clients.Clients, acting: wiring.Wiring, members: namespaces.Namespaces) -> None:
         self._heed, self._metrics, self._members = to.lease.heed, to.metrics, members
-        self._tasks, self._backends, self._connections = acting.tasks.inbox, acting.backends, acting.connections
+        self._tasks, self._backends, self._connections = acting.tasks.handlers, acting.backends, acting.connections
 
     def task(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a PendingTask."""

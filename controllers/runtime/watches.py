@@ -22,7 +22,7 @@ OURS = (kube.BACKENDS, kube.CONNECTIONS, kube.TASKS)
 
 def kinds(acting: wiring.Wiring, takes: handlers.Handlers) -> tuple[resync.Kind, ...]:
     """Our kinds, in the order in which they are compared."""
-    tasks, backends, connections = acting.known, acting.backends, acting.connections
+    tasks, backends, connections = acting.cache, acting.backends, acting.connections
     return (
         resync.Kind(kube.BACKENDS, takes.backend, backends.known, backends.version, backends.leave),
         resync.Kind(kube.CONNECTIONS, takes.connection, connections.known, connections.version, connections.leave),

@@ -48,14 +48,14 @@ class Wiring:
             self.orphans,
             self.archivist,
             self.reporter,
-            self.notes,
+            self.wait_conditions,
         ):
             controller.may_act.set()
 
     def gauges(self) -> None:
         """Bring the gauges up to date; called before a scrape."""
         self._to.metrics.epoch.set(self._to.lease.epoch)
-        self._to.metrics.events_waiting.set(len(self.poster))
+        self._to.metrics.events_waiting.set(len(self.recorder))
         self._to.metrics.served(self._served.states())
         self.tasks.gauges()
         self.backends.gauges()
@@ -68,20 +68,20 @@ class Wiring:
         about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
         good = state is namespaces.State.SERVED
         message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
-        self.poster.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
+        self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
 
     def _engaged(self) -> bool:
         return self._work.active > 0 or len(self._work) > 0
 
     def _around_tasks(self) -> None:
         to = self._to
-        self.poster = events.Poster(
+        self.recorder = events.Recorder(
             to.api,
             clock=wall,
             monotonic=self._monotonic,
             dropped=to.metrics.events_dropped.inc,
             merged=to.metrics.events_merged.inc,
-            busy=lambda: self.known.busy(),
+            busy=lambda: self.cache.busy(),
         )
         self.connections = connections.Connections(
             to.api,
@@ -101,31 +101,31 @@ class Wiring:
             namespace=config.namespace,
             gone=config.backend_gone_seconds,
             work=queue.WorkQueue(self._monotonic),
-            poster=self.poster,
+            recorder=self.recorder,
             measured=to.metrics,
             leadership=to.lease,
             interval=config.probe_seconds,
             wall=wall,
             monotonic=self._monotonic,
-            changed=lambda: self.tasks.inbox.backends_changed(),
+            changed=lambda: self.tasks.handlers.backends_changed(),
         )
-        self.users = router_use.Users(
+        self.users = router_use.UserActivity(
             router_use.of_router(to.router) if config.idle_seconds else None,
-            needed=lambda: self.known.rooms.background_waits,
-            changed=lambda: self.known.call_rooms(),
+            needed=lambda: self.cache.scheduler.background_waits,
+            changed=lambda: self.cache.admit_waiting(),
             heard=to.metrics.router_answers.set,
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.served = absence.Served(
+        self.served_backends = absence.ServedBackends(
             lambda name: not self.backends.serves(name),
             absence.of_router(to.router),
             booked=lambda: frozenset(run.backend for run in self.index.bookings.runs.values()) - {""},
-            changed=lambda: self.tasks.inbox.backends_changed(),
+            changed=lambda: self.tasks.handlers.backends_changed(),
             patience=config.backend_gone_seconds,
             monotonic=self._monotonic,
         )
-        self.reservation = router_use.Keeper(
+        self.reservation = router_use.GpuReservation(
             to.router,
             owner=f"operator of {config.namespace}",
             model=config.model,
@@ -135,7 +135,7 @@ class Wiring:
 
     def _tasks(self) -> None:
         config, to, limits = self._config, self._to, self._config.limits()
-        book = scheduler.Rooms(
+        book = scheduler.SlotScheduler(
             self.index,
             limits,
             self.backends.offers,
@@ -144,30 +144,30 @@ class Wiring:
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.known = cache.Attention(
+        self.cache = cache.TaskCache(
             to.api, work=self._work, tasks=self.index, workloads=self.workloads, book=book, monotonic=self._monotonic
         )
         self.qualifier = ingest.Qualifier(
             to.knowledge,
             to.memory,
             known=config.client_terms(),
-            fetch=self.known.fetch,
-            done=self.known.observed,
+            fetch=self.cache.fetch,
+            done=self.cache.observed,
             clock=wall,
             monotonic=self._monotonic,
         )
-        self.notes = wait_conditions.Notes(
+        self.wait_conditions = wait_conditions.WaitConditions(
             self.index,
             book,
-            enqueue=self.known.enqueue,
-            busy=self.known.busy,
+            enqueue=self.cache.enqueue,
+            busy=self.cache.busy,
             lasting=config.wait_reason_seconds,
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.known.forgotten = self.qualifier.cancel
+        self.cache.forgotten = self.qualifier.cancel
         book.reading = self.qualifier.running
-        on_cluster = executor.Effects(
+        on_cluster = executor.ClusterEffects(
             to.api,
             to.memory,
             self.workloads,
@@ -179,32 +179,32 @@ class Wiring:
         )
         self.tasks = reconcile.Reconciler(
             limits,
-            self.known,
-            around=workloads.Surroundings(to.api, to.memory, self.workloads),
+            self.cache,
+            reader=workloads.WorkloadReader(to.api, to.memory, self.workloads),
             qualifier=self.qualifier,
             written=status_writer.Writer(
                 to.api,
-                self.known,
-                poster=self.poster,
+                self.cache,
+                recorder=self.recorder,
                 measured=to.metrics,
                 leadership=to.lease,
                 tracer=to.tracer,
                 wall=wall,
             ),
-            performed=executor.Performer(
-                on_cluster, self.qualifier, self.known, measured=to.metrics, monotonic=self._monotonic
+            effects=executor.EffectExecutor(
+                on_cluster, self.qualifier, self.cache, measured=to.metrics, monotonic=self._monotonic
             ),
-            failing=failures.Undecided(
+            failing=failures.Failures(
                 to.api,
-                self.known,
-                poster=self.poster,
+                self.cache,
+                recorder=self.recorder,
                 measured=to.metrics,
                 epoch=lambda: to.lease.epoch,
                 wall=wall,
             ),
             traced=to.tracer.trace_id,
             measured=to.metrics,
-            backend_gone_in=self.served.gone_in,
+            backend_gone_in=self.served_backends.gone_in,
             wall=wall,
             monotonic=self._monotonic,
         )
@@ -223,7 +223,7 @@ class Wiring:
             to.api,
             self.index,
             self.workloads,
-            changed=self.known.call_rooms,
+            changed=self.cache.admit_waiting,
             wall=wall,
         )
         self.archivist = archivist.Archivist(
@@ -244,7 +244,7 @@ class Wiring:
             measured=to.metrics,
             wall=wall,
             polite=polite,
-            busy=self.known.busy,
+            busy=self.cache.busy,
             monotonic=self._monotonic,
         )
         self.reporter = reporter.Reporter(

@@ -18,7 +18,7 @@ from tests.cli import objects
 def decided(raw: Any) -> Phase | None:
     """Where the operator sends the task as it now stands."""
     task = pendingtask.PendingTask.model_validate(raw)
-    return decide.decide(task, observed.World(), objects.NOW).phase
+    return decide.decide(task, observed.ObservedState(), objects.NOW).phase
 
 
 def test_the_last_answer_brings_the_task_back() -> None:

@@ -1,7 +1,7 @@
 """A cluster in small: tasks in a store with versions, Jobs, pods and slots, and a shell that may die anywhere.
 
-The index, the rooms and the decisions are the real ones; played are the apiserver, the Job controller, the kubelet and
-the users. Every write is checked against what is true, which the shell may not know yet.
+The index, the scheduler and the decisions are the real ones; the apiserver, the Job controller, the kubelet and the users
+are played. Every write is checked against what is true, which the shell may not know yet.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from controllers.pendingtask import batch, decision, observed, task_index, workloads
-from controllers.pendingtask.decision import Room
-from controllers.pendingtask.observed import JobState, JobView, Limits, Outcome, Slots, World
+from controllers.pendingtask import decision, observed, task_index, transitions, workloads
+from controllers.pendingtask.decision import WaitFor
+from controllers.pendingtask.observed import JobState, JobView, Limits, ObservedState, Outcome, Slots
 from controllers.pendingtask.slots import bookings, router_use, scheduler
 from crds import order, pendingtask
 from crds.exits import ExitReason
@@ -22,7 +22,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests.controllers.build import NOW, apply, routed
 
 LIMITS = Limits(max_preemptions=2, max_lost_runs=1000)
-_ROOMS = {Phase.QUALIFYING: Room.QUALIFIER, Phase.DISPATCHED_GPU: Room.GPU}
+_WAITS_FOR = {Phase.QUALIFYING: WaitFor.QUALIFIER, Phase.DISPATCHED_GPU: WaitFor.GPU}
 
 
 class Died(Exception):  # noqa: N818 - no error: a process that is killed
@@ -87,8 +87,8 @@ class Fleet:
         del self.store[uid]
         self.jobs = {name: job for name, job in self.jobs.items() if job.uid != uid}
         self.tasks.forget(uid, self.version)
-        self.rooms.leave(uid)
-        self.rooms.settle(uid)
+        self.scheduler.leave(uid)
+        self.scheduler.settle(uid)
         self.controller()
 
     def controller(self) -> None:
@@ -152,7 +152,7 @@ class Fleet:
             given = status.phase_times[Phase.READY_FOR_GPU]
             retry = owner.status.retry
             ready = retry is None or retry.next_at is None or retry.next_at <= self.now
-            fresh = abs(self.now - given) < timedelta(seconds=scheduler.KEPT_SECONDS)
+            fresh = abs(self.now - given) < timedelta(seconds=scheduler.RESERVED_SECONDS)
             if waits and ready and fresh and not owner.spec.suspend and order.foreground(owner.spec):
                 found.add(claim.by)
         return found
@@ -162,7 +162,7 @@ class Fleet:
     def restart(self) -> None:
         """A new process reads everything that is there."""
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads("default")
-        users = router_use.Users(
+        users = router_use.UserActivity(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -170,7 +170,7 @@ class Fleet:
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
-        self.rooms = scheduler.Rooms(
+        self.scheduler = scheduler.SlotScheduler(
             self.tasks,
             LIMITS,
             lambda: [bookings.Offer(name, count) for name, count in self.capacity.items()],
@@ -189,9 +189,9 @@ class Fleet:
             self.tasks.observe(self.store[uid].wire())
 
     def calls(self) -> list[str]:
-        """Whom the rooms want looked at."""
+        """Whom the scheduler want looked at."""
         self._tell_pods()
-        return [one.uid for one in self.rooms.call()[0]]
+        return [one.uid for one in self.scheduler.admit()[0]]
 
     def look(self, uid: str) -> None:
         """As `reconcile` does: until there is nothing more to decide."""
@@ -207,7 +207,7 @@ class Fleet:
             unsure = True
         finally:
             if not unsure:
-                self.rooms.settle(uid)
+                self.scheduler.settle(uid)
 
     def _tell_pods(self) -> None:
         for uid in {pod.uid for pod in self.pods} | set(self.workloads._live):
@@ -228,14 +228,14 @@ class Fleet:
         if task is None or entry is None:
             return False
         self._tell_pods()
-        self.rooms.call()
+        self.scheduler.admit()
         around = self._world(task)
-        course = batch.course(task, around, self.now)
+        course = transitions.batched(task, around, self.now)
         made = course.decision
-        self.rooms.leave(uid)
-        if made.phase in _ROOMS:
+        self.scheduler.leave(uid)
+        if made.phase in _WAITS_FOR:
             booked = apply(task, made.status_patch).status.dispatch
-            self.rooms.claim(uid, _ROOMS[made.phase], booked.backend if booked else "")
+            self.scheduler.claim(uid, _WAITS_FOR[made.phase], booked.backend if booked else "")
         if self.dies("before the write"):
             raise Died
         if made.status_patch and not self._write(task, made):
@@ -246,26 +246,26 @@ class Fleet:
             if self.dies("before the effect"):
                 raise Died
             self._perform(task, effect)
-        if made.room is not None:
-            self.rooms.enter(uid, made.room, entry.order)
+        if made.wait_for is not None:
+            self.scheduler.enter(uid, made.wait_for, entry.order)
             return False
         return course.more or bool(made.effects and made.requeue_after is None)
 
-    def _world(self, task: pendingtask.PendingTask) -> World:
+    def _world(self, task: pendingtask.PendingTask) -> ObservedState:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         found = self.jobs.get(dispatch.job_name) if dispatch else None
         runs = task.status.phase in HOLDS_SLOT
-        users = self.rooms.users(uid)
-        return World(
+        users = self.scheduler.users(uid)
+        return ObservedState(
             limits=LIMITS,
             observed=self.observed.get(uid),
             job=None if found is None else _view(dispatch.job_name if dispatch else "", found),
             pods=self.workloads.pods(uid),
-            slots=Slots() if runs else self.rooms.slots(uid),
-            claimant=self.rooms.claimant(uid),
+            slots=Slots() if runs else self.scheduler.slots(uid),
+            claimant=self.scheduler.claimant(uid),
             user_active=users.active,
             last_user=users.last,
-            dispatch_open=self.rooms.dispatch_open(),
+            dispatch_open=self.scheduler.dispatch_open(),
         )
 
     def _write(self, task: pendingtask.PendingTask, made: decision.Decision) -> bool:

@@ -29,7 +29,7 @@ class Bench:
     def __init__(self) -> None:
         self.now, self.router, self.heard = NOW, Router(), list[bool]()
         self.changes = 0
-        self.users = router_use.Users(
+        self.users = router_use.UserActivity(
             self.router,
             needed=lambda: True,
             changed=self.changed,
@@ -88,7 +88,7 @@ async def test_nobody_is_asked_without_a_router() -> None:
     def ignore(*_: object) -> None:
         raise AssertionError("nothing to tell")
 
-    users = router_use.Users(
+    users = router_use.UserActivity(
         None, needed=lambda: True, changed=ignore, heard=ignore, wall=lambda: NOW, monotonic=lambda: 0.0
     )
     users.wanted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.events import Allowance
+from controllers.events import TokenBucket
 
 RATE, BURST = 5.0, 12.0
 STEPS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 8), st.booleans()), max_size=40)
@@ -16,7 +16,7 @@ def test_any_stretch_of_time_spends_no_more_than_the_burst_and_the_rate_allow(
     steps: list[tuple[int, int, bool]],
 ) -> None:
     now = 0.0
-    one = Allowance(RATE, BURST, monotonic=lambda: now)
+    one = TokenBucket(RATE, BURST, monotonic=lambda: now)
     spent: list[tuple[float, int]] = []
     for pause, number, asks in steps:
         now += pause / 8
@@ -33,7 +33,7 @@ def test_any_stretch_of_time_spends_no_more_than_the_burst_and_the_rate_allow(
 
 def test_what_is_there_is_given_and_what_is_not_costs_nothing() -> None:
     now = 0.0
-    one = Allowance(RATE, BURST, monotonic=lambda: now)
+    one = TokenBucket(RATE, BURST, monotonic=lambda: now)
     assert one.spend(12)
     assert not one.spend(1)
     now = 1.0

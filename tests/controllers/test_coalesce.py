@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from controllers import mergepatch
-from controllers.pendingtask import batch, decision, observed, phases
+from controllers.pendingtask import decision, observed, phases, transitions
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -22,37 +22,37 @@ from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
 from tests.controllers.decide.test_properties import moments, tasks, worlds
 
 CHAT = {"type": "UserInputProcessing"}
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 ASKED = observed.Ingested(Hints(has_actionable_content=True))
 
 
-def passed(course: batch.Course) -> list[Phase]:
-    return [step.made.phase for step in course.steps if step.made.phase is not None]
+def passed(batch: transitions.Batch) -> list[Phase]:
+    return [step.made.phase for step in batch.steps if step.made.phase is not None]
 
 
-def told(course: batch.Course) -> list[str]:
-    return [step.made.note.reason for step in course.steps if step.made.note is not None]
+def told(batch: transitions.Batch) -> list[str]:
+    return [step.made.note.reason for step in batch.steps if step.made.note is not None]
 
 
 def test_a_new_task_takes_its_place_at_the_qualifier_in_one_write() -> None:
-    course = batch.course(task(), OPEN, NOW)
-    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
-    assert told(course) == ["Accepted", "Qualifying"]
-    assert course.decision.effects == (decision.Ingest(),)
-    status = apply(task(), course.decision.status_patch).status
+    batch = transitions.batched(task(), OPEN, NOW)
+    assert passed(batch) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
+    assert told(batch) == ["Accepted", "Qualifying"]
+    assert batch.decision.effects == (decision.Ingest(),)
+    status = apply(task(), batch.decision.status_patch).status
     assert set(status.phase_times) == {"ReadyForQualification", "Qualifying"}
     assert status.phase is Phase.QUALIFYING
 
 
 def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
-    course = batch.course(task(), World(qualifying=10), NOW)
-    assert passed(course) == [Phase.READY_FOR_QUALIFICATION]
-    assert course.decision.room is decision.Room.QUALIFIER
-    assert not course.more
+    batch = transitions.batched(task(), ObservedState(qualifying=10), NOW)
+    assert passed(batch) == [Phase.READY_FOR_QUALIFICATION]
+    assert batch.decision.wait_for is decision.WaitFor.QUALIFIER
+    assert not batch.more
 
 
 @pytest.mark.parametrize(
-    ("what", "qualifying", "age", "leisure"),
+    ("what", "qualifying", "age", "write_delay"),
     [
         (task(), 10, timedelta(0), 10),
         (task(), 10, timedelta(seconds=59), 1),
@@ -64,25 +64,25 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
     ],
 )
 def test_only_getting_in_line_can_wait(
-    what: pendingtask.PendingTask, qualifying: int, age: timedelta, leisure: float
+    what: pendingtask.PendingTask, qualifying: int, age: timedelta, write_delay: float
 ) -> None:
     created = what.metadata.creation_timestamp
     assert created is not None
     now = created + age
-    course = batch.course(what, World(qualifying=qualifying), now)
-    assert batch.leisure(what, course, now) == leisure
+    batch = transitions.batched(what, ObservedState(qualifying=qualifying), now)
+    assert transitions.write_delay(what, batch, now) == write_delay
 
 
 def test_a_question_goes_from_new_to_its_dispatch() -> None:
-    course = batch.course(task(spec=CHAT), World(slots=GPU, qualifying=10), NOW)
-    assert passed(course) == [
+    batch = transitions.batched(task(spec=CHAT), ObservedState(slots=GPU, qualifying=10), NOW)
+    assert passed(batch) == [
         Phase.READY_FOR_QUALIFICATION,
         Phase.QUALIFYING,
         Phase.READY_FOR_GPU,
         Phase.DISPATCHED_GPU,
     ]
-    assert course.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
-    status = apply(task(spec=CHAT), course.decision.status_patch).status
+    assert batch.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    status = apply(task(spec=CHAT), batch.decision.status_patch).status
     assert status.route is not None
     assert status.dispatch is not None
     assert (status.attempt, status.dispatch.backend) == (1, "gpu-0")
@@ -91,63 +91,63 @@ def test_a_question_goes_from_new_to_its_dispatch() -> None:
 
 def test_what_the_knowledge_base_said_is_decided_about_once() -> None:
     current = task(Phase.QUALIFYING)
-    course = batch.course(current, replace(OPEN, observed=ASKED), NOW)
-    assert passed(course) == [Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU]
+    batch = transitions.batched(current, replace(OPEN, observed=ASKED), NOW)
+    assert passed(batch) == [Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU]
     away = observed.Trouble("away", operational=True)
-    postponed = batch.course(current, replace(OPEN, observed=away), NOW)
+    postponed = transitions.batched(current, replace(OPEN, observed=away), NOW)
     assert passed(postponed) == [Phase.READY_FOR_QUALIFICATION], "it backs off; the place is not taken again"
     assert postponed.decision.requeue_after is not None
 
 
 def test_what_was_read_before_the_claim_goes_from_new_to_the_dispatch_in_one_write() -> None:
-    course = batch.course(task(), replace(OPEN, observed=ASKED, qualifying=10), NOW)
-    assert passed(course) == [
+    batch = transitions.batched(task(), replace(OPEN, observed=ASKED, qualifying=10), NOW)
+    assert passed(batch) == [
         Phase.READY_FOR_QUALIFICATION,
         Phase.QUALIFYING,
         Phase.READY_FOR_GPU,
         Phase.DISPATCHED_GPU,
     ]
-    assert told(course) == ["Accepted", "Qualifying", "Execute", "Dispatched"]
-    assert course.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),), "it is not read again"
-    assert not batch.reads_first(task(), course)
+    assert told(batch) == ["Accepted", "Qualifying", "Execute", "Dispatched"]
+    assert batch.decision.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),), "it is not read again"
+    assert not transitions.reads_first(task(), batch)
 
 
 def test_information_that_was_read_before_the_claim_is_done_in_one_write() -> None:
     found = observed.Ingested(Hints(has_actionable_content=False))
-    course = batch.course(task(), replace(OPEN, observed=found), NOW)
-    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.DONE]
+    batch = transitions.batched(task(), replace(OPEN, observed=found), NOW)
+    assert passed(batch) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.DONE]
 
 
 def test_a_reading_before_the_claim_that_failed_backs_off_or_is_refused() -> None:
     away = observed.Trouble("away", operational=True)
-    course = batch.course(task(), replace(OPEN, observed=away), NOW)
-    assert passed(course)[-2:] == [Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION]
-    assert apply(task(), course.decision.status_patch).status.retry is not None
+    batch = transitions.batched(task(), replace(OPEN, observed=away), NOW)
+    assert passed(batch)[-2:] == [Phase.QUALIFYING, Phase.READY_FOR_QUALIFICATION]
+    assert apply(task(), batch.decision.status_patch).status.retry is not None
     wrong = observed.Trouble("no text", operational=False)
-    refused = batch.course(task(Phase.READY_FOR_QUALIFICATION), replace(OPEN, observed=wrong), NOW)
+    refused = transitions.batched(task(Phase.READY_FOR_QUALIFICATION), replace(OPEN, observed=wrong), NOW)
     assert passed(refused) == [Phase.QUALIFYING, Phase.ERROR]
 
 
 def test_only_the_claim_of_a_new_task_can_be_read_for_first() -> None:
-    first = batch.course(task(), OPEN, NOW)
-    assert batch.reads_first(task(), first)
+    first = transitions.batched(task(), OPEN, NOW)
+    assert transitions.reads_first(task(), first)
     waiting = task(Phase.READY_FOR_QUALIFICATION)
-    assert batch.reads_first(waiting, batch.course(waiting, OPEN, NOW))
+    assert transitions.reads_first(waiting, transitions.batched(waiting, OPEN, NOW))
     again = task(Phase.QUALIFYING)
-    assert not batch.reads_first(again, batch.course(again, OPEN, NOW)), "its claim is written"
+    assert not transitions.reads_first(again, transitions.batched(again, OPEN, NOW)), "its claim is written"
     asked = task(spec=CHAT)
-    assert not batch.reads_first(asked, batch.course(asked, OPEN, NOW)), "nothing to read"
+    assert not transitions.reads_first(asked, transitions.batched(asked, OPEN, NOW)), "nothing to read"
     due = task(Phase.SCHEDULED)
-    assert not batch.reads_first(due, batch.course(due, OPEN, NOW)), "that it is due is told"
+    assert not transitions.reads_first(due, transitions.batched(due, OPEN, NOW)), "that it is due is told"
 
 
 def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -> None:
-    course = batch.course(task(), World(qualifying=10, working=True), NOW)
-    assert passed(course) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
+    batch = transitions.batched(task(), ObservedState(qualifying=10, working=True), NOW)
+    assert passed(batch) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
 
 
 @pytest.mark.parametrize(
-    ("mode", "age", "leisure"),
+    ("mode", "age", "write_delay"),
     [
         ("Background", 0, 10),
         ("Background", 9.5, 0.5),  # it is looked at again just then: the ten seconds are the most
@@ -157,27 +157,27 @@ def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -
         ("Foreground", 0, 0),
     ],
 )
-def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, leisure: float) -> None:
+def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, write_delay: float) -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
     at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
-    course = batch.course(current, World(job=job(), pods=(pod(),)), at)
-    assert passed(course) == [Phase.ORCHESTRATING]
-    assert batch.leisure(current, course, at) == leisure
+    batch = transitions.batched(current, ObservedState(job=job(), pods=(pod(),)), at)
+    assert passed(batch) == [Phase.ORCHESTRATING]
+    assert transitions.write_delay(current, batch, at) == write_delay
 
 
 def test_the_end_of_a_run_never_waits() -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": "Background"})
     over = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),)
-    course = batch.course(current, World(job=job(JobState.COMPLETE), pods=over), NOW)
-    assert passed(course) == [Phase.ORCHESTRATING, Phase.COMPLETED]
-    assert batch.leisure(current, course, NOW) == 0
+    batch = transitions.batched(current, ObservedState(job=job(JobState.COMPLETE), pods=over), NOW)
+    assert passed(batch) == [Phase.ORCHESTRATING, Phase.COMPLETED]
+    assert transitions.write_delay(current, batch, NOW) == 0
 
 
 def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
     """One step removes it, a later one sets it anew: a merge of both patches would keep the old one's fields."""
     old = {"count": 3, "nextAt": "2027-03-01T11:00:00Z", "reason": "away"}
 
-    def judge(current: pendingtask.PendingTask, around: World, now: datetime) -> decision.Decision:
+    def judge(current: pendingtask.PendingTask, around: ObservedState, now: datetime) -> decision.Decision:
         view = decision.View(current, around, now)
         if current.status.phase is Phase.READY_FOR_QUALIFICATION:
             return decision.to(view, Phase.QUALIFYING, "A", "a", fields={"retry": None})
@@ -185,9 +185,9 @@ def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
         return decision.to(view, Phase.ERROR, "B", "b", fields={"retry": again})
 
     current = task(Phase.READY_FOR_QUALIFICATION, status={"retry": old})
-    course = batch.course(current, OPEN, NOW, judge=judge)
-    assert passed(course) == [Phase.QUALIFYING, Phase.ERROR]
-    assert apply(current, course.decision.status_patch).status.retry == pendingtask.Retry(reason="b")
+    batch = transitions.batched(current, OPEN, NOW, judge=judge)
+    assert passed(batch) == [Phase.QUALIFYING, Phase.ERROR]
+    assert apply(current, batch.decision.status_patch).status.retry == pendingtask.Retry(reason="b")
 
 
 @pytest.mark.parametrize(
@@ -200,42 +200,42 @@ def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:
 )
 def test_a_run_that_is_over_already_is_followed_only_as_far_as_it_has_told(pods: Any, reached: Phase) -> None:
     """Without a message the stored result has to be read first, which this look has not done."""
-    course = batch.course(routed(Phase.DISPATCHED_GPU), World(job=job(JobState.COMPLETE), pods=pods), NOW)
-    assert passed(course)[-1] is reached
-    assert course.more
+    batch = transitions.batched(routed(Phase.DISPATCHED_GPU), ObservedState(job=job(JobState.COMPLETE), pods=pods), NOW)
+    assert passed(batch)[-1] is reached
+    assert batch.more
 
 
 def test_a_later_run_waits_for_the_pods_of_earlier_ones_to_be_listed() -> None:
     asked = {"messages": [{"id": "m", "text": "more"}]}
-    course = batch.course(routed(Phase.USER_TASK, spec=asked, attempt=1), OPEN, NOW)
-    assert passed(course) == [Phase.READY_FOR_GPU]
-    assert course.more
+    batch = transitions.batched(routed(Phase.USER_TASK, spec=asked, attempt=1), OPEN, NOW)
+    assert passed(batch) == [Phase.READY_FOR_GPU]
+    assert batch.more
 
 
 @given(tasks(), worlds, moments)
 @settings(max_examples=thorough.examples(400), deadline=None)
-def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: World, now: datetime) -> None:
-    course = batch.course(current, around, now)
+def test_it_ends_where_single_steps_end(current: pendingtask.PendingTask, around: ObservedState, now: datetime) -> None:
+    batch = transitions.batched(current, around, now)
     alone, last = current, decide(current, around, now)
     source = current.status.phase or Phase.NEW
     seen = [last] if last.status_patch else []
-    while len(seen) < len(course.steps) or (last.status_patch and not course.more):
+    while len(seen) < len(batch.steps) or (last.status_patch and not batch.more):
         alone = apply(alone, last.status_patch)
-        around = batch.seen_after(source, around)
+        around = transitions.seen_after(source, around)
         source = alone.status.phase or Phase.NEW
         last = decide(alone, around, now)
         if not last.status_patch:
             break
         seen.append(last)
-    assert [step.made for step in course.steps] == seen
+    assert [step.made for step in batch.steps] == seen
     if last.status_patch:
         alone = apply(alone, last.status_patch)
-    assert apply(current, course.decision.status_patch).status == alone.status
-    assert (course.decision.effects, course.decision.room) == (last.effects, last.room)
-    for step, following in zip(course.steps, course.steps[1:], strict=False):
+    assert apply(current, batch.decision.status_patch).status == alone.status
+    assert (batch.decision.effects, batch.decision.wait_for) == (last.effects, last.wait_for)
+    for step, following in zip(batch.steps, batch.steps[1:], strict=False):
         assert step.made.effects == ()
         assert step.made.phase in (None, following.source)
-    target = course.decision.phase
+    target = batch.decision.phase
     before = current.status.phase or Phase.NEW
     if target is not None and target is not before:
         assert target in phases.reach(before), "the admission policy lets the write through"

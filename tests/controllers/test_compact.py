@@ -31,7 +31,7 @@ def test_ten_thousand_tasks_that_all_differ_take_three_megabytes() -> None:
         spec = {
             "content": f"Please look into {number}. " * 50,
             "clientId": f"client-{number % 97}",
-            "sourceUrn": f"imap:acme/inbox/{number}",
+            "sourceUrn": f"imap:acme/handlers/{number}",
         }
         raw = build.routed(Phase.READY_FOR_GPU, spec=spec).wire()
         raw["metadata"] |= {

@@ -69,6 +69,6 @@ def test_a_chat_message_is_executed_as_user_input() -> None:
 @pytest.mark.parametrize(("client", "phase"), [("acme", Phase.SCHEDULED), ("hasty", Phase.READY_FOR_GPU)])
 def test_the_lead_is_the_client_s_own(client: str, phase: Phase) -> None:
     own = clients.Clients(clients.Terms(LEAD), {"hasty": clients.Terms(timedelta(days=30))})
-    seen = observed.World(limits=observed.Limits(clients=own), observed=observed.Ingested(hints(deadline=10)))
+    seen = observed.ObservedState(limits=observed.Limits(clients=own), observed=observed.Ingested(hints(deadline=10)))
     made = decide(build.task(Phase.QUALIFYING, spec={"clientId": client}), seen, NOW)
     assert made.phase is phase

@@ -52,13 +52,13 @@ def test_several_transitions_in_one_event() -> None:
 
 
 class Place:
-    """A poster, its clock, and an apiserver that answers `codes` first and then takes everything."""
+    """A recorder, its clock, and an apiserver that answers `codes` first and then takes everything."""
 
     def __init__(self) -> None:
         self.now, self.busy, self.codes = 0.0, False, list[int]()
         self.taken: list[dict[str, Any]] = []
         self.dropped = self.merged = self.slept = 0
-        self.poster: events.Poster
+        self.recorder: events.Recorder
         self._changed = asyncio.Event()
 
     async def serve(self, request: web.Request) -> web.Response:
@@ -103,7 +103,7 @@ async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Pla
     loaded: Any = client.Configuration()
     loaded.host = f"http://127.0.0.1:{runner.addresses[0][1]}"
     async with kube.session(loaded) as http:
-        place.poster = events.Poster(
+        place.recorder = events.Recorder(
             kube.Kube(loaded, http, fence=lambda: None),
             clock=lambda: NOW,
             monotonic=lambda: place.now,
@@ -113,7 +113,7 @@ async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Pla
             sleep=place.sleep,
             capacity=capacity,
         )
-        running = asyncio.create_task(place.poster.run() if runs else asyncio.sleep(0))
+        running = asyncio.create_task(place.recorder.run() if runs else asyncio.sleep(0))
         try:
             yield place
         finally:
@@ -125,24 +125,24 @@ async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Pla
 async def test_one_event_per_transition() -> None:
     async with opened() as place:
         for step, reason in enumerate(("Accepted", "Qualifying", "Queued")):
-            place.poster.post(ABOUT, reason, "So it is.", step=step)
+            place.recorder.post(ABOUT, reason, "So it is.", step=step)
         await place.until(lambda: len(place.taken) == 3)
         assert place.reasons == ["Accepted", "Qualifying", "Queued"]
-        assert (place.merged, place.dropped, len(place.poster)) == (0, 0, 0)
+        assert (place.merged, place.dropped, len(place.recorder)) == (0, 0, 0)
 
 
 def crowd(place: Place) -> None:
     """So many objects that Events have to yield."""
     place.busy = True
     for number in range(events.CALM):
-        place.poster.post(about(f"other-{number}"), "Done", "So it is.")
+        place.recorder.post(about(f"other-{number}"), "Done", "So it is.")
 
 
 async def test_while_there_is_work_transitions_come_together() -> None:
     async with opened() as place:
         crowd(place)
         for step, reason in enumerate(("Accepted", "Qualifying", "Queued")):
-            place.poster.post(ABOUT, reason, "So it is.", step=step)
+            place.recorder.post(ABOUT, reason, "So it is.", step=step)
         await place.until(lambda: len(place.taken) == events.CALM + 1)
         assert place.taken[-1]["message"] == "Accepted: So it is. Qualifying: So it is. Queued: So it is."
         assert place.merged == 2
@@ -152,8 +152,8 @@ async def test_while_there_is_work_transitions_come_together() -> None:
 async def test_the_end_of_the_work_lets_them_through_one_by_one() -> None:
     async with opened() as place:
         crowd(place)
-        place.poster.post(ABOUT, "Accepted", "So it is.")
-        place.poster.post(ABOUT, "Qualifying", "So it is.", step=1)
+        place.recorder.post(ABOUT, "Accepted", "So it is.")
+        place.recorder.post(ABOUT, "Qualifying", "So it is.", step=1)
         await place.until(lambda: place.slept >= 3)
         assert not place.taken
         place.busy = False
@@ -164,7 +164,7 @@ async def test_the_end_of_the_work_lets_them_through_one_by_one() -> None:
 async def test_a_few_do_not_wait_for_the_work() -> None:
     async with opened() as place:
         place.busy = True
-        place.poster.post(ABOUT, "Accepted", "So it is.")
+        place.recorder.post(ABOUT, "Accepted", "So it is.")
         await place.until(lambda: len(place.taken) == 1)
         assert place.slept == 0
 
@@ -176,12 +176,12 @@ async def test_more_than_a_person_reads_come_together_without_any_work() -> None
 
         def post(name: str) -> None:
             for step, reason in enumerate(told):
-                place.poster.post(about(name), reason, "So it is.", step=step)
+                place.recorder.post(about(name), reason, "So it is.", step=step)
 
         singly, objects = int(events.BURST / len(told)), 400
         for number in range(objects):
             post(f"one-{number}")
-        await place.until(lambda: len(place.poster) == 0)
+        await place.until(lambda: len(place.recorder) == 0)
         most = singly + events.PATIENCE_SECONDS * events.RATE / len(told)
         one_by_one = {one["involvedObject"]["uid"] for one in place.taken if ": " not in one["message"]}
         assert singly <= len(one_by_one) <= most
@@ -198,8 +198,8 @@ async def test_more_than_a_person_reads_come_together_without_any_work() -> None
 async def test_an_apiserver_that_is_away_loses_nothing() -> None:
     async with opened() as place:
         place.codes = [503, 500, 429, 503]
-        place.poster.post(ABOUT, "Accepted", "So it is.")
-        place.poster.post(about("other"), "Done", "So it is.")
+        place.recorder.post(ABOUT, "Accepted", "So it is.")
+        place.recorder.post(about("other"), "Done", "So it is.")
         await place.until(lambda: len(place.taken) == 2)
         assert place.reasons == ["Accepted", "Done"]
         assert place.dropped == 0
@@ -209,7 +209,7 @@ async def test_what_is_refused_is_counted_and_holds_nobody_up() -> None:
     async with opened() as place:
         place.codes = [422, 403]
         for name in ("a", "b", "c"):
-            place.poster.post(about(name), "Done", "So it is.")
+            place.recorder.post(about(name), "Done", "So it is.")
         await place.until(lambda: len(place.taken) == 1)
         assert place.taken[0]["involvedObject"]["uid"] == "c"
         assert place.dropped == 2
@@ -218,15 +218,15 @@ async def test_what_is_refused_is_counted_and_holds_nobody_up() -> None:
 async def test_the_last_ones_go_with_the_process() -> None:
     async with opened(runs=False) as place:
         for uid, reason in (("a", "Accepted"), ("a", "Done"), ("b", "Done")):
-            place.poster.post(about(uid), reason, "So it is.")
-        await place.poster.finish()
+            place.recorder.post(about(uid), reason, "So it is.")
+        await place.recorder.finish()
         assert [one["message"] for one in place.taken] == ["Accepted: So it is. Done: So it is.", "So it is."]
-        assert (place.merged, place.dropped, len(place.poster)) == (1, 0, 0)
+        assert (place.merged, place.dropped, len(place.recorder)) == (1, 0, 0)
 
 
 async def test_the_line_is_bounded_by_its_objects() -> None:
     async with opened(capacity=2) as place:
         for uid in ("a", "a", "b", "c"):
-            place.poster.post(about(uid), "Done", "So it is.")
+            place.recorder.post(about(uid), "Done", "So it is.")
         assert place.dropped == 2, "both transitions of the oldest object"
-        assert len(place.poster) == 2
+        assert len(place.recorder) == 2

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.pendingtask import batch, decision, job, task_index, views, workloads
+from controllers.pendingtask import decision, job, task_index, transitions, views, workloads
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, World
+from controllers.pendingtask.observed import JobState, ObservedState
 from crds import pendingtask
 from crds.phases import Phase
 from kube import lease
@@ -37,8 +37,8 @@ def raw(name: str, *, attempt: int, suspend: bool = False, version: str = "1", *
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
 def test_it_gives_its_slot_up_once_its_pods_are_gone_and_keeps_its_attempt(phase: Phase) -> None:
     current = routed(phase)
-    assert decide(current, World(job=FOREIGN, pods=(pod(),)), NOW).requeue_after == 5
-    made = decide(current, World(job=FOREIGN), NOW)
+    assert decide(current, ObservedState(job=FOREIGN, pods=(pod(),)), NOW).requeue_after == 5
+    made = decide(current, ObservedState(job=FOREIGN), NOW)
     assert (made.phase, made.effects) == (Phase.READY_FOR_GPU, ())
     current = after(current, made)
     assert (current.status.attempt, current.status.next_attempt, current.status.retry) == (1, 1, None)
@@ -50,25 +50,25 @@ def test_it_gives_its_slot_up_once_its_pods_are_gone_and_keeps_its_attempt(phase
 
 def test_it_waits_without_a_slot_and_nobody_waits_for_it() -> None:
     held = after(routed(Phase.ORCHESTRATING, spec={"mode": "Foreground"}), _given_up())
-    made = decide(held, World(job=FOREIGN, slots=GPU), NOW)
-    assert (made.phase, made.effects, made.room, made.requeue_after) == (None, (), None, 60)
+    made = decide(held, ObservedState(job=FOREIGN, slots=GPU), NOW)
+    assert (made.phase, made.effects, made.wait_for, made.requeue_after) == (None, (), None, 60)
     assert made.status_patch == {}, "it has been said"
     tasks = task_index.Tasks(lambda: NOW)
     tasks.observe(held.wire())
     assert not tasks.user_active, "Background work goes on meanwhile"
-    assert not tasks.bookings.newcomers, "no run is stopped for it"
+    assert not tasks.bookings.user_waiters, "no run is stopped for it"
 
 
 @pytest.mark.parametrize(
     "around",
     [
-        pytest.param(World(job=build.job(), pods=(pod(),), slots=GPU), id="a slot is free"),
-        pytest.param(World(job=build.job(queued=True), pods=(pod(),)), id="Kueue has let it go"),
+        pytest.param(ObservedState(job=build.job(), pods=(pod(),), slots=GPU), id="a slot is free"),
+        pytest.param(ObservedState(job=build.job(queued=True), pods=(pod(),)), id="Kueue has let it go"),
     ],
 )
-def test_once_it_is_let_go_it_is_booked_in_one_write(around: World) -> None:
+def test_once_it_is_let_go_it_is_booked_in_one_write(around: ObservedState) -> None:
     held = after(routed(Phase.ORCHESTRATING), _given_up())
-    course = batch.course(held, around, NOW)
+    course = transitions.batched(held, around, NOW)
     assert course.decision.phase is Phase.DISPATCHED_GPU
     assert course.decision.effects == (decision.Launch(1, NAME),)
     booked = build.apply(held, course.decision.status_patch).status
@@ -78,27 +78,27 @@ def test_once_it_is_let_go_it_is_booked_in_one_write(around: World) -> None:
 
 def test_let_go_while_every_slot_is_taken_it_stops_until_there_is_one() -> None:
     held = after(routed(Phase.ORCHESTRATING), _given_up())
-    course = batch.course(held, World(job=build.job(), pods=(pod(),)), NOW)
+    course = transitions.batched(held, ObservedState(job=build.job(), pods=(pod(),)), NOW)
     assert (course.decision.phase, course.decision.effects) == (None, (decision.SuspendJob(NAME),))
     assert not pendingtask.held_by_job(build.apply(held, course.decision.status_patch).status)
 
 
 def test_only_our_own_suspension_is_taken_back() -> None:
     current = routed(Phase.ORCHESTRATING)
-    assert decide(current, World(job=build.job(JobState.SUSPENDED)), NOW).effects == (decision.ResumeJob(NAME),)
-    assert decide(current, World(job=FOREIGN, pods=(pod(),)), NOW).effects == ()
+    assert decide(current, ObservedState(job=build.job(JobState.SUSPENDED)), NOW).effects == (decision.ResumeJob(NAME),)
+    assert decide(current, ObservedState(job=FOREIGN, pods=(pod(),)), NOW).effects == ()
 
 
 def test_a_mark_that_somebody_elses_resumption_left_behind_is_taken_away() -> None:
     """Or the next suspension, by somebody else, would be taken for ours."""
     left = build.job(marked=True)
-    assert decide(routed(Phase.ORCHESTRATING), World(job=left, pods=(pod(),)), NOW).effects == (
+    assert decide(routed(Phase.ORCHESTRATING), ObservedState(job=left, pods=(pod(),)), NOW).effects == (
         decision.ResumeJob(NAME),
     )
 
 
 def _given_up() -> decision.Decision:
-    return decide(routed(Phase.ORCHESTRATING), World(job=FOREIGN), NOW)
+    return decide(routed(Phase.ORCHESTRATING), ObservedState(job=FOREIGN), NOW)
 
 
 # -- created, or let go, when nobody wanted it -------------------------------------------------------------------------
@@ -115,20 +115,20 @@ def _given_up() -> decision.Decision:
     ],
 )
 def test_a_job_that_comes_late_stops_again(stopped: pendingtask.PendingTask) -> None:
-    made = decide(stopped, World(job=build.job(), slots=GPU), NOW)
+    made = decide(stopped, ObservedState(job=build.job(), slots=GPU), NOW)
     assert (made.phase, made.effects) == (None, (decision.SuspendJob(NAME),))
 
 
 def test_a_job_whose_creation_was_not_noticed_is_booked_before_its_backoff_is_over() -> None:
     retry = {"count": 1, "nextAt": "2027-03-01T12:00:05Z", "reason": "DispatchFailed: reset"}
-    around = World(job=build.job(), pods=(pod(),), slots=GPU)
+    around = ObservedState(job=build.job(), pods=(pod(),), slots=GPU)
     made = decide(routed(Phase.READY_FOR_GPU, **KEPT, retry=retry), around, NOW)
     assert (made.phase, made.effects) == (Phase.DISPATCHED_GPU, (decision.Launch(1, NAME),))
 
 
 @pytest.mark.parametrize("phase", [Phase.READY_FOR_GPU, Phase.DISPATCHED_GPU, Phase.ORCHESTRATING, Phase.USER_TASK])
 def test_a_job_of_an_earlier_run_goes_before_anything_else_happens(phase: Phase) -> None:
-    made = decide(routed(phase), World(strays=("mail-1-0f9a1c2e-0",), slots=GPU), NOW)
+    made = decide(routed(phase), ObservedState(strays=("mail-1-0f9a1c2e-0",), slots=GPU), NOW)
     assert (made.status_patch, made.effects) == ({}, (decision.DeleteJob("mail-1-0f9a1c2e-0"),))
 
 
@@ -161,7 +161,7 @@ def test_a_queued_job_is_created_suspended_and_its_pods_are_not_queued() -> None
 
 def test_a_queued_job_is_left_to_kueue_and_says_so() -> None:
     queued = build.job(JobState.SUSPENDED, foreign=True, queued=True)
-    made = decide(routed(Phase.DISPATCHED_GPU), World(job=queued), NOW)
+    made = decide(routed(Phase.DISPATCHED_GPU), ObservedState(job=queued), NOW)
     assert made.phase is Phase.READY_FOR_GPU
     assert made.note is not None
     assert "a queue of Kueue's" in made.note.message
@@ -169,7 +169,7 @@ def test_a_queued_job_is_left_to_kueue_and_says_so() -> None:
 
 def test_a_queued_run_stops_by_losing_its_job_which_kueue_would_let_go_again() -> None:
     held = routed(Phase.ORCHESTRATING, spec={"suspend": True})
-    made = decide(held, World(job=build.job(queued=True), pods=(pod(),)), NOW)
+    made = decide(held, ObservedState(job=build.job(queued=True), pods=(pod(),)), NOW)
     assert made.effects == (decision.DeleteJob(NAME),)
 
 

@@ -15,7 +15,7 @@ from controllers import settings
 from controllers.pendingtask import job as jobs
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import World
+from controllers.pendingtask.observed import ObservedState
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, after, apply, job, pod, routed, task
 
@@ -48,7 +48,7 @@ def again() -> int:
     """
     stuck, current, now, there = pod(given_up_at=NOW), routed(Phase.ORCHESTRATING), NOW, True
     for version in range(8, 40):
-        made = decide(current, World(job=job() if there else None, pods=(stuck,), slots=GPU), now)
+        made = decide(current, ObservedState(job=job() if there else None, pods=(stuck,), slots=GPU), now)
         there = there and not made.effects
         if made.phase is Phase.DISPATCHED_GPU:
             assert after(current, made).attempt == 2

@@ -17,14 +17,14 @@ import pytest
 from controllers.pendingtask import observed
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Decision
-from controllers.pendingtask.observed import JobState, Outcome, Slots, Trouble, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome, Slots, Trouble
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, job, pod, routed, task
 
-Situation = tuple[pendingtask.PendingTask, World, datetime]
+Situation = tuple[pendingtask.PendingTask, ObservedState, datetime]
 LATER = NOW + timedelta(hours=2)
 FULL = Slots(total=2)
 ASKED = {"kind": "Question", "questions": [{"id": "q", "text": "Which one?"}]}
@@ -32,26 +32,26 @@ ASKED = {"kind": "Question", "questions": [{"id": "q", "text": "Which one?"}]}
 
 def before(phase: Phase) -> Situation:
     """A Background mail that rests in `phase`: nothing is to be done about it."""
-    at_work = replace(World(slots=FULL), job=job(), pods=(pod(),))
+    at_work = replace(ObservedState(slots=FULL), job=job(), pods=(pod(),))
     match phase:
         case Phase.NEW:
-            return task(), World(), NOW
+            return task(), ObservedState(), NOW
         case Phase.SCHEDULED:
             moment = LATER.isoformat()
-            return task(phase, spec={"schedule": {"at": moment}}, status={"scheduledFor": moment}), World(), NOW
+            return task(phase, spec={"schedule": {"at": moment}}, status={"scheduledFor": moment}), ObservedState(), NOW
         case Phase.READY_FOR_QUALIFICATION:
-            return task(phase), World(qualifying=10), NOW
+            return task(phase), ObservedState(qualifying=10), NOW
         case Phase.QUALIFYING:
-            return task(phase), World(working=True), NOW
+            return task(phase), ObservedState(working=True), NOW
         case Phase.READY_FOR_GPU:
-            return routed(phase), World(slots=FULL), NOW
+            return routed(phase), ObservedState(slots=FULL), NOW
         case Phase.DISPATCHED_GPU:
             return routed(phase), replace(at_work, pods=(pod(started=False),)), NOW
         case Phase.ORCHESTRATING:
             return routed(phase), at_work, NOW
         case Phase.USER_TASK:
-            return routed(phase, attempt=1, userTask=ASKED), World(), NOW
-    return routed(phase, attempt=1), World(), NOW
+            return routed(phase, attempt=1, userTask=ASKED), ObservedState(), NOW
+    return routed(phase, attempt=1), ObservedState(), NOW
 
 
 def spec(**fields: Any) -> Callable[[Situation], Situation]:
@@ -66,7 +66,7 @@ def spec(**fields: Any) -> Callable[[Situation], Situation]:
 
 
 def around(**fields: Any) -> Callable[[Situation], Situation]:
-    """Something in the world changes."""
+    """Something in the state changes."""
     return lambda given: (given[0], replace(given[1], **fields), given[2])
 
 
@@ -143,7 +143,7 @@ def told(made: Decision) -> str:
     words = [made.phase.value if made.phase is not None else fields]
     words += [type(one).__name__ for one in made.effects]
     if made.phase is None:
-        words.append(made.room.value if made.room else "" if made.requeue_after is None else "look")
+        words.append(made.wait_for.value if made.wait_for else "" if made.requeue_after is None else "look")
     return " ".join(word for word in words if word) or "rest"
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from controllers.pendingtask.slots import bookings
-from controllers.pendingtask.slots.bookings import Claim, Newcomer, Run
+from controllers.pendingtask.slots.bookings import Claim, Run, UserWaiter
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.order import Order
@@ -24,8 +24,8 @@ from tests.controllers.build import GPU, NOW, UID, apply, job, pod, routed
 USER = observed.Claimant("user-uid", 1, "default/user")
 
 
-def newcomer(uid: str, run: int = 1) -> Newcomer:
-    return Newcomer(uid, Order(0, 99, 1, ord(uid[0]), uid), run, 0.0)
+def waiter(uid: str, run: int = 1) -> UserWaiter:
+    return UserWaiter(uid, Order(0, 99, 1, ord(uid[0]), uid), run, 0.0)
 
 
 def run(uid: str, *, position: int = 99, started: int = 0, times: int = 0, by: str = "", lane: int = 1) -> Run:
@@ -33,13 +33,13 @@ def run(uid: str, *, position: int = 99, started: int = 0, times: int = 0, by: s
     return Run(uid, Order(lane, position, 1, 0, uid), "gpu-0", started, times, claim)
 
 
-def plan(waiting: str, runs: list[Run], free: int = 0, kept: Collection[str] = (), most: int = 3) -> bookings.Plan:
+def plan(waiting: str, runs: list[Run], free: int = 0, reserved: Collection[str] = (), most: int = 3) -> bookings.Plan:
     """`waiting`: one letter for each user's task."""
-    known = {uid: newcomer(uid) for uid in "abcdef"}
-    there = {*waiting, *kept}
+    known = {uid: waiter(uid) for uid in "abcdef"}
+    there = {*waiting, *reserved}
     return bookings.plan(
         [known[uid] for uid in waiting],
-        kept,
+        reserved,
         free,
         runs,
         lambda claim: known[claim.by] if claim.by in there else None,
@@ -84,18 +84,18 @@ def test_a_claim_that_nobody_needs_lapses() -> None:
 
 
 def test_a_kept_slot_goes_to_its_owner_and_to_nobody_before_it() -> None:
-    made = plan("ab", [run("x")], free=1, kept={"b"})
+    made = plan("ab", [run("x")], free=1, reserved={"b"})
     assert made.go == ("b",)
     assert claims(made) == {"x": "a"}
-    looking = plan("a", [run("x")], free=1, kept={"b"})
+    looking = plan("a", [run("x")], free=1, reserved={"b"})
     assert looking.go == (), "its owner is being looked at"
-    assert plan("b", [run("x")], free=1, kept={"a", "b"}).go == (), "the other owner is, and there is one slot"
-    assert plan("ab", [run("x")], free=1, kept={"a", "b"}).go == ("a",)
+    assert plan("b", [run("x")], free=1, reserved={"a", "b"}).go == (), "the other owner is, and there is one slot"
+    assert plan("ab", [run("x")], free=1, reserved={"a", "b"}).go == ("a",)
 
 
 def test_who_has_a_kept_slot_asks_for_no_other_also_while_being_looked_at() -> None:
-    assert claims(plan("", [run("x", by="a")], free=1, kept={"a"})) == {}
-    assert claims(plan("b", [run("x", by="a")], free=1, kept={"a"})) == {"x": "b"}
+    assert claims(plan("", [run("x", by="a")], free=1, reserved={"a"})) == {}
+    assert claims(plan("b", [run("x", by="a")], free=1, reserved={"a"})) == {"x": "b"}
 
 
 letters = st.text("abcdef", max_size=6).map(lambda text: "".join(sorted(set(text))))
@@ -111,8 +111,8 @@ runs_drawn = st.lists(
 
 
 @given(letters, runs_drawn, st.integers(-2, 5), st.sets(st.sampled_from("abcdef"), max_size=3))
-def test_every_plan_is_fair(waiting: str, runs: list[Run], free: int, kept: set[str]) -> None:
-    made = plan(waiting, runs, free, kept)
+def test_every_plan_is_fair(waiting: str, runs: list[Run], free: int, reserved: set[str]) -> None:
+    made = plan(waiting, runs, free, reserved)
     owners = list(claims(made).values())
     known = {one.uid: one for one in runs}
     assert len(made.go) <= max(0, free)
@@ -121,8 +121,8 @@ def test_every_plan_is_fair(waiting: str, runs: list[Run], free: int, kept: set[
     for uid in made.claims:
         assert known[uid].background
         assert known[uid].claim is not None or known[uid].preemptions < 3
-    strangers = [uid for uid in made.go if uid not in kept]
-    assert len(strangers) <= max(0, free - len(kept)), "kept slots are kept"
+    strangers = [uid for uid in made.go if uid not in reserved]
+    assert len(strangers) <= max(0, free - len(reserved)), "reserved slots are reserved"
     # Nobody is disturbed anew while somebody who was already asked to stop is asked in vain.
     anew = [uid for uid in made.claims if known[uid].claim is None]
     idle = [one.uid for one in runs if one.claim is not None and one.background and one.uid not in made.claims]
@@ -141,13 +141,13 @@ def claimed(phase: Phase = Phase.ORCHESTRATING, **status: Any) -> pendingtask.Pe
     return routed(phase, **{"preemption": claim, "preemptions": 1, **status})
 
 
-RUNNING = World(job=job(), pods=(pod(),), claimant=USER)
+RUNNING = ObservedState(job=job(), pods=(pod(),), claimant=USER)
 
 
 @pytest.mark.parametrize("phase", [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING])
 def test_the_intent_comes_first_then_the_job_is_suspended(phase: Phase) -> None:
     current = routed(phase)
-    around = RUNNING if phase is Phase.ORCHESTRATING else World(job=job(), claimant=USER)
+    around = RUNNING if phase is Phase.ORCHESTRATING else ObservedState(job=job(), claimant=USER)
     made = decide(current, around, NOW)
     assert made.effects == ()
     assert made.note is not None
@@ -161,38 +161,40 @@ def test_the_intent_comes_first_then_the_job_is_suspended(phase: Phase) -> None:
 
 def test_the_slot_is_given_up_when_the_pods_are_gone_and_the_same_attempt_resumes() -> None:
     current, suspended = claimed(), job(JobState.SUSPENDED)
-    assert decide(current, World(job=suspended, pods=(pod(),), claimant=USER), NOW).requeue_after == 5
-    made = decide(current, World(job=suspended, claimant=USER), NOW)
+    assert decide(current, ObservedState(job=suspended, pods=(pod(),), claimant=USER), NOW).requeue_after == 5
+    made = decide(current, ObservedState(job=suspended, claimant=USER), NOW)
     current = after(current, made)
     assert current.status.phase is Phase.READY_FOR_GPU
     assert current.status.dispatch is not None
     assert current.status.retry is None
     assert {c.type: c.reason for c in current.status.conditions} == {"Dispatched": "Preempted"}
-    assert current.status.preemption is not None, "it says for whom the slot is kept"
-    made = decide(current, World(slots=GPU), NOW)
+    assert current.status.preemption is not None, "it says for whom the slot is reserved"
+    made = decide(current, ObservedState(slots=GPU), NOW)
     assert made.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
     current = after(current, made)
     assert (current.status.attempt, current.status.preemption, current.status.preemptions) == (1, None, 1)
 
 
 def test_a_run_without_a_job_yet_gives_its_slot_up_at_once() -> None:
-    assert decide(claimed(Phase.DISPATCHED_GPU), World(claimant=USER), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(claimed(Phase.DISPATCHED_GPU), ObservedState(claimant=USER), NOW).phase is Phase.READY_FOR_GPU
 
 
 def test_a_claim_that_is_withdrawn_lets_the_run_go_on() -> None:
     current = claimed()
-    made = decide(current, World(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW)
+    made = decide(current, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW)
     assert made.effects == ()
     assert made.note is not None
     assert made.note.reason == "PreemptionWithdrawn"
     current = after(current, made)
     assert current.status.preemption is None
-    suspended = World(job=job(JobState.SUSPENDED), pods=(pod(),))
+    suspended = ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),))
     assert decide(current, suspended, NOW).effects == (decision.ResumeJob("mail-1-0f9a1c2e-1"),)
 
 
 def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
-    made = decide(claimed(), World(job=job(), pods=(pod(),), claimant=observed.Claimant("other", 2, "default/o")), NOW)
+    made = decide(
+        claimed(), ObservedState(job=job(), pods=(pod(),), claimant=observed.Claimant("other", 2, "default/o")), NOW
+    )
     current = after(claimed(), made)
     assert current.status.preemption is not None
     assert (current.status.preemption.by, current.status.preemptions, made.note) == ("other", 1, None)
@@ -209,26 +211,28 @@ def test_a_claim_that_passes_on_counts_once_and_tells_once() -> None:
 def test_a_run_that_ends_by_itself_while_it_is_claimed_has_ended(reason: ExitReason, phase: Phase) -> None:
     over = pod(live=False, exit_code=0, outcome=Outcome(reason, "done"))
     current = claimed(conditions=[said("Preempted", "True")])
-    status = after(current, decide(current, World(job=job(JobState.COMPLETE), pods=(over,), claimant=USER), NOW)).status
+    status = after(
+        current, decide(current, ObservedState(job=job(JobState.COMPLETE), pods=(over,), claimant=USER), NOW)
+    ).status
     assert (status.phase, status.preemption) == (phase, None)
     assert {c.type: c.status.value for c in status.conditions}["Preempted"] == "False"
 
 
 @pytest.mark.parametrize("ended", [{"exit_code": 42, "outcome": Outcome(ExitReason.DRAINED)}, {"exit_code": 137}])
 def test_a_run_whose_job_failed_while_it_stopped_is_not_at_fault(ended: dict[str, Any]) -> None:
-    around = World(job=job(JobState.FAILED), pods=(pod(live=False, **ended),), claimant=USER)
+    around = ObservedState(job=job(JobState.FAILED), pods=(pod(live=False, **ended),), claimant=USER)
     status = after(claimed(), decide(claimed(), around, NOW)).status
     assert (status.phase, status.dispatch) == (Phase.READY_FOR_GPU, None), "a Job that failed cannot go on"
-    assert status.preemption is not None, "the slot is kept all the same"
+    assert status.preemption is not None, "the slot is reserved all the same"
     assert status.retry is not None
     assert status.retry.count == 0
 
 
 def test_a_user_may_hold_a_run_that_is_claimed_as_well() -> None:
     held = claimed().model_copy(update={"spec": claimed().spec.model_copy(update={"suspend": True})})
-    assert decide(held, World(job=job(JobState.SUSPENDED), claimant=USER), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(held, ObservedState(job=job(JobState.SUSPENDED), claimant=USER), NOW).phase is Phase.READY_FOR_GPU
     freed = held.model_copy(update={"status": held.status.model_copy(update={"preemption": None})})
-    assert decide(freed, World(job=job(JobState.SUSPENDED)), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(freed, ObservedState(job=job(JobState.SUSPENDED)), NOW).phase is Phase.READY_FOR_GPU
 
 
 def said(type_: str, status: str) -> dict[str, Any]:
@@ -243,8 +247,8 @@ def said(type_: str, status: str) -> dict[str, Any]:
 def test_a_node_that_does_not_answer_is_given_up_once_its_pod_should_be_gone(phase: Phase, mode: str) -> None:
     current = routed(phase, spec={"mode": mode})
     stuck = pod(started=phase is Phase.ORCHESTRATING, given_up_at=NOW + timedelta(seconds=20))
-    assert decide(current, World(job=job(), pods=(stuck,)), NOW).requeue_after == 20
-    lost = World(job=job(), pods=(stuck,))
+    assert decide(current, ObservedState(job=job(), pods=(stuck,)), NOW).requeue_after == 20
+    lost = ObservedState(job=job(), pods=(stuck,))
     made = decide(current, lost, NOW + timedelta(seconds=20))
     assert made.effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     assert after(current, made).status.conditions[0].reason == "NodeLost"
@@ -252,22 +256,24 @@ def test_a_node_that_does_not_answer_is_given_up_once_its_pod_should_be_gone(pha
 
 def test_after_that_the_next_attempt_is_counted_once() -> None:
     stuck = pod(given_up_at=NOW)
-    status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), World(pods=(stuck,)), NOW)).status
+    status = after(
+        routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), ObservedState(pods=(stuck,)), NOW)
+    ).status
     assert (status.phase, status.attempt, status.next_attempt) == (Phase.READY_FOR_GPU, 1, 2)
     waiting = routed(Phase.READY_FOR_GPU, attempt=1)
-    assert decide(waiting, World(slots=GPU, pods=(stuck,)), NOW).phase is Phase.DISPATCHED_GPU
+    assert decide(waiting, ObservedState(slots=GPU, pods=(stuck,)), NOW).phase is Phase.DISPATCHED_GPU
 
 
 def test_a_run_whose_backend_is_gone_stops_and_starts_over_elsewhere() -> None:
     current = routed(Phase.ORCHESTRATING)
-    made = decide(current, World(job=job(), pods=(pod(),), backend_gone_in=0), NOW)
+    made = decide(current, ObservedState(job=job(), pods=(pod(),), backend_gone_in=0), NOW)
     assert made.effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     current = after(current, made)
     assert current.status.conditions[0].reason == "BackendGone"
-    deleting = World(job=job(JobState.DELETING), pods=(pod(),), backend_gone_in=0)
+    deleting = ObservedState(job=job(JobState.DELETING), pods=(pod(),), backend_gone_in=0)
     assert decide(current, deleting, NOW).requeue_after == 5
-    assert decide(current, World(pods=(pod(),), backend_gone_in=0), NOW).requeue_after == 5
-    status = after(current, decide(current, World(backend_gone_in=0), NOW)).status
+    assert decide(current, ObservedState(pods=(pod(),), backend_gone_in=0), NOW).requeue_after == 5
+    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
     assert (status.phase, status.next_attempt) == (Phase.READY_FOR_GPU, 2)
     assert status.retry is not None
     assert status.retry.count == 0, "it was not the run's fault"
@@ -275,7 +281,7 @@ def test_a_run_whose_backend_is_gone_stops_and_starts_over_elsewhere() -> None:
 
 def test_a_dispatch_whose_backend_is_gone_is_booked_anew() -> None:
     current = routed(Phase.DISPATCHED_GPU)
-    status = after(current, decide(current, World(backend_gone_in=0), NOW)).status
+    status = after(current, decide(current, ObservedState(backend_gone_in=0), NOW)).status
     assert (status.phase, status.dispatch, status.next_attempt) == (Phase.READY_FOR_GPU, None, 2)
 
 
@@ -285,7 +291,7 @@ def test_a_task_that_is_being_deleted_ends_its_run(phase: Phase) -> None:
     leaving = current.model_copy(
         update={"metadata": current.metadata.model_copy(update={"deletion_timestamp": NOW, "uid": UID})}
     )
-    assert decide(leaving, World(job=job()), NOW) == decision.Decision(
+    assert decide(leaving, ObservedState(job=job()), NOW) == decision.Decision(
         effects=(decision.DeleteJob("mail-1-0f9a1c2e-1"),)
     )
-    assert decide(leaving, World(), NOW) == decision.Decision()
+    assert decide(leaving, ObservedState(), NOW) == decision.Decision()

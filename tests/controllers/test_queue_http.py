@@ -45,7 +45,7 @@ class Place:
             raise errors.Operational("the operator starts")
         self.surveys += 1
         self.time += 0.1
-        return self.desk.rooms.observed()
+        return self.desk.scheduler.observed()
 
     async def start(self) -> str:
         await self.runner.setup()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Copy, Decision, Recall
 from controllers.pendingtask.effects import copies
-from controllers.pendingtask.observed import CopyHeld, CopyMade, Limits, NoCopy, Observation, Trouble, World
+from controllers.pendingtask.observed import CopyHeld, CopyMade, Limits, NoCopy, Observation, ObservedState, Trouble
 from controllers.pendingtask.policy import cron, scheduled
 from crds import pendingtask, schedule
 from crds.phases import Phase
@@ -34,7 +34,7 @@ def at(text: str) -> datetime:
 
 
 def look(task: pendingtask.PendingTask, now: datetime, seen: Observation | None = None) -> Decision:
-    return decide(task, World(observed=seen), now)
+    return decide(task, ObservedState(observed=seen), now)
 
 
 def test_a_template_is_planned_and_remembers_its_plan() -> None:
@@ -78,8 +78,8 @@ def test_what_was_missed_for_too_long_is_skipped_with_a_warning() -> None:
     known = template(scheduledFor="2027-03-01T11:00:00Z")
     limits = Limits(catch_up=timedelta(hours=1))
     soon, late = at("2027-03-01T12:00"), at("2027-03-01T12:00:01.5")
-    assert decide(known, World(limits=limits), soon).effects == (Copy(at("2027-03-01T11:00")),)
-    made = decide(known, World(limits=limits), late)
+    assert decide(known, ObservedState(limits=limits), soon).effects == (Copy(at("2027-03-01T11:00")),)
+    made = decide(known, ObservedState(limits=limits), late)
     assert (made.effects, made.status_patch["scheduledFor"]) == ((), "2027-03-02T11:00:00Z")
     assert made.note is not None
     assert (made.note.reason, made.note.warning) == ("RunsMissed", True)
@@ -267,7 +267,7 @@ class Site:
         """
         seen: Observation | None = None
         for _ in range(20):
-            decided = decide(self.task, World(observed=seen), self.now)
+            decided = decide(self.task, ObservedState(observed=seen), self.now)
             seen = None
             self.task = build.apply(self.task, decided.status_patch)
             if not decided.status_patch and not decided.effects:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Question
@@ -15,14 +15,14 @@ from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
 from tests.controllers.fleet import Fleet
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 APPROVED = {"verdict": "Approved", "author": "ada"}
 
 
 def asked(reason: ExitReason, spec: dict[str, Any] | None = None, *ids: str, **status: Any) -> pendingtask.PendingTask:
     """A run has ended with that question."""
     outcome = Outcome(reason, "?", questions=tuple(Question(id=one, text="?") for one in ids))
-    around = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+    around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
     current = routed(Phase.ORCHESTRATING, spec=spec, **status)
     return apply(current, decide(current, around, NOW).status_patch)
 
@@ -83,7 +83,7 @@ def test_a_second_answer_changes_nothing_once_the_task_is_on_its_way() -> None:
     current = apply(current, decide(current, OPEN, NOW).status_patch)
     assert (current.status.phase, current.status.answers_seen) == (Phase.DISPATCHED_GPU, 1)
     late = edited(current, answers=[{"id": "q1", "text": "a"}, {"id": "q1-again", "text": "b"}])
-    assert decide(late, World(job=job(), pods=(pod(2),)), NOW).phase is Phase.ORCHESTRATING
+    assert decide(late, ObservedState(job=job(), pods=(pod(2),)), NOW).phase is Phase.ORCHESTRATING
 
 
 @pytest.mark.parametrize("again", [False, True])

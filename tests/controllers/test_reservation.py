@@ -40,7 +40,7 @@ class Scene:
     def __init__(self) -> None:
         self.router, self.now, self.wanted = Router(), 1000.0, False
         http = httpx.AsyncClient(transport=httpx.MockTransport(self.router))
-        self.keeper = router_use.Keeper(
+        self.keeper = router_use.GpuReservation(
             client.Client("http://router", http),
             owner="operator of jervis",
             model="big",

@@ -1,4 +1,4 @@
-"""The index of tasks and the rooms they wait in."""
+"""The index of tasks and the scheduler they wait in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from controllers.pendingtask import observed, task_index, workloads
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Room
+from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.slots import bookings, router_use, scheduler
 from crds import order
 from crds.phases import Phase
@@ -17,13 +17,13 @@ from tests.controllers import build
 
 
 class Desk:
-    """Rooms with two GPU slots, three places at the qualifier, and clocks in hand."""
+    """SlotScheduler with two GPU slots, three places at the qualifier, and clocks in hand."""
 
     def __init__(self, backends: dict[str, int] | None = None, age: timedelta = timedelta(0)) -> None:
         self.now, self.offer, self.absent = build.NOW, 2, 0
         self.backends = backends
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
-        self.users = router_use.Users(
+        self.users = router_use.UserActivity(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -31,7 +31,7 @@ class Desk:
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
-        self.rooms = scheduler.Rooms(
+        self.scheduler = scheduler.SlotScheduler(
             self.tasks,
             observed.Limits(qualifying_at_once=3, background_age=age),
             lambda: [
@@ -50,18 +50,18 @@ class Desk:
         assert self.tasks.observe(known.wire())
         return order.of(known)
 
-    def wait(self, uid: str, room: Room, phase: Phase = Phase.READY_FOR_GPU, **spec: Any) -> None:
-        self.rooms.enter(uid, room, self.have(uid, phase, spec))
+    def wait(self, uid: str, wait_for: WaitFor, phase: Phase = Phase.READY_FOR_GPU, **spec: Any) -> None:
+        self.scheduler.enter(uid, wait_for, self.have(uid, phase, spec))
 
-    def called(self) -> list[str]:
-        return [one.uid for one in self.rooms.call()[0]]
+    def admitted(self) -> list[str]:
+        return [one.uid for one in self.scheduler.admit()[0]]
 
     def run(self, uid: str, spec: dict[str, Any] | None = None, **status: Any) -> None:
         self.have(uid, Phase.ORCHESTRATING, spec, **{"dispatch": {"jobName": uid, "backend": "gpu-0"}, **status})
 
     def claims(self) -> dict[str, str]:
         """Who is to get whose slot."""
-        found = {uid: self.rooms.claimant(uid) for uid in self.tasks.bookings.runs}
+        found = {uid: self.scheduler.claimant(uid) for uid in self.tasks.bookings.runs}
         return {uid: one.uid for uid, one in found.items() if one is not None}
 
 
@@ -85,41 +85,41 @@ def test_slots_are_what_is_offered_minus_what_is_booked() -> None:
 def test_those_who_wait_for_a_slot_are_called_in_order_and_no_more_than_fit() -> None:
     desk = Desk()
     for uid, position in (("c", None), ("b", 2), ("a", 1)):
-        desk.rooms.enter(
-            uid, Room.GPU, desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": position} if position else {})
+        desk.scheduler.enter(
+            uid, WaitFor.GPU, desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": position} if position else {})
         )
-    assert desk.called() == ["a", "b"]
-    assert desk.rooms.waiting(Room.GPU) == 1
+    assert desk.admitted() == ["a", "b"]
+    assert desk.scheduler.waiting(WaitFor.GPU) == 1
 
 
 def test_a_booked_slot_is_not_offered_again_even_before_it_is_persisted() -> None:
     desk = Desk()
     desk.have("run", Phase.ORCHESTRATING, dispatch={"backend": "gpu-0"})
-    desk.rooms.claim("claim", Room.GPU)
-    desk.wait("x", Room.GPU)
-    assert desk.called() == []
-    assert desk.rooms.slots("claim").free == (("gpu-0", 1),), "one's own claim does not count against one"
-    desk.rooms.settle("claim")
-    assert desk.called() == ["x"]
+    desk.scheduler.claim("claim", WaitFor.GPU)
+    desk.wait("x", WaitFor.GPU)
+    assert desk.admitted() == []
+    assert desk.scheduler.slots("claim").free == (("gpu-0", 1),), "one's own claim does not count against one"
+    desk.scheduler.settle("claim")
+    assert desk.admitted() == ["x"]
 
 
 def test_a_claim_that_is_persisted_counts_once_also_before_it_is_settled() -> None:
     """Its answer was lost: the watch tells of it while the look that made it has not ended."""
     desk = Desk()
-    desk.rooms.claim("run", Room.GPU, "gpu-0")
+    desk.scheduler.claim("run", WaitFor.GPU, "gpu-0")
     desk.run("run")
-    assert desk.rooms.slots("x").free == (("gpu-0", 1),)
+    assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
 
 
 def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> None:
     desk = Desk()
-    desk.wait("x", Room.GPU)
+    desk.wait("x", WaitFor.GPU)
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
-    assert desk.rooms.call() == ([], None)
+    assert desk.scheduler.admit() == ([], None)
     desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
-    assert desk.rooms.call() == ([], 30.0)
+    assert desk.scheduler.admit() == ([], 30.0)
     desk.now += timedelta(seconds=30)
-    assert desk.called() == ["x"]
+    assert desk.admitted() == ["x"]
 
 
 def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
@@ -127,14 +127,14 @@ def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
     desk.now -= timedelta(hours=1)
-    desk.wait("x", Room.GPU)
-    assert desk.called() == ["x"]
+    desk.wait("x", WaitFor.GPU)
+    assert desk.admitted() == ["x"]
     given = {"phaseTimes": {"ReadyForGpu": "2027-03-01T12:00:00Z"}, "preemption": claim("user")}
     desk.have("low", Phase.READY_FOR_GPU, **given)
     desk.have("user", Phase.READY_FOR_GPU, USER)
     desk.run("one", USER)
     desk.have("other", Phase.READY_FOR_GPU, USER)
-    assert len(desk.rooms.slots("other").free) == 1, "nothing is kept for an hour"
+    assert len(desk.scheduler.slots("other").free) == 1, "nothing is reserved for an hour"
 
 
 def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_back() -> None:
@@ -148,85 +148,89 @@ def test_a_foreground_task_that_is_postponed_or_asks_does_not_hold_background_ba
 
 def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     desk = Desk()
-    desk.wait("x", Room.GPU)
-    desk.wait("y", Room.GPU)
-    desk.wait("user", Room.GPU, mode="Foreground")
+    desk.wait("x", WaitFor.GPU)
+    desk.wait("y", WaitFor.GPU)
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
     for _ in range(5):
-        desk.rooms.breaker.failed(desk.now.timestamp())
-    assert desk.rooms.call() == ([], 30.0)
+        desk.scheduler.breaker.failed(desk.now.timestamp())
+    assert desk.scheduler.admit() == ([], 30.0)
     desk.now += timedelta(seconds=30)
-    assert desk.called() == ["user"]
+    assert desk.admitted() == ["user"]
 
 
 def test_the_one_that_tries_again_for_all_is_not_of_a_namespace_that_is_refused() -> None:
     desk = Desk()
-    desk.wait("x", Room.GPU)
+    desk.wait("x", WaitFor.GPU)
     for _ in range(5):
-        desk.rooms.breaker.refused(desk.now.timestamp(), "default")
-        desk.rooms.breaker.failed(desk.now.timestamp())
-    desk.rooms.breaker.failed(desk.now.timestamp())
-    assert desk.rooms.refused_for("default") == 30.0
-    assert desk.rooms.refused_for("other") is None
+        desk.scheduler.breaker.refused(desk.now.timestamp(), "default")
+        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.scheduler.breaker.failed(desk.now.timestamp())
+    assert desk.scheduler.refused_for("default") == 30.0
+    assert desk.scheduler.refused_for("other") is None
     waiting = desk.tasks.get("x")
     assert waiting is not None
-    decided = decide(waiting, observed.World(slots=build.GPU, refused_for=desk.rooms.refused_for("default")), desk.now)
-    assert (decided.room, decided.requeue_after) == (None, 30.0), "it leaves the line to those whom the try can help"
+    decided = decide(
+        waiting, observed.ObservedState(slots=build.GPU, refused_for=desk.scheduler.refused_for("default")), desk.now
+    )
+    assert (decided.wait_for, decided.requeue_after) == (None, 30.0), (
+        "it leaves the line to those whom the try can help"
+    )
 
 
 def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
     desk = Desk()
     desk.run("one", USER)
     desk.run("two", USER)
-    desk.wait("user", Room.GPU, mode="Foreground")
-    assert desk.called() == []
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
+    assert desk.admitted() == []
     desk.have("two", Phase.COMPLETED, USER)
-    assert desk.called() == ["user"]
-    assert desk.called() == [], "it is being looked at"
-    assert desk.rooms.slots("user").free == (("gpu-0", 1),)
+    assert desk.admitted() == ["user"]
+    assert desk.admitted() == [], "it is being looked at"
+    assert desk.scheduler.slots("user").free == (("gpu-0", 1),)
 
 
 def test_without_any_gpu_users_tasks_are_called_and_nobody_is_disturbed() -> None:
     desk = Desk()
     desk.run("low")
-    desk.wait("user", Room.GPU, mode="Foreground")
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
-    assert desk.called() == ["user"]
+    assert desk.admitted() == ["user"]
     assert desk.claims() == {}
 
 
 def test_without_any_gpu_no_more_users_tasks_are_called_than_may_run_without_one() -> None:
     desk = Desk()
     for number in range(50):
-        desk.wait(f"user-{number:02}", Room.GPU, mode="Foreground")
+        desk.wait(f"user-{number:02}", WaitFor.GPU, mode="Foreground")
     desk.offer = 0
-    assert desk.called() == ["user-00", "user-01"]
-    assert desk.called() == [], "both are being looked at"
-    assert desk.rooms.slots("user-02") == observed.Slots()
+    assert desk.admitted() == ["user-00", "user-01"]
+    assert desk.admitted() == [], "both are being looked at"
+    assert desk.scheduler.slots("user-02") == observed.Slots()
     for uid, left in (("user-00", 2), ("user-01", 1)):
-        assert desk.rooms.slots(uid) == observed.Slots(without_gpu=left)
-        desk.rooms.claim(uid, Room.GPU)
-        assert desk.called() == []
+        assert desk.scheduler.slots(uid) == observed.Slots(without_gpu=left)
+        desk.scheduler.claim(uid, WaitFor.GPU)
+        assert desk.admitted() == []
         desk.have(uid, Phase.DISPATCHED_GPU, USER, dispatch={"jobName": uid})
-        desk.rooms.settle(uid)
-    assert desk.called() == []
+        desk.scheduler.settle(uid)
+    assert desk.admitted() == []
     desk.have("user-00", Phase.COMPLETED, USER)
-    assert desk.called() == ["user-02"]
+    assert desk.admitted() == ["user-02"]
     desk.offer = 2
-    assert desk.called() == [], "the run without a slot and the task that is called count"
+    assert desk.admitted() == [], "the run without a slot and the task that is admitted count"
     desk.have("user-01", Phase.COMPLETED, USER)
-    assert desk.called() == ["user-03"]
+    assert desk.admitted() == ["user-03"]
 
 
 def test_a_gpu_that_is_expected_back_holds_users_tasks_and_offers_nothing() -> None:
     desk = Desk()
     desk.run("one", USER)
-    desk.wait("user", Room.GPU, mode="Foreground")
-    desk.wait("low", Room.GPU)
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
+    desk.wait("low", WaitFor.GPU)
     desk.offer, desk.absent = 0, 2
-    assert desk.called() == []
-    assert desk.rooms.slots("user") == observed.Slots(total=2)
+    assert desk.admitted() == []
+    assert desk.scheduler.slots("user") == observed.Slots(total=2)
     desk.absent = 0
-    assert desk.called() == ["user"]
+    assert desk.admitted() == ["user"]
 
 
 def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_the_others() -> None:
@@ -238,28 +242,28 @@ def test_the_slots_of_an_absent_backend_count_in_the_total_and_its_runs_against_
 def test_one_who_is_called_keeps_the_others_from_its_slot_until_it_has_decided() -> None:
     desk = Desk()
     desk.run("one")
-    desk.wait("first", Room.GPU, mode="Foreground")
-    assert desk.called() == ["first"]
+    desk.wait("first", WaitFor.GPU, mode="Foreground")
+    assert desk.admitted() == ["first"]
     desk.have("second", Phase.READY_FOR_GPU, USER)
-    assert desk.rooms.slots("second").free == ()
-    desk.rooms.leave("first")
-    assert desk.rooms.slots("second").free == (("gpu-0", 1),)
+    assert desk.scheduler.slots("second").free == ()
+    desk.scheduler.leave("first")
+    assert desk.scheduler.slots("second").free == (("gpu-0", 1),)
 
 
 def test_a_run_is_looked_at_when_its_slot_is_claimed_and_again_when_it_is_not_any_more() -> None:
     desk = Desk()
     desk.offer = 1
     desk.run("low")
-    desk.wait("user", Room.GPU, mode="Foreground")
-    assert desk.called() == ["low"]
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
+    assert desk.admitted() == ["low"]
     assert desk.claims() == {"low": "user"}
     desk.now += timedelta(seconds=1)
-    assert desk.rooms.waited("low") == 1.0
+    assert desk.scheduler.waited("low") == 1.0
     desk.run("low", preemption=claim("user"))
-    assert desk.called() == [], "it is written"
+    assert desk.admitted() == [], "it is written"
     desk.have("user", Phase.READY_FOR_GPU, {**USER, "suspend": True})
-    desk.rooms.leave("user")
-    assert desk.called() == ["low"]
+    desk.scheduler.leave("user")
+    assert desk.admitted() == ["low"]
     assert desk.claims() == {}
 
 
@@ -268,7 +272,7 @@ def test_a_claim_survives_a_restart_before_anybody_has_been_looked_at() -> None:
     desk.offer = 1
     desk.run("low", preemption=claim("user"))
     desk.have("user", Phase.READY_FOR_GPU, USER)
-    assert desk.called() == []
+    assert desk.admitted() == []
     assert desk.claims() == {"low": "user"}
 
 
@@ -278,29 +282,29 @@ def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> No
     given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
     desk.have("low", Phase.READY_FOR_GPU, dispatch={"jobName": "low", "backend": "gpu-0"}, **given)
     desk.have("user", Phase.READY_FOR_GPU, USER)
-    desk.wait("earlier", Room.GPU, mode="Foreground", queuePosition=1)
-    assert desk.called() == []
-    assert desk.rooms.slots("earlier").free == ()
-    assert desk.rooms.slots("user").free == (("gpu-0", 1),)
+    desk.wait("earlier", WaitFor.GPU, mode="Foreground", queuePosition=1)
+    assert desk.admitted() == []
+    assert desk.scheduler.slots("earlier").free == ()
+    assert desk.scheduler.slots("user").free == (("gpu-0", 1),)
     desk.now += timedelta(seconds=61)
-    assert desk.called() == ["earlier"]
+    assert desk.admitted() == ["earlier"]
 
 
 def test_whoever_is_called_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
-    """Or it would be called again at once, for as long as slots are kept: a minute of nothing else."""
+    """Or it would be admitted again at once, for as long as slots are reserved: a minute of nothing else."""
     desk = Desk()
     for number in (1, 2):
         given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim(f"user-{number}")}
         desk.have(f"low-{number}", Phase.READY_FOR_GPU, dispatch={"jobName": "j", "backend": "gpu-0"}, **given)
-        desk.wait(f"user-{number}", Room.GPU, mode="Foreground", queuePosition=number)
+        desk.wait(f"user-{number}", WaitFor.GPU, mode="Foreground", queuePosition=number)
     desk.run("uninvited", USER)
-    assert desk.called() == ["user-1"]
-    assert desk.rooms.slots("user-1").free == (("gpu-0", 1),)
-    assert desk.rooms.slots("user-2").free == ()
-    assert desk.called() == [], "the first is being looked at"
-    desk.rooms.settle("user-1")
-    desk.wait("user-1", Room.GPU, mode="Foreground", queuePosition=1)
-    assert desk.called() == ["user-1"]
+    assert desk.admitted() == ["user-1"]
+    assert desk.scheduler.slots("user-1").free == (("gpu-0", 1),)
+    assert desk.scheduler.slots("user-2").free == ()
+    assert desk.admitted() == [], "the first is being looked at"
+    desk.scheduler.settle("user-1")
+    desk.wait("user-1", WaitFor.GPU, mode="Foreground", queuePosition=1)
+    assert desk.admitted() == ["user-1"]
 
 
 def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
@@ -309,13 +313,13 @@ def test_a_slot_is_not_kept_for_who_has_run_is_postponed_or_is_gone() -> None:
     desk.have("other", Phase.READY_FOR_GPU, USER)
     given = {"phaseTimes": {"ReadyForGpu": desk.now.isoformat()}, "preemption": claim("user")}
     desk.have("low", Phase.READY_FOR_GPU, **given)
-    assert len(desk.rooms.slots("other").free) == 1, "never heard of"
+    assert len(desk.scheduler.slots("other").free) == 1, "never heard of"
     desk.have("user", Phase.READY_FOR_GPU, USER)
-    assert desk.rooms.slots("other").free == ()
+    assert desk.scheduler.slots("other").free == ()
     desk.have("user", Phase.READY_FOR_GPU, USER, retry={"count": 1, "nextAt": "2027-03-01T12:05:00Z"})
-    assert len(desk.rooms.slots("other").free) == 1, "postponed"
+    assert len(desk.scheduler.slots("other").free) == 1, "postponed"
     desk.have("user", Phase.READY_FOR_GPU, USER, attempt=1)
-    assert len(desk.rooms.slots("other").free) == 1, "its run was another one"
+    assert len(desk.scheduler.slots("other").free) == 1, "its run was another one"
 
 
 def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_given_up() -> None:
@@ -323,13 +327,13 @@ def test_the_pods_of_a_task_that_is_gone_hold_its_slot_until_they_are_gone_or_gi
     desk.offer = 1
     desk.have("next", Phase.READY_FOR_GPU, USER)
     assert desk.workloads.observe_pod(build.raw_pod("p", "gone"))
-    assert desk.rooms.slots("next").free == ()
+    assert desk.scheduler.slots("next").free == ()
     leaving = build.raw_pod("p", "gone", resourceVersion="6", deletionTimestamp="2027-03-01T12:00:30Z")
     assert desk.workloads.observe_pod(leaving)
     desk.now += timedelta(seconds=39)
-    assert desk.rooms.slots("next").free == ()
+    assert desk.scheduler.slots("next").free == ()
     desk.now += timedelta(seconds=1)
-    assert desk.rooms.slots("next").free == (("gpu-0", 1),), "its node does not answer"
+    assert desk.scheduler.slots("next").free == (("gpu-0", 1),), "its node does not answer"
 
 
 def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
@@ -345,14 +349,14 @@ def test_a_task_that_is_being_deleted_holds_a_slot_by_its_pods_alone() -> None:
     )
     desk.tasks.observe(entry.wire())
     desk.have("next", Phase.READY_FOR_GPU, USER)
-    assert desk.rooms.slots("next").free == (("gpu-0", 1),)
+    assert desk.scheduler.slots("next").free == (("gpu-0", 1),)
 
 
 def test_two_claims_at_the_same_time_go_to_different_backends() -> None:
     desk = Desk()
     desk.have("x", Phase.READY_FOR_GPU)
-    desk.rooms.claim("y", Room.GPU, "gpu-0")
-    assert desk.rooms.slots("x").free == (("gpu-0", 1),)
+    desk.scheduler.claim("y", WaitFor.GPU, "gpu-0")
+    assert desk.scheduler.slots("x").free == (("gpu-0", 1),)
 
 
 def test_the_breaker_starts_no_preemption() -> None:
@@ -360,24 +364,24 @@ def test_the_breaker_starts_no_preemption() -> None:
     desk.offer = 1
     desk.run("low")
     for _ in range(5):
-        desk.rooms.breaker.failed(desk.now.timestamp())
-    desk.wait("user", Room.GPU, mode="Foreground")
-    assert desk.called() == []
+        desk.scheduler.breaker.failed(desk.now.timestamp())
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
+    assert desk.admitted() == []
     assert desk.claims() == {}
 
 
 def test_qualifier_places_count_the_claimed_and_the_running() -> None:
     desk = Desk()
     desk.have("q1", Phase.QUALIFYING)
-    desk.rooms.claim("q2", Room.QUALIFIER)
+    desk.scheduler.claim("q2", WaitFor.QUALIFIER)
     for uid in ("a", "b"):
-        desk.wait(uid, Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION)
-    assert desk.rooms.qualifying() == 2
-    assert desk.called() == ["a"]
-    assert desk.rooms.qualifying("a") == 2, "its turn: q1 and q2 have theirs"
-    assert desk.rooms.qualifying("b") == 3, "a comes first"
+        desk.wait(uid, WaitFor.QUALIFIER, Phase.READY_FOR_QUALIFICATION)
+    assert desk.scheduler.qualifying() == 2
+    assert desk.admitted() == ["a"]
+    assert desk.scheduler.qualifying("a") == 2, "its turn: q1 and q2 have theirs"
+    assert desk.scheduler.qualifying("b") == 3, "a comes first"
     desk.have("c", Phase.READY_FOR_QUALIFICATION)
-    assert desk.rooms.qualifying("c") == 4, "a and b come first"
+    assert desk.scheduler.qualifying("c") == 4, "a and b come first"
 
 
 def test_an_older_version_never_replaces_a_newer_one() -> None:
@@ -401,12 +405,12 @@ def test_the_index_keeps_no_content() -> None:
     raw = build.task(Phase.NEW, spec=spec).wire()
     raw["metadata"]["managedFields"] = [{"manager": "kubectl" * 200}]
     tasks.observe(raw)
-    entry, kept = tasks.entry(build.UID), tasks.get(build.UID)
+    entry, reserved = tasks.entry(build.UID), tasks.get(build.UID)
     assert entry is not None
-    assert kept is not None
-    assert "secret" not in kept.model_dump_json()
+    assert reserved is not None
+    assert "secret" not in reserved.model_dump_json()
     assert len(entry.packed) < 300
-    assert len(kept.spec.messages) == 1
+    assert len(reserved.spec.messages) == 1
 
 
 # -- turns, ageing, several GPUs ---------------------------------------------------------------------------------------
@@ -422,11 +426,11 @@ def test_one_clients_flood_does_not_hold_up_another_clients_mail() -> None:
     """At the qualifier as at the GPU: places go to the client that holds the fewest."""
     desk = Desk()
     for number in range(30):
-        desk.wait(f"flood-{number:02}", Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="flood")
-        desk.wait(f"batch-{number:02}", Room.GPU, clientId="flood")
-    desk.wait("mail", Room.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="small")
-    desk.wait("work", Room.GPU, clientId="small")
-    assert desk.called() == ["flood-00", "mail", "flood-01", "batch-00", "work"]
+        desk.wait(f"flood-{number:02}", WaitFor.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="flood")
+        desk.wait(f"batch-{number:02}", WaitFor.GPU, clientId="flood")
+    desk.wait("mail", WaitFor.QUALIFIER, Phase.READY_FOR_QUALIFICATION, clientId="small")
+    desk.wait("work", WaitFor.GPU, clientId="small")
+    assert desk.admitted() == ["flood-00", "mail", "flood-01", "batch-00", "work"]
 
 
 def test_turns_go_on_where_they_were() -> None:
@@ -434,16 +438,16 @@ def test_turns_go_on_where_they_were() -> None:
     desk.offer = 1
     for client in ("a", "b"):
         for number in range(3):
-            desk.wait(f"{client}{number}", Room.GPU, clientId=client)
+            desk.wait(f"{client}{number}", WaitFor.GPU, clientId=client)
     order_of_runs = []
-    while uids := desk.called():
+    while uids := desk.admitted():
         assert len(uids) == 1
         order_of_runs += uids
         uid = uids[0]
-        desk.rooms.leave(uid)
-        desk.rooms.claim(uid, Room.GPU, "gpu-0")
+        desk.scheduler.leave(uid)
+        desk.scheduler.claim(uid, WaitFor.GPU, "gpu-0")
         desk.run(uid, {"clientId": uid[0]})
-        desk.rooms.settle(uid)
+        desk.scheduler.settle(uid)
         desk.tasks.forget(uid, desk.version)
     assert order_of_runs == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
@@ -453,12 +457,12 @@ def test_users_tasks_take_turns_by_client_as_well() -> None:
     desk.run("one", USER, attempt=1)
     desk.have("two", Phase.ORCHESTRATING, {**USER, "clientId": "flood"}, dispatch={"jobName": "j", "backend": "gpu-0"})
     for number in range(3):
-        desk.wait(f"flood-{number}", Room.GPU, mode="Foreground", clientId="flood")
-    desk.wait("small", Room.GPU, mode="Foreground", clientId="small")
-    desk.wait("first", Room.GPU, mode="Foreground", clientId="flood", queuePosition=1)
-    assert desk.rooms.users_in_turn() == ["first", "small", "flood-0", "flood-1", "flood-2"]
+        desk.wait(f"flood-{number}", WaitFor.GPU, mode="Foreground", clientId="flood")
+    desk.wait("small", WaitFor.GPU, mode="Foreground", clientId="small")
+    desk.wait("first", WaitFor.GPU, mode="Foreground", clientId="flood", queuePosition=1)
+    assert desk.scheduler.users_in_turn() == ["first", "small", "flood-0", "flood-1", "flood-2"]
     desk.have("one", Phase.COMPLETED, USER)
-    assert desk.called() == ["first"]
+    assert desk.admitted() == ["first"]
 
 
 def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
@@ -466,45 +470,45 @@ def test_a_free_slot_is_for_the_waiter_whose_turn_it_is() -> None:
     desk = Desk()
     desk.run("one")
     desk.run("two")
-    desk.wait("waits", Room.GPU, clientId="b")
-    assert desk.called() == []
+    desk.wait("waits", WaitFor.GPU, clientId="b")
+    assert desk.admitted() == []
     desk.have("two", Phase.COMPLETED)
     desk.have("passes", Phase.READY_FOR_GPU)
-    assert desk.rooms.slots("passes").free == ()
-    assert desk.called() == ["waits"]
-    assert desk.rooms.slots("passes").free == (), "it is being looked at"
-    assert desk.rooms.slots("waits").free == (("gpu-0", 1),)
-    desk.rooms.leave("waits")
-    assert desk.rooms.slots("passes").free == (("gpu-0", 1),)
+    assert desk.scheduler.slots("passes").free == ()
+    assert desk.admitted() == ["waits"]
+    assert desk.scheduler.slots("passes").free == (), "it is being looked at"
+    assert desk.scheduler.slots("waits").free == (("gpu-0", 1),)
+    desk.scheduler.leave("waits")
+    assert desk.scheduler.slots("passes").free == (("gpu-0", 1),)
 
 
 def test_one_that_was_called_and_does_not_go_gives_its_turn_on() -> None:
     desk = Desk()
     desk.offer = 1
-    desk.wait("x", Room.GPU)
-    assert desk.called() == ["x"]
-    desk.wait("y", Room.GPU)
-    assert desk.called() == []
-    assert desk.rooms.settle("x")
-    assert not desk.rooms.settle("x")
-    assert desk.called() == ["y"]
+    desk.wait("x", WaitFor.GPU)
+    assert desk.admitted() == ["x"]
+    desk.wait("y", WaitFor.GPU)
+    assert desk.admitted() == []
+    assert desk.scheduler.settle("x")
+    assert not desk.scheduler.settle("x")
+    assert desk.admitted() == ["y"]
 
 
 def test_a_background_task_that_has_aged_goes_before_younger_ones_of_better_position() -> None:
     desk = Desk(age=HOUR)
     desk.offer = 1
     desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR))
-    desk.rooms.enter("old", Room.GPU, desk.tasks.entry("old").order)  # type: ignore[union-attr]
+    desk.scheduler.enter("old", WaitFor.GPU, desk.tasks.entry("old").order)  # type: ignore[union-attr]
     desk.now += timedelta(seconds=1)
     gone: list[str] = []
     for number in range(8):
         uid = f"young-{number}"
         rank = desk.have(uid, Phase.READY_FOR_GPU, {"queuePosition": 1}, **entered(desk.now))
-        desk.rooms.enter(uid, Room.GPU, rank)
-        for called in desk.called():
-            gone.append(called)
-            desk.rooms.leave(called)
-            desk.rooms.settle(called)
+        desk.scheduler.enter(uid, WaitFor.GPU, rank)
+        for admitted in desk.admitted():
+            gone.append(admitted)
+            desk.scheduler.leave(admitted)
+            desk.scheduler.settle(admitted)
     assert gone.index("old") == 3
 
 
@@ -513,41 +517,41 @@ def test_users_who_are_active_for_ever_hold_an_aged_task_back_no_more() -> None:
     desk.run("user", USER)
     for uid in ("old", "older"):
         rank = desk.have(uid, Phase.READY_FOR_GPU, **entered(desk.now))
-        desk.rooms.enter(uid, Room.GPU, rank)
-    assert desk.rooms.call() == ([], 3600.0), "asked again when it ages"
+        desk.scheduler.enter(uid, WaitFor.GPU, rank)
+    assert desk.scheduler.admit() == ([], 3600.0), "asked again when it ages"
     desk.now += HOUR + timedelta(seconds=1)
-    assert desk.called() == ["old"]
-    assert desk.rooms.users("old") == observed.Users()
-    assert desk.rooms.slots("old").startable == (("gpu-0", 1),)
-    assert desk.rooms.users("older").active, "one slot at a time"
-    desk.rooms.leave("old")
+    assert desk.admitted() == ["old"]
+    assert desk.scheduler.users("old") == observed.Users()
+    assert desk.scheduler.slots("old").startable == (("gpu-0", 1),)
+    assert desk.scheduler.users("older").active, "one slot at a time"
+    desk.scheduler.leave("old")
     desk.run("old")
-    assert desk.called() == []
+    assert desk.admitted() == []
     desk.have("old", Phase.COMPLETED)
-    assert desk.called() == ["older"]
+    assert desk.admitted() == ["older"]
 
 
 def test_users_who_leave_no_slot_free_leave_one_in_ten_to_an_aged_task() -> None:
     desk = Desk(age=HOUR)
     desk.offer = 1
     rank = desk.have("old", Phase.READY_FOR_GPU, **entered(desk.now - HOUR - HOUR))
-    desk.rooms.enter("old", Room.GPU, rank)
-    desk.wait("user-00", Room.GPU, mode="Foreground")
+    desk.scheduler.enter("old", WaitFor.GPU, rank)
+    desk.wait("user-00", WaitFor.GPU, mode="Foreground")
     served = []
     for number in range(1, 12):
-        desk.wait(f"user-{number:02}", Room.GPU, mode="Foreground")
-        called = desk.called()
-        assert len(called) == 1
-        served += called
-        if called == ["old"]:
+        desk.wait(f"user-{number:02}", WaitFor.GPU, mode="Foreground")
+        admitted = desk.admitted()
+        assert len(admitted) == 1
+        served += admitted
+        if admitted == ["old"]:
             break
-        desk.rooms.leave(called[0])
-        desk.rooms.claim(called[0], Room.GPU, "gpu-0")
-        desk.rooms.settle(called[0])
-        desk.tasks.forget(called[0], desk.version)
+        desk.scheduler.leave(admitted[0])
+        desk.scheduler.claim(admitted[0], WaitFor.GPU, "gpu-0")
+        desk.scheduler.settle(admitted[0])
+        desk.tasks.forget(admitted[0], desk.version)
     assert served == [*(f"user-{number:02}" for number in range(10)), "old"]
-    assert desk.rooms.slots("old").startable == (("gpu-0", 1),)
-    assert desk.rooms.slots("user-10").free == ()
+    assert desk.scheduler.slots("old").startable == (("gpu-0", 1),)
+    assert desk.scheduler.slots("user-10").free == ()
 
 
 def test_a_run_that_gave_its_slot_up_has_waited_since_it_first_did() -> None:
@@ -566,30 +570,30 @@ def test_with_two_gpus_a_user_holds_background_back_on_its_own() -> None:
     desk = Desk(TWO)
     desk.run("user", USER)
     for number in range(5):
-        desk.wait(f"x{number}", Room.GPU)
-    assert desk.called() == ["x0", "x1"]
-    assert desk.rooms.users("x0") == observed.Users()
-    assert desk.rooms.slots("x0").startable == (("gpu-1", 2),)
+        desk.wait(f"x{number}", WaitFor.GPU)
+    assert desk.admitted() == ["x0", "x1"]
+    assert desk.scheduler.users("x0") == observed.Users()
+    assert desk.scheduler.slots("x0").startable == (("gpu-1", 2),)
     desk.have("next", Phase.READY_FOR_GPU, USER)
-    assert desk.rooms.slots("next").free[0] == ("gpu-0", 1), "users come together"
+    assert desk.scheduler.slots("next").free[0] == ("gpu-0", 1), "users come together"
     desk.tasks.forget("next", desk.version)
     for uid in ("x0", "x1"):
-        desk.rooms.leave(uid)
+        desk.scheduler.leave(uid)
         desk.have(uid, Phase.ORCHESTRATING, dispatch={"jobName": uid, "backend": "gpu-1"})
-    assert desk.called() == []
+    assert desk.admitted() == []
     desk.have("user", Phase.COMPLETED, USER)
-    assert desk.rooms.call() == ([], 30.0), "its own GPU for thirty seconds more"
+    assert desk.scheduler.admit() == ([], 30.0), "its own GPU for thirty seconds more"
     desk.now += timedelta(seconds=30)
-    assert desk.called() == ["x2", "x3"]
+    assert desk.admitted() == ["x2", "x3"]
 
 
 def test_a_users_task_on_its_way_holds_back_the_gpu_that_it_would_get() -> None:
     desk = Desk({"gpu-0": 1, "gpu-1": 1})
     desk.have("user", Phase.QUALIFYING, USER)
-    desk.wait("x", Room.GPU)
-    desk.wait("y", Room.GPU)
-    assert desk.called() == ["x"]
-    assert desk.rooms.slots("x").startable == (("gpu-1", 1),)
+    desk.wait("x", WaitFor.GPU)
+    desk.wait("y", WaitFor.GPU)
+    assert desk.admitted() == ["x"]
+    assert desk.scheduler.slots("x").startable == (("gpu-1", 1),)
 
 
 @pytest.mark.parametrize(
@@ -609,24 +613,24 @@ def test_what_the_router_serves_to_users_counts_for_the_backend_that_serves_it(
     desk.users.last_on = {name: desk.now + timedelta(seconds=seconds) for name, seconds in on.items()}
     desk.users.unplaced = None if unplaced is None else desk.now
     desk.have("x", Phase.READY_FOR_GPU)
-    assert sorted(name for name, _ in desk.rooms.slots("x").startable) == free
-    assert desk.rooms.users("x") == (observed.Users() if free else observed.Users(False, desk.now, None))
+    assert sorted(name for name, _ in desk.scheduler.slots("x").startable) == free
+    assert desk.scheduler.users("x") == (observed.Users() if free else observed.Users(False, desk.now, None))
 
 
 def test_with_one_ready_gpu_of_two_the_thirty_seconds_hold_for_all() -> None:
     desk = Desk({"gpu-0": 2, "gpu-1": 0})
     desk.users.last, desk.users.last_on = desk.now, {"cpu": desk.now}
-    desk.wait("x", Room.GPU)
-    assert desk.rooms.call() == ([], 30.0)
+    desk.wait("x", WaitFor.GPU)
+    assert desk.scheduler.admit() == ([], 30.0)
 
 
 def test_no_idle_threshold_no_quiet() -> None:
     desk = Desk()
-    desk.rooms._limits = observed.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
+    desk.scheduler._limits = observed.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
     desk.run("user", USER)
-    desk.wait("x", Room.GPU)
-    assert desk.rooms.users("x") == observed.Users()
-    assert desk.called() == ["x"]
+    desk.wait("x", WaitFor.GPU)
+    assert desk.scheduler.users("x") == observed.Users()
+    assert desk.admitted() == ["x"]
 
 
 def test_a_users_task_of_another_namespace_has_no_name() -> None:
@@ -637,6 +641,6 @@ def test_a_users_task_of_another_namespace_has_no_name() -> None:
         Phase.READY_FOR_GPU, spec=USER, uid="there", name="secret-name", namespace="other", resourceVersion="90"
     )
     desk.tasks.observe(there.wire())
-    desk.rooms.enter("there", Room.GPU, order.of(there))
-    assert desk.called() == ["low"]
-    assert desk.rooms.claimant("low") == observed.Claimant("there", 1, "")
+    desk.scheduler.enter("there", WaitFor.GPU, order.of(there))
+    assert desk.admitted() == ["low"]
+    assert desk.scheduler.claimant("low") == observed.Claimant("there", 1, "")

@@ -15,7 +15,7 @@ class Bench:
     def __init__(self) -> None:
         self.now, self.missing, self.changes = 100.0, True, 0
         self.router: frozenset[str] | None = None
-        self.served = absence.Served(
+        self.served = absence.ServedBackends(
             lambda name: self.missing,
             self.ask,
             booked=lambda: frozenset({"gpu-0"}),

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 
 from controllers.pendingtask import views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, World
+from controllers.pendingtask.observed import JobState, ObservedState
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
@@ -126,8 +126,8 @@ def test_owner_and_attempt() -> None:
 def test_no_message_breaks_the_decision_about_its_run_or_leaves_the_bounds_of_the_status(text: str) -> None:
     pod = views.pod_view(raw_pod({"terminated": {"exitCode": 1, "message": text}}, phase="Failed"))
     current = build.routed(Phase.ORCHESTRATING)
-    world = World(job=build.job(JobState.FAILED), pods=(replace(pod, attempt=1),))
-    made = decide(current, world, build.NOW)
+    state = ObservedState(job=build.job(JobState.FAILED), pods=(replace(pod, attempt=1),))
+    made = decide(current, state, build.NOW)
     assert made.phase in (Phase.COMPLETED, Phase.USER_TASK, Phase.READY_FOR_GPU)
     status = build.apply(current, made.status_patch).status  # validates every bound of the CRD
     orjson.dumps(status.wire())

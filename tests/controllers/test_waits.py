@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from controllers import queue_http
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Room, View
-from controllers.pendingtask.observed import Slots, World
+from controllers.pendingtask.decision import View, WaitFor
+from controllers.pendingtask.observed import ObservedState, Slots
 from controllers.pendingtask.policy import ready_for_gpu
 from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
@@ -25,14 +25,14 @@ SINCE = {"phaseTimes": {"ReadyForGpu": "2027-03-01T11:50:00Z", "ReadyForQualific
 
 
 def why(desk: Desk, uid: str) -> wait_reasons.Wait:
-    found = wait_reasons.survey(desk.rooms.observed()).why(uid)
+    found = wait_reasons.survey(desk.scheduler.observed()).why(uid)
     assert found is not None
     return found
 
 
 def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int = 500) -> Queue:
     asked = queue_http.Asked(namespace, client, limit)
-    return queue_http.document(wait_reasons.survey(desk.rooms.observed()), asked, breaker="Closed", leading=True)
+    return queue_http.document(wait_reasons.survey(desk.scheduler.observed()), asked, breaker="Closed", leading=True)
 
 
 def test_each_reason() -> None:
@@ -45,15 +45,15 @@ def test_each_reason() -> None:
     desk.have("two", Phase.ORCHESTRATING, USER, dispatch={"jobName": "two", "backend": "gpu-0"})
     assert why(desk, "x").reason is Reason.USERS_ACTIVE
     for _ in range(5):
-        desk.rooms.breaker.failed(desk.now.timestamp())
+        desk.scheduler.breaker.failed(desk.now.timestamp())
     assert why(desk, "x").reason is Reason.CIRCUIT_OPEN
     desk.offer = 0
     assert why(desk, "x").reason is Reason.NO_GPU_BACKEND
     for _ in range(5):
-        desk.rooms.breaker.refused(desk.now.timestamp(), "default")
+        desk.scheduler.breaker.refused(desk.now.timestamp(), "default")
     assert (why(desk, "x").reason, why(desk, "x").place) == (Reason.NAMESPACE_REFUSED, None)
-    assert wait_reasons.counts(desk.rooms.observed())[1, Reason.NAMESPACE_REFUSED] == 1
-    desk.rooms.breaker.succeeded("default")
+    assert wait_reasons.counts(desk.scheduler.observed())[1, Reason.NAMESPACE_REFUSED] == 1
+    desk.scheduler.breaker.succeeded("default")
     held = {
         "type": "Dispatched",
         "status": "False",
@@ -68,7 +68,7 @@ def test_each_reason() -> None:
         desk.have("x", Phase.READY_FOR_GPU, spec, **status)
         assert (why(desk, "x").reason, why(desk, "x").place) == (reason, None)
     desk.have("x", Phase.ORCHESTRATING)
-    assert wait_reasons.survey(desk.rooms.observed()).why("x") is None
+    assert wait_reasons.survey(desk.scheduler.observed()).why("x") is None
 
 
 def test_at_the_qualifier_places_are_what_is_lacking() -> None:
@@ -97,21 +97,21 @@ def test_places_are_the_order_in_which_the_rooms_call(some: list[tuple[str, int 
     desk.offer = 0
     for number, (client, position, user) in enumerate(some):
         spec: dict[str, Any] = {"clientId": client, **({"queuePosition": position} if position else {})}
-        desk.wait(f"t{number:02}", Room.GPU, **spec, mode="Foreground" if user else "Background")
-    survey = wait_reasons.survey(desk.rooms.observed())
+        desk.wait(f"t{number:02}", WaitFor.GPU, **spec, mode="Foreground" if user else "Background")
+    survey = wait_reasons.survey(desk.scheduler.observed())
     desk.offer = 1
     order: list[str] = []
     for uid in survey:
         assert survey.places[uid] == len(order)
         order.append(uid)
     users = sum(user for *_, user in some)
-    assert desk.rooms.users_in_turn() == order[:users]
+    assert desk.scheduler.users_in_turn() == order[:users]
     desk.offer = len(some) or 1
     for uid in order[:users]:
-        desk.rooms.leave(uid)
+        desk.scheduler.leave(uid)
         desk.tasks.forget(uid, 99)
     desk.now += timedelta(seconds=31)
-    assert desk.called() == order[users:]
+    assert desk.admitted() == order[users:]
 
 
 @given(
@@ -127,13 +127,13 @@ def test_places_are_the_order_in_which_the_rooms_call(some: list[tuple[str, int 
 )
 def test_the_metric_counts_what_the_survey_says(some: list[tuple[str, str, str]], offer: int) -> None:
     desk = Desk()
-    desk.rooms._limits = type(desk.rooms._limits)(idle_threshold=timedelta(0), qualifying_at_once=3)
+    desk.scheduler._limits = type(desk.scheduler._limits)(idle_threshold=timedelta(0), qualifying_at_once=3)
     desk.offer = offer
     for number, (mode, where, state) in enumerate(some):
         phase = Phase.READY_FOR_GPU if where == "gpu" else Phase.READY_FOR_QUALIFICATION
         retry = {"retry": {"count": 1, "nextAt": "2027-03-01T12:05:00Z"}} if state == "later" else {}
         desk.have(f"t{number:02}", phase, {"mode": mode, "suspend": state == "held"}, **retry)
-    found = desk.rooms.observed()
+    found = desk.scheduler.observed()
     survey, told = wait_reasons.survey(found), wait_reasons.counts(found)
     for lane in (0, 1):
         for reason in Reason:
@@ -189,9 +189,9 @@ class Slow:
 
     def __init__(self) -> None:
         self.desk, self.looked, self.busy = Desk(), list[str](), False
-        self.notes = wait_conditions.Notes(
+        self.notes = wait_conditions.WaitConditions(
             self.desk.tasks,
-            self.desk.rooms,
+            self.desk.scheduler,
             enqueue=self.looked.append,
             busy=lambda: self.busy,
             lasting=60.0,
@@ -229,9 +229,9 @@ def test_what_lasts_is_written_into_tasks_that_do_not_say_it() -> None:
     assert slow.after(1) == []
     slow.busy = False
     assert slow.after(0) == ["old", "silent"]
-    assert desk.rooms.noting == dict.fromkeys(("silent", "old"), Reason.NO_FREE_SLOT)
-    desk.rooms.leave("old")
-    assert "old" not in desk.rooms.noting, "once"
+    assert desk.scheduler.reasons_to_write == dict.fromkeys(("silent", "old"), Reason.NO_FREE_SLOT)
+    desk.scheduler.leave("old")
+    assert "old" not in desk.scheduler.reasons_to_write, "once"
     assert slow.after(30) == ["old", "silent", "young"]
 
 
@@ -260,17 +260,17 @@ def test_a_few_at_a_time_the_oldest_first() -> None:
 @pytest.mark.parametrize(
     ("around", "reason"),
     [
-        (World(slots=Slots(2, ())), Reason.NO_FREE_SLOT),
-        (World(slots=build.GPU, user_active=True), Reason.USERS_ACTIVE),
-        (World(slots=build.GPU, dispatch_open=False), Reason.CIRCUIT_OPEN),
+        (ObservedState(slots=Slots(2, ())), Reason.NO_FREE_SLOT),
+        (ObservedState(slots=build.GPU, user_active=True), Reason.USERS_ACTIVE),
+        (ObservedState(slots=build.GPU, dispatch_open=False), Reason.CIRCUIT_OPEN),
     ],
 )
-def test_the_condition_has_the_reason_without_an_event(around: World, reason: Reason) -> None:
+def test_the_condition_has_the_reason_without_an_event(around: ObservedState, reason: Reason) -> None:
 
     task = build.routed(Phase.READY_FOR_GPU)
     assert decide(task, around, build.NOW).status_patch == {}
     made = decide(task, dataclasses.replace(around, waits=reason), build.NOW)
-    assert (made.room, made.note, made.requeue_after) == (Room.GPU, None, None)
+    assert (made.wait_for, made.note, made.requeue_after) == (WaitFor.GPU, None, None)
     said = build.after(task, made).conditions[0]
     assert (said.type, said.status.value, said.reason, said.message) == (
         "Dispatched",
@@ -280,4 +280,4 @@ def test_the_condition_has_the_reason_without_an_event(around: World, reason: Re
     )
     again = build.apply(task, made.status_patch)
     assert decide(again, dataclasses.replace(around, waits=reason), build.NOW).status_patch == {}
-    assert ready_for_gpu.idle(View(task, World(slots=build.GPU), build.NOW)) is None
+    assert ready_for_gpu.idle(View(task, ObservedState(slots=build.GPU), build.NOW)) is None

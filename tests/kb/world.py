@@ -52,7 +52,7 @@ _DEFAULT = search.Breadth()
 
 
 @dataclass
-class World:
+class ObservedState:
     """Everything, within reach."""
 
     pipeline: pipeline.Pipeline
@@ -104,7 +104,7 @@ async def opened(
     content_store: content.Store,
     aliases: registry.Registry | None = None,
     **limits: int,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process."""
     ledger = sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000)
     graph = graph_sqlite.Store(path / "graph.sqlite")
@@ -132,7 +132,7 @@ async def opened(
         return search.Search(graph, vector_store, embedder, meters, rank.Weights(), breadth)
 
     try:
-        yield World(
+        yield ObservedState(
             pipe,
             finder,
             recovery.Recovery(ledger, pipe, writers, meters, clock, patience=patience),

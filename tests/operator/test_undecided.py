@@ -64,7 +64,7 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
     async with kube.session(loaded, fence=lambda: None) as http:
         api = kube.Kube(loaded, http, fence=lambda: None)
         tasks, workloads = task_index.Tasks(wall), loads.Workloads(space.name)
-        users = router_use.Users(
+        users = router_use.UserActivity(
             None,
             needed=lambda: False,
             changed=lambda: None,
@@ -72,13 +72,13 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
             wall=wall,
             monotonic=time.monotonic,
         )
-        book = scheduler.Rooms(
+        book = scheduler.SlotScheduler(
             tasks, observed.Limits(), list, workloads=workloads, users=users, wall=wall, monotonic=time.monotonic
         )
         work: queue.WorkQueue[str] = queue.WorkQueue(time.monotonic)
-        known = cache.Attention(api, work=work, tasks=tasks, workloads=workloads, book=book, monotonic=time.monotonic)
-        poster = events.Poster(api, clock=wall, monotonic=time.monotonic, dropped=lambda _: None)
-        edge = failures.Undecided(api, known, poster=poster, measured=measured, epoch=lambda: 0, wall=wall)
+        known = cache.TaskCache(api, work=work, tasks=tasks, workloads=workloads, book=book, monotonic=time.monotonic)
+        recorder = events.Recorder(api, clock=wall, monotonic=time.monotonic, dropped=lambda _: None)
+        edge = failures.Failures(api, known, recorder=recorder, measured=measured, epoch=lambda: 0, wall=wall)
         raw = await api.get(kube.TASKS, space.name, name)
         known.take(raw)
         waits = []

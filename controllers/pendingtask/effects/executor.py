@@ -28,7 +28,7 @@ class Untold(errors.Operational):
     """Whether the Job was created is not known: neither that nor the question was answered."""
 
 
-class Effects:
+class ClusterEffects:
     """Performs what a decision asks for and reports what came of it. `token` is that of the lease that is held."""
 
     def __init__(
@@ -188,19 +188,19 @@ AGAIN_SECONDS = 2.0
 """After a token could not be written, or a Job's creation was not answered."""
 
 
-class Performer:
+class EffectExecutor:
     """`performer` has the effects on the cluster, `qualifier` those on the knowledge base."""
 
     def __init__(
         self,
-        performer: Effects,
+        on_cluster: ClusterEffects,
         qualifier: ingest.Qualifier,
-        known: cache.Attention,
+        cached: cache.TaskCache,
         *,
         measured: metrics.Metrics,
         monotonic: Callable[[], float],
     ) -> None:
-        self._effects, self._qualifier, self._known = performer, qualifier, known
+        self._effects, self._qualifier, self._cache = on_cluster, qualifier, cached
         self._metrics, self._monotonic = measured, monotonic
 
     async def perform(self, task: pendingtask.PendingTask, effect: decision.Effect, raw: kube.Object | None) -> bool:
@@ -211,7 +211,7 @@ class Performer:
         uid = task.metadata.uid
         match effect:
             case decision.Ingest():
-                found = self._known.observations.get(uid)
+                found = self._cache.observations.get(uid)
                 if isinstance(found, Ingested | Trouble) and found.generation in (None, task.metadata.generation):
                     return True  # it began before this was written, and has ended meanwhile
                 self._qualifier.start(uid, raw, found)
@@ -219,14 +219,14 @@ class Performer:
             case decision.Launch():
                 return await self._launch(task, effect, raw)
             case decision.Copy():
-                self._known.observations[uid] = await self._effects.copy(task, effect)
+                self._cache.observations[uid] = await self._effects.copy(task, effect)
                 return True
             case decision.Recall():
-                self._known.observations[uid] = await self._effects.recall(task, effect)
+                self._cache.observations[uid] = await self._effects.recall(task, effect)
                 return True
             case decision.SuspendJob():
                 await self._effects.suspend(task, effect)
-                waited = self._known.rooms.waited(uid)
+                waited = self._cache.scheduler.waited(uid)
                 if waited is not None:
                     self._metrics.preemption_issued.observe(waited)
             case decision.ResumeJob():
@@ -247,25 +247,25 @@ class Performer:
             raise
         except errors.JervisError as error:
             log.warning("the run's token is not written yet", job=run.name, reason=error.message)
-            self._known.later(task.metadata.uid, AGAIN_SECONDS)
+            self._cache.later(task.metadata.uid, AGAIN_SECONDS)
 
     async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
         """Dispatching is what the circuit breakers count, by cause."""
-        breakers, namespace = self._known.rooms.breaker, task.metadata.namespace
+        breakers, namespace = self._cache.scheduler.breaker, task.metadata.namespace
         breakers.started(self._monotonic(), namespace)
         try:
             found = await self._effects.launch(task, wanted, raw)
         except lease.Fenced:
             raise
         except kube.NotFound:
-            self._known.workloads.abandon(task.metadata.uid)
-            self._known.forget(task.metadata.uid, 0)
+            self._cache.workloads.abandon(task.metadata.uid)
+            self._cache.forget(task.metadata.uid, 0)
             return False
         except Untold as error:
             # The task keeps the slot, which the Job may have; only an answer of the API ends that.
             log.warning("a dispatch was not answered", task=task.metadata.name, reason=error.message)
             breakers.failed(self._monotonic())
-            self._known.later(task.metadata.uid, AGAIN_SECONDS)
+            self._cache.later(task.metadata.uid, AGAIN_SECONDS)
             return False
         except errors.JervisError as error:
             found = trouble(error)
@@ -281,5 +281,5 @@ class Performer:
             else:
                 breakers.succeeded(namespace)
         if isinstance(found, Trouble):
-            self._known.observations[task.metadata.uid] = found
+            self._cache.observations[task.metadata.uid] = found
         return True

@@ -1,1 +1,5 @@
-"""TODO."""
+"""The policies, one file per phase of a task: what to do about a task in that phase, given the observed state. Pure.
+
+`interruption` holds what several phases share: suspension, preemption, backoff, a lost node or backend. `decide` lists
+the policies of each phase in order.
+"""

@@ -50,10 +50,10 @@ def retried(view: View, kind: str, sentence: str, asked: float | None = None) ->
 
 def trouble(view: View) -> Decision | None:
     """The memory could not be written or the Job could not be created."""
-    found = view.world.observed
+    found = view.state.observed
     if not isinstance(found, Trouble):
         return None
-    reason = FAILED if view.world.dispatch_open else CIRCUIT_OPEN
+    reason = FAILED if view.state.dispatch_open else CIRCUIT_OPEN
     problem = condition(view, "Dispatched", False, reason, found.sentence())
     if not found.operational:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
@@ -65,7 +65,7 @@ def trouble(view: View) -> Decision | None:
 
 def started(view: View) -> Decision | None:
     """The container runs, or the Job is over already."""
-    job = view.world.job
+    job = view.state.job
     if job is None:
         return None
     running = any(pod.started and pod.attempt == view.task.status.attempt for pod in view.live_pods())
@@ -87,16 +87,16 @@ def stale(view: View) -> Decision | None:
     if view.entered() > view.now + CLOCK_STEP and not order.foreground(view.task.spec):
         # Written under a clock that was ahead: counted from now, or a stale run would hold its slot until then.
         return Decision({"phaseTimes": {view.phase.value: moment(view.now)}})
-    overdue = view.entered() + view.world.limits.stale_after <= view.now
-    if order.foreground(view.task.spec) or not overdue or view.world.working:
+    overdue = view.entered() + view.state.limits.stale_after <= view.now
+    if order.foreground(view.task.spec) or not overdue or view.state.working:
         return None
-    if view.world.job is not None:
-        if view.world.job.state is JobState.DELETING:
+    if view.state.job is not None:
+        if view.state.job.state is JobState.DELETING:
             return wait(POLL_SECONDS)
-        return act(DeleteJob(view.world.job.name), requeue_after=POLL_SECONDS)
+        return act(DeleteJob(view.state.job.name), requeue_after=POLL_SECONDS)
     if view.live_pods():
         return wait(POLL_SECONDS)
-    minutes = int(view.world.limits.stale_after.total_seconds() // 60)
+    minutes = int(view.state.limits.stale_after.total_seconds() // 60)
     sentence = f"No worker came to life within {minutes} min."
     problem = condition(view, "Dispatched", False, "Stale", sentence)
     retry = retried(view, "Stale", sentence)
@@ -107,13 +107,13 @@ def stale(view: View) -> Decision | None:
 
 def launch(view: View) -> Decision | None:
     """Create the Job, or resume the one that was suspended."""
-    dispatch, job = view.task.status.dispatch, view.world.job
+    dispatch, job = view.task.status.dispatch, view.state.job
     if dispatch is None:
         # Cannot be told from what is stored: somebody edited the status. Start over with a new attempt.
         return to(view, Phase.READY_FOR_GPU, "Lost", "status.dispatch is missing; the task is dispatched anew.")
     if job is not None and not job.suspended:
         return None
-    if view.world.working:
+    if view.state.working:
         return wait()
     if job is None and view.live_pods():
         return wait(POLL_SECONDS)
@@ -123,19 +123,19 @@ def launch(view: View) -> Decision | None:
 def soon(view: View) -> float:
     """Seconds until the run is looked at again without an event; sooner when it, its pod or backend may be given up."""
     moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
-    if view.world.backend_gone_in is not None:
-        moments.append(view.world.backend_gone_in)
+    if view.state.backend_gone_in is not None:
+        moments.append(view.state.backend_gone_in)
     if view.phase is Phase.DISPATCHED_GPU and not order.foreground(view.task.spec):
         # Nothing happens when a run becomes stale, so nothing would wake us.
-        overdue = (view.entered() + view.world.limits.stale_after - view.now).total_seconds()
+        overdue = (view.entered() + view.state.limits.stale_after - view.now).total_seconds()
         moments += [overdue] if overdue > 0 else []
-    return min([view.world.limits.recheck.total_seconds(), *moments])
+    return min([view.state.limits.recheck.total_seconds(), *moments])
 
 
 def starting(view: View) -> Decision | None:
     """The Job is there and its pod is not running yet: say why, if the kubelet does."""
     patience = wait(soon(view))
-    stuck = next((pod for pod in view.world.pods if pod.live and pod.waiting_message), None)
+    stuck = next((pod for pod in view.state.pods if pod.live and pod.waiting_message), None)
     if stuck is None:
         return patience
     told = f"{stuck.waiting_reason}: {stuck.waiting_message}"

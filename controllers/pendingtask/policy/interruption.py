@@ -62,13 +62,13 @@ def suspended(view: View) -> Decision | None:
 
 def resumed(view: View) -> Decision | None:
     """The user let go: say so once."""
-    if view.task.spec.suspend or not said(view):
+    if view.task.spec.suspend or not shows_suspended(view):
         return None
     listed = put(view, condition(view, "Suspended", False, "Resumed", ""))
     return Decision({"conditions": listed})
 
 
-def said(view: View) -> bool:
+def shows_suspended(view: View) -> bool:
     """Does the status say that the user holds the task?"""
     old = conditions.find(view.task.status.conditions, "Suspended")
     return old is not None and old.status is conditions.Status.TRUE
@@ -92,9 +92,9 @@ _OTHERS = "A user's task"
 """Of another namespace: its name is not shown."""
 
 
-def claimed(view: View) -> Decision | None:
+def record_preemption(view: View) -> Decision | None:
     """Somebody is to get this slot now, or somebody else than before, or nobody any more: say so first."""
-    old, new = view.task.status.preemption, view.world.claimant
+    old, new = view.task.status.preemption, view.state.claimant
     if new is None:
         return None if old is None else _withdrawn(view)
     if old is not None and (old.by, old.run) == (new.uid, new.run):
@@ -111,12 +111,12 @@ def claimed(view: View) -> Decision | None:
     )
 
 
-def stop(view: View) -> Decision | None:
+def suspend_run(view: View) -> Decision | None:
     """Suspend the Job; once its pods are gone, give the slot back."""
     held, claim = view.task.spec.suspend, view.task.status.preemption
     if not held and claim is None:
         return None
-    job = view.world.job
+    job = view.state.job
     if job is not None and job.state is JobState.DELETING:
         return wait(POLL_SECONDS)
     if job is not None and not job.suspended:
@@ -131,28 +131,28 @@ def stop(view: View) -> Decision | None:
     return to(view, Phase.READY_FOR_GPU, PREEMPTED, told, given)
 
 
-def loose(view: View) -> Decision | None:
+def stop_unbooked(view: View) -> Decision | None:
     """ReadyForGpu, and its Job runs: created late, or let go by hand. One that is held or has lost its slot stops."""
     asked = view.task.spec.suspend or view.task.status.preemption is not None
-    job = view.world.job
-    return stopped(job) if asked and job is not None and kept_runs(view) else None
+    job = view.state.job
+    return stopped(job) if asked and job is not None and job_to_resume_runs(view) else None
 
 
-def kept(view: View) -> bool:
+def has_job_to_resume(view: View) -> bool:
     """Is the Job of the run that is to be taken up again there?"""
-    job, dispatch = view.world.job, view.task.status.dispatch
+    job, dispatch = view.state.job, view.task.status.dispatch
     return job is not None and dispatch is not None and job.name == dispatch.job_name
 
 
-def kept_runs(view: View) -> bool:
+def job_to_resume_runs(view: View) -> bool:
     """Is that Job there, and not suspended?"""
-    job = view.world.job
-    return kept(view) and job is not None and job.state is JobState.ACTIVE
+    job = view.state.job
+    return has_job_to_resume(view) and job is not None and job.state is JobState.ACTIVE
 
 
-def foreign(view: View) -> Decision | None:
+def suspended_by_others(view: View) -> Decision | None:
     """Somebody else has suspended the Job: the slot is given back, the attempt stays."""
-    job = view.world.job
+    job = view.state.job
     if job is None or not job.foreign:
         return None
     if view.live_pods():
@@ -161,15 +161,15 @@ def foreign(view: View) -> Decision | None:
     return to(view, Phase.READY_FOR_GPU, said.reason, said.message, said)
 
 
-def foreign_still(view: View) -> Decision | None:
+def still_suspended_by_others(view: View) -> Decision | None:
     """ReadyForGpu: the Job of the run that is to go on is held by somebody else."""
-    job = view.world.job
+    job = view.state.job
     if job is None or not job.foreign:
         return None
-    return remark(view, _held_by_job(view, job), decision=wait(view.world.limits.recheck.total_seconds()))
+    return remark(view, _held_by_job(view, job), decision=wait(view.state.limits.recheck.total_seconds()))
 
 
-def foreign_over(view: View) -> Decision | None:
+def released_by_others(view: View) -> Decision | None:
     """Whoever held the Job has let it go: say so once."""
     if not pendingtask.held_by_job(view.task.status):
         return None
@@ -178,7 +178,7 @@ def foreign_over(view: View) -> Decision | None:
 
 def resume(view: View) -> Decision | None:
     """Nothing asks for the stop, and the slot is still booked: go on."""
-    job = view.world.job
+    job = view.state.job
     if job is None or job.foreign or not (job.suspended or job.marked):
         return None
     return act(ResumeJob(job.name), requeue_after=POLL_SECONDS)
@@ -221,12 +221,12 @@ def _listed(view: View) -> list[dict[str, object]]:
 BACKEND_GONE = "BackendGone"
 
 
-def stranded(view: View) -> Decision | None:
+def node_lost(view: View) -> Decision | None:
     """Every pod of the run should be gone for long and is still there."""
-    job = view.world.job
+    job = view.state.job
     if job is None or job.state is not JobState.ACTIVE:
         return None
-    mine = [pod for pod in view.world.pods if pod.live and pod.attempt == view.task.status.attempt]
+    mine = [pod for pod in view.state.pods if pod.live and pod.attempt == view.task.status.attempt]
     if not mine or any(pod.lives(view.now) for pod in mine):
         return None
     told = f"Pod {mine[0].name} should have ended by {mine[0].given_up_at:%H:%M:%S} UTC; its node does not answer."
@@ -234,16 +234,16 @@ def stranded(view: View) -> Decision | None:
     return remark(view, problem, decision=act(DeleteJob(job.name), requeue_after=POLL_SECONDS))
 
 
-def stray(view: View) -> Decision | None:
+def delete_superseded(view: View) -> Decision | None:
     """A Job of another run of this task is there and may run: its creation came too late. It goes."""
-    strays = view.world.strays
+    strays = view.state.strays
     return act(*map(DeleteJob, strays), requeue_after=POLL_SECONDS) if strays else None
 
 
-def unserved(view: View) -> Decision | None:
+def backend_gone(view: View) -> Decision | None:
     """The backend whose slot is booked was deleted, or has not been Ready for a while: stop, start over elsewhere."""
-    dispatch, job = view.task.status.dispatch, view.world.job
-    if not view.world.backend_gone or dispatch is None:
+    dispatch, job = view.task.status.dispatch, view.state.job
+    if not view.state.backend_gone or dispatch is None:
         return None
     told = f"GpuBackend {dispatch.backend} is gone or not Ready; the run moves to another one."
     problem = condition(view, "Dispatched", False, BACKEND_GONE, told)

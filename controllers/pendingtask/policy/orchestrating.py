@@ -35,7 +35,7 @@ DRAIN_PAUSE = timedelta(seconds=5)
 
 def ended(view: View) -> Decision | None:
     """The Job is over or gone, and none of its pods lives."""
-    job = view.world.job
+    job = view.state.job
     if job is not None and job.state not in ENDED:
         return None
     if any(pod.attempt == view.task.status.attempt for pod in view.live_pods()):
@@ -60,8 +60,8 @@ def running(view: View) -> Decision | None:
 
 
 def _outcome(view: View) -> Outcome | None:
-    job = view.world.job
-    found = last_word(view.world.pods, view.task.status.attempt, job) or view.world.recorded
+    job = view.state.job
+    found = last_word(view.state.pods, view.task.status.attempt, job) or view.state.recorded
     late = job is not None and job.reason == "DeadlineExceeded"
     # The Job controller ends a late run with SIGTERM, which the run takes for a wish to drain.
     if late and (found is None or found.exit_reason is ExitReason.DRAINED):
@@ -70,10 +70,10 @@ def _outcome(view: View) -> Outcome | None:
 
 
 def _expire(view: View) -> tuple[Effect, ...]:
-    job = view.world.job
+    job = view.state.job
     if job is None or job.has_ttl or job.state is JobState.DELETING:
         return ()
-    return (ExpireJob(job.name, view.world.limits.job_ttl_seconds),)
+    return (ExpireJob(job.name, view.state.limits.job_ttl_seconds),)
 
 
 def _result(outcome: Outcome) -> pendingtask.Result:
@@ -158,17 +158,17 @@ def _ask(view: View, outcome: Outcome) -> Decision:
 
 def _lost(view: View) -> Decision:
     """The pod was killed, evicted or deleted before it could say anything: run again, but not for ever."""
-    ends = [pod for pod in view.world.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
+    ends = [pod for pod in view.state.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
     how = f"its container ended with code {ends[-1].exit_code} ({ends[-1].ended_reason})" if ends else "its pod is gone"
     sentence = f"Run {view.task.status.attempt} left no result: {how}."
     if view.task.status.preemption is not None:
         return _interrupted(view, interruption.PREEMPTED, f"{sentence} It had to stop; it resumes from its checkpoint.")
-    if view.world.backend_gone:
+    if view.state.backend_gone:
         return _interrupted(
             view, interruption.BACKEND_GONE, f"{sentence} Its backend is gone; it resumes from its checkpoint."
         )
     retry = retried(view, LOST, sentence)
-    if retry.count > view.world.limits.max_lost_runs:
+    if retry.count > view.state.limits.max_lost_runs:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
         text = f"{retry.count} runs in a row left no result. {sentence}"
         result = pendingtask.Result(summary=clip(text), exit_reason=ExitReason.ERROR)

@@ -19,8 +19,8 @@ from controllers.pendingtask.decision import (
     Decision,
     Field,
     Ingest,
-    Room,
     View,
+    WaitFor,
     act,
     clip,
     condition,
@@ -97,7 +97,7 @@ POSTPONED = "QualificationPostponed"
 def reading(view: View) -> Reading | None:
     """What the reading brought, unless the object has changed since: then the input may be another one, and what was
     found out about the old one decides nothing."""
-    found = view.world.observed
+    found = view.state.observed
     if not isinstance(found, Ingested | Trouble):
         return None
     return found if found.generation in (None, view.task.metadata.generation) else None
@@ -111,9 +111,9 @@ def claim(view: View) -> Decision | None:
     """
     chat = view.task.spec.type in CHAT
     read = reading(view) is not None
-    has_place = chat or read or view.world.working
-    if not has_place and view.world.qualifying >= view.world.limits.qualifying_at_once:
-        return wait(room=Room.QUALIFIER)
+    has_place = chat or read or view.state.working
+    if not has_place and view.state.qualifying >= view.state.limits.qualifying_at_once:
+        return wait(wait_for=WaitFor.QUALIFIER)
     unread = chat and not view.task.spec.attachments
     text = "A user's question is not read before its run." if unread else "The knowledge base reads the content."
     decision = to(view, Phase.QUALIFYING, "Qualifying", text, effects=() if read or unread else (Ingest(),))
@@ -184,7 +184,7 @@ def route(view: View) -> Decision | None:
     if not isinstance(found, Ingested):
         return None
     spec = view.task.spec
-    lead = view.world.limits.clients.of(spec.client_id).lead
+    lead = view.state.limits.clients.of(spec.client_id).lead
     asked = _questions(found)
     chosen = of_hints(
         spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=found.failure.strip(), asks=bool(asked)
@@ -197,7 +197,7 @@ def route(view: View) -> Decision | None:
 def restart(view: View) -> Decision | None:
     """Nobody works on it: the operator was restarted in between, or the task was edited while it was read. Ingestion
     may be repeated."""
-    return wait() if view.world.working else act(Ingest())
+    return wait() if view.state.working else act(Ingest())
 
 
 def _questions(found: Ingested) -> tuple[pendingtask.Question, ...]:

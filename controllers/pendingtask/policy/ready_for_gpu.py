@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controllers.pendingtask import job as jobs
-from controllers.pendingtask.decision import Decision, Field, Launch, Room, View, condition, remark, to, wait, whole
+from controllers.pendingtask.decision import Decision, Field, Launch, View, WaitFor, condition, remark, to, wait, whole
 from controllers.pendingtask.policy import dispatched, interruption
 from crds import order, pendingtask
 from crds.phases import Phase
@@ -35,10 +35,10 @@ def bystanders(view: View) -> Decision | None:
 def running(view: View) -> Decision | None:
     """The Job of the run that is to go on runs already: its creation was not noticed, or whoever had suspended it let
     it go. It takes a slot, or stops until there is one; what Kueue has let go stays."""
-    job = view.world.job
-    if job is None or not interruption.kept_runs(view):
+    job = view.state.job
+    if job is None or not interruption.job_to_resume_runs(view):
         return None
-    if job.queued or view.world.slots.free or _has_slot(view):
+    if job.queued or view.state.slots.free or _has_slot(view):
         return bystanders(view) or claim(view)
     return interruption.stopped(job)
 
@@ -46,8 +46,8 @@ def running(view: View) -> Decision | None:
 def over(view: View) -> Decision | None:
     """The Job of the run that is to go on has ended: it had been let go and nobody heard of that, or it ended in the
     moment in which it was to stop. What it says is looked for at once, without a slot."""
-    job = view.world.job
-    if job is None or job.state not in dispatched.ENDED or not interruption.kept(view):
+    job = view.state.job
+    if job is None or job.state not in dispatched.ENDED or not interruption.has_job_to_resume(view):
         return None
     told = f"Job {job.name} has ended."
     return bystanders(view) or to(view, Phase.DISPATCHED_GPU, "Ended", told, fields={"user_task": None})
@@ -55,21 +55,21 @@ def over(view: View) -> Decision | None:
 
 def breaker(view: View) -> Decision | None:
     """Dispatching failed too often in a row. Users' tasks say so at once, the others when it lasts (`_waits`)."""
-    if view.world.dispatch_open:
+    if view.state.dispatch_open:
         return None
     if not order.foreground(view.task.spec) or dispatched.failing(view):
         return _waits(view)
     told = MESSAGES[Reason.CIRCUIT_OPEN]
-    decision = wait(room=Room.GPU)
+    decision = wait(wait_for=WaitFor.GPU)
     return remark(view, condition(view, "Dispatched", False, dispatched.CIRCUIT_OPEN, told), decision=decision)
 
 
 def refused(view: View) -> Decision | None:
     """Dispatches of this namespace were refused too often in a row. It does not wait in line with the others: nothing
     that becomes free would help it, and it must hold up no probe of theirs."""
-    if view.world.refused_for is None:
+    if view.state.refused_for is None:
         return None
-    decision = wait(view.world.refused_for)
+    decision = wait(view.state.refused_for)
     if dispatched.failing(view):
         return decision
     told = "Runs of this namespace were refused several times in a row (a quota, an admission policy); see its Events."
@@ -80,10 +80,10 @@ def idle(view: View) -> Decision | None:
     """Background work waits for users to be quiet. A router that cannot be asked holds it up no longer than that."""
     if order.foreground(view.task.spec):
         return None
-    if view.world.user_active:
+    if view.state.user_active:
         return _waits(view)
-    for moment in (view.world.last_user, view.world.in_doubt_since):
-        if moment is not None and moment + view.world.limits.idle_threshold > view.now:
+    for moment in (view.state.last_user, view.state.in_doubt_since):
+        if moment is not None and moment + view.state.limits.idle_threshold > view.now:
             return _waits(view)
     return None
 
@@ -92,12 +92,12 @@ def slot(view: View) -> Decision | None:
     """Is one free? Without any Ready GPU a few users' tasks go all the same: the router may answer from a CPU."""
     if _has_slot(view):
         return None
-    slots, foreground = view.world.slots, order.foreground(view.task.spec)
-    decision = wait(room=Room.GPU)
+    slots, foreground = view.state.slots, order.foreground(view.task.spec)
+    decision = wait(wait_for=WaitFor.GPU)
     if slots.total == 0:
         told = MESSAGES[Reason.NO_GPU_BACKEND]
         if foreground:
-            most = view.world.limits.runs_without_gpu
+            most = view.state.limits.runs_without_gpu
             told += f" Runs that go without one: at most {most} (operator.settings.runsWithoutGpu)."
         return remark(view, condition(view, "Dispatched", False, "NoGpuBackend", told), decision=decision)
     if not foreground:
@@ -109,7 +109,7 @@ def slot(view: View) -> Decision | None:
 
 def _waits(view: View) -> Decision:
     """A Background task waits; its condition says why when it has for long. There is no Event of it."""
-    decision, reason = wait(room=Room.GPU), view.world.waits
+    decision, reason = wait(wait_for=WaitFor.GPU), view.state.waits
     if reason is None:
         return decision
     said = condition(view, "Dispatched", False, reason.value, MESSAGES[reason])
@@ -144,13 +144,13 @@ def claim(view: View) -> Decision | None:
 
 
 def _has_slot(view: View) -> bool:
-    slots = view.world.slots
+    slots = view.state.slots
     return bool(slots.startable) or (order.foreground(view.task.spec) and slots.without_gpu > 0)
 
 
 def _backend(view: View) -> str:
     """Where it was before, else the emptiest."""
-    free = [name for name, _ in view.world.slots.startable or view.world.slots.free]
+    free = [name for name, _ in view.state.slots.startable or view.state.slots.free]
     before = view.task.status.dispatch.backend if view.task.status.dispatch else ""
-    occupied = interruption.kept_runs(view) and not free
+    occupied = interruption.job_to_resume_runs(view) and not free
     return before if occupied or before in free else free[0] if free else ""

@@ -60,7 +60,7 @@ def admit(view: View) -> Decision | None:
         due = plan.at
     else:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Accepted", "The schedule is empty; due now.")
-    if plan.cron is None and due <= view.now + view.world.limits.advance:
+    if plan.cron is None and due <= view.now + view.state.limits.advance:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Due", f"Due at {moment(due)}.")
     fields: dict[str, Field] = {"scheduled_for": moment(due)}
     if plan.cron is not None:
@@ -75,10 +75,10 @@ def fire(view: View) -> Decision | None:
         return recurring(view)
     deferred = task.status.route is not None
     due = _due(view)
-    if due > view.now + view.world.limits.advance:
+    if due > view.now + view.state.limits.advance:
         if task.status.scheduled_for != whole(due):
             return Decision({"scheduledFor": moment(due)})
-        return until(view, due - view.world.limits.advance)
+        return until(view, due - view.state.limits.advance)
     gone: dict[str, Field] = {"scheduled_for": None, "recurrence": None}
     if deferred:
         return to(view, Phase.READY_FOR_GPU, "Due", "The deferred task is due.", fields=gone)
@@ -116,13 +116,13 @@ def memory(
 
 def on_record(view: View) -> Decision | None:
     """A copy that was made, or is found when its user begins to hold the template, is remembered before all else."""
-    task, seen, due = view.task, view.world.observed, view.task.status.scheduled_for
+    task, seen, due = view.task, view.state.observed, view.task.status.scheduled_for
     plan, known = task.spec.schedule, task.status.recurrence
     if not is_template(task) or plan is None or known is None:
         return None
     if isinstance(seen, CopyMade) and due is not None and seen.due >= due and seen.due != known.last_run:
         return _recorded(view, plan, known, seen, due)
-    begins = task.spec.suspend and not interruption.said(view)
+    begins = task.spec.suspend and not interruption.shows_suspended(view)
     return act(Recall(_credible(view))) if begins and not isinstance(seen, CopyMade | NoCopy) else None
 
 
@@ -143,7 +143,7 @@ def recurring(view: View) -> Decision:
 
 
 def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: datetime) -> Decision:
-    seen = view.world.observed
+    seen = view.state.observed
     start = _start(view, plan, due)
     if start > view.now:
         return until(view, start)
@@ -152,10 +152,10 @@ def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: 
         return _missed(view, plan, known, due)
     if isinstance(seen, Trouble):
         problem = condition(view, "Scheduled", False, "CopyRefused", seen.sentence())
-        return remark(view, problem, decision=until(view, view.now + view.world.limits.recheck))
+        return remark(view, problem, decision=until(view, view.now + view.state.limits.recheck))
     if isinstance(seen, CopyHeld) and seen.due == run:
         if run > view.now:
-            return until(view, min(run, view.now + view.world.limits.recheck))
+            return until(view, min(run, view.now + view.state.limits.recheck))
         text = f"The run of {moment(run)} is skipped: {seen.by} has not ended (concurrencyPolicy Forbid)."
         return _planned(view, plan, memory(plan, old=known), Note("RunSkipped", text), cron.next_run(plan, run))
     return act(Copy(run))
@@ -163,7 +163,7 @@ def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: 
 
 def _credible(view: View) -> datetime:
     """Copies for later runs were made by a clock that was wrong."""
-    return view.now + view.world.limits.advance + CLOCK
+    return view.now + view.state.limits.advance + CLOCK
 
 
 def _edited(plan: schedule.Schedule, known: schedule.Recurrence) -> bool:
@@ -172,13 +172,13 @@ def _edited(plan: schedule.Schedule, known: schedule.Recurrence) -> bool:
 
 def _start(view: View, plan: schedule.Schedule, due: datetime) -> datetime:
     """When the copy for `due` is made."""
-    early = due - view.world.limits.advance
+    early = due - view.state.limits.advance
     return max(early, cron.last_run(plan, early, due - _SECOND) or early)
 
 
 def _latest(view: View, plan: schedule.Schedule, due: datetime) -> datetime | None:
     """The run to make up for: the last one up to now, neither too old nor from before the task was let go."""
-    since = max(due - _SECOND, view.now - view.world.limits.catch_up - _SECOND)
+    since = max(due - _SECOND, view.now - view.state.limits.catch_up - _SECOND)
     held = _resumed(view)
     return cron.last_run(plan, max(since, held) if held is not None else since, view.now)
 
@@ -220,7 +220,7 @@ def _missed(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due
             "RunsHeldBack", f"Runs from {moment(due)} on fell into its suspension; next at {moment(following)}."
         )
     else:
-        limit = f"{view.world.limits.catch_up.total_seconds():g}"
+        limit = f"{view.state.limits.catch_up.total_seconds():g}"
         text = f"The run of {moment(due)} was missed more than {limit} s ago; the next one is at {moment(following)}."
         note = Note("RunsMissed", text, warning=True)
     return _planned(view, plan, memory(plan, old=known), note, following)

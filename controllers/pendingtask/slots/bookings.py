@@ -1,21 +1,15 @@
-"""The book of GPU slots: what the Ready GPU backends offer, minus what is booked. Pure.
+"""GPU slots: what the Ready backends offer, which tasks hold or wait for a slot, and which run gives its slot to whom. Pure.
 
-Source: blueprint section 4 "a GPU slot (from GpuBackend)"; a slot is one of a backend's `numParallel`.
+`count` subtracts bookings from offers; a slot is one of a backend's `numParallel`. `Bookings` is derived from the objects
+alone, so it is the same after a restart; tasks in other phases take no memory here. `plan` is preemption:
 
-What bears on GPU slots, kept small: who runs, which user's tasks wait, who gave a slot up and for whom.
+- A slot that a run gave up is reserved for the user's task that claimed it.
+- Other free slots go to users' tasks in the order of their clients' turns.
+- Each remaining user's task gets one run to wait for: a run that is stopping already, else the lowest in the queue's order,
+  of those the youngest. A run that was claimed `limit` times is left alone from then on.
+- A claim whose task has its slot, or does not wait any more, passes to the next task or lapses: the run goes on.
 
-Derived from the objects alone, so it is the same after a restart. Tasks in other phases, the thousands that wait in the
-background among them, take no room here.
-
-Who may go now, and which Background run gives its slot to whom. Pure.
-
-- A slot that a run gave up is kept for the user's task that it was claimed for, and for nobody else.
-- Other free slots go to users' tasks in the order in which they are given, their clients' turns.
-- Each user's task that is left gets one run to wait for: one that is asked to stop already, else the lowest in the
-  queue's order, of those the youngest. A run that was claimed `limit` times is left alone from then on.
-- A claim whose task has its slot, or does not wait any more, passes to the next task, or lapses: the run goes on.
-
-Source: blueprint section 4 "Preemption"; operator.md point 11.
+Source: blueprint section 4 "a GPU slot (from GpuBackend)", "Preemption"; operator.md point 11.
 """
 
 from __future__ import annotations
@@ -89,7 +83,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class UserWaiter:
     """A user's task in ReadyForGpu. `not_before`: it is postponed until then (seconds since the epoch)."""
 
     uid: str
@@ -99,7 +93,7 @@ class Newcomer:
 
 
 @dataclass(frozen=True, slots=True)
-class Yielded:
+class Released:
     """A task that gave its slot up at `since` (seconds since the epoch) and has not run again."""
 
     uid: str
@@ -115,8 +109,8 @@ class Bookings:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.claimed: set[str] = set()
-        self.newcomers: dict[str, Newcomer] = {}
-        self.yielded: dict[str, Yielded] = {}
+        self.user_waiters: dict[str, UserWaiter] = {}
+        self.released: dict[str, Released] = {}
         self.taken: Counter[str] = Counter()
 
     def observe(self, task: pendingtask.PendingTask, rank: order.Order) -> None:
@@ -137,9 +131,9 @@ class Bookings:
         elif phase is Phase.READY_FOR_GPU:
             if rank.lane == 0 and not task.spec.suspend and not pendingtask.held_by_job(status):
                 postponed = _seconds(status.retry.next_at if status.retry else None)
-                self.newcomers[uid] = Newcomer(uid, rank, status.next_attempt, postponed)
+                self.user_waiters[uid] = UserWaiter(uid, rank, status.next_attempt, postponed)
             if claim is not None:
-                self.yielded[uid] = Yielded(uid, backend, claim, _seconds(status.phase_times.get(phase)))
+                self.released[uid] = Released(uid, backend, claim, _seconds(status.phase_times.get(phase)))
 
     def forget(self, uid: str) -> None:
         """The task is gone, or another version follows."""
@@ -149,16 +143,16 @@ class Bookings:
             if self.taken[run.backend] <= 0:
                 del self.taken[run.backend]
         self.claimed.discard(uid)
-        self.newcomers.pop(uid, None)
-        self.yielded.pop(uid, None)
+        self.user_waiters.pop(uid, None)
+        self.released.pop(uid, None)
 
     def served(self) -> bool:
         """Does a run have a slot that a person waits for?"""
         return any(not run.background for run in self.runs.values())
 
-    def waits(self, claim: Claim, now: float) -> Newcomer | None:
+    def waits(self, claim: Claim, now: float) -> UserWaiter | None:
         """Whoever the claim is for, if that run still waits for a slot at `now` (seconds since the epoch)."""
-        found = self.newcomers.get(claim.by)
+        found = self.user_waiters.get(claim.by)
         return found if found is not None and found.run == claim.run and found.not_before <= now else None
 
 
@@ -171,35 +165,35 @@ class Plan:
     """`go`: users' tasks that have a slot now, in order. `claims`: uid of a run -> who gets its slot."""
 
     go: tuple[str, ...] = ()
-    claims: Mapping[str, Newcomer] = field(default_factory=dict)
+    claims: Mapping[str, UserWaiter] = field(default_factory=dict)
 
 
 def plan(
-    waiting: Sequence[Newcomer],
-    kept: Collection[str],
+    waiting: Sequence[UserWaiter],
+    reserved: Collection[str],
     free: int,
     runs: Iterable[Run],
-    waits: Callable[[Claim], Newcomer | None],
+    waits: Callable[[Claim], UserWaiter | None],
     may_stop: Callable[[Run], bool],
 ) -> Plan:
     """
     waiting   users' tasks that were seen to find no slot, in order
-    kept      uids of the users' tasks for which a free slot is kept, whether they are in `waiting` or being looked at
-    free      free slots, the kept ones included; below 0 when more is booked than there is
+    reserved  uids of the users' tasks for which a free slot is reserved, in `waiting` or being reconciled
+    free      free slots, the reserved ones included; below 0 when more is booked than there is
     runs      all that hold a slot
     waits     whoever a claim is for, while it waits
     may_stop  may this run be claimed that is not claimed yet?
     """
-    owners = sorted((one for one in waiting if one.uid in kept), key=lambda one: one.order)
-    others = [one for one in waiting if one.uid not in kept]
-    unbound = max(0, free - len(kept))
+    owners = sorted((one for one in waiting if one.uid in reserved), key=lambda one: one.order)
+    others = [one for one in waiting if one.uid not in reserved]
+    unbound = max(0, free - len(reserved))
     # Whoever goes must find a slot when looked at: those of the owners that are being looked at are not for others.
-    owned = max(0, free - (len(kept) - len(owners)))
+    owned = max(0, free - (len(reserved) - len(owners)))
     going = [*owners[:owned], *others[:unbound]]
     without = {one.uid: one for one in [*owners[owned:], *others[unbound:]]}
-    served = {one.uid for one in going} | set(kept)
-    claims: dict[str, Newcomer] = {}
-    loose: list[Run] = []
+    served = {one.uid for one in going} | set(reserved)
+    claims: dict[str, UserWaiter] = {}
+    withdrawn: list[Run] = []
     candidates: list[Run] = []
     for run in runs:
         if not run.background:
@@ -209,15 +203,15 @@ def plan(
             continue
         owner = waits(run.claim)
         if owner is None or owner.uid in served:
-            loose.append(run)
+            withdrawn.append(run)
             continue
         claims[run.uid] = owner
         served.add(owner.uid)
         without.pop(owner.uid, None)
-    loose.sort(key=_worth)
+    withdrawn.sort(key=_worth)
     for one in without.values():
-        if loose:
-            claims[loose.pop().uid] = one
+        if withdrawn:
+            claims[withdrawn.pop().uid] = one
     left = [one for one in without.values() if one not in claims.values()]
     if left:
         victims = heapq.nlargest(len(left), (run for run in candidates if may_stop(run)), key=_worth)

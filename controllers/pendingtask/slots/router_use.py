@@ -55,7 +55,7 @@ def of_router(router: client.Client) -> Ask:
     return ask
 
 
-class Users:
+class UserActivity:
     """`ask` brings what the router has seen of users; without one tasks alone tell of them.
 
     `last_on` is by backend; `unplaced` is the last request that no backend is known to serve.
@@ -143,7 +143,7 @@ READY_SECONDS = 10.0
 """How long one announcement waits for the models; the router goes on loading without it."""
 
 
-class Keeper:
+class GpuReservation:
     """`wanted` says whether a user's run has a slot and keeping a GPU for it takes nothing from the others."""
 
     def __init__(

@@ -1,16 +1,15 @@
-"""Who may go on now: the places at the qualifier, the GPU slots, the quiet after a user, the circuit breaker.
+"""The slot scheduler: places at the qualifier, GPU slots, and what holds Background work back.
 
-A waiter goes when it is called, and it is called when its turn comes (`turns`): a task that is looked at for another
-reason takes a free place only when no other waiter comes before it. With one Ready GPU users hold back all Background
-work, with several that on the GPUs which serve users. A Background waiter that has aged is not held back by users,
-within a bounded share.
+A waiting task is admitted when its turn comes (`fair_share`). A task that is reconciled for another reason takes a free
+place only when no other waiter comes before it. With one Ready GPU users hold back all Background work; with several,
+the work on the GPUs that serve users. A Background task that has aged is not held back by users, within a bounded share.
 
-One object holds what tasks compete for. It gives the shell the shared part of a `World` and says which tasks to look at
-when something changed: waiting ones whose turn it is, and runs whose slot somebody else is to get. Synchronous; lives
-in one event loop, so a snapshot and the booking that follows it without an `await` in between are one step.
+The scheduler fills the shared part of an `ObservedState` and names the tasks to reconcile when something changed: waiting
+tasks whose turn it is, and runs whose slot another task is to get. Synchronous, in one event loop: a snapshot and the
+booking that follows it without an `await` in between are one step.
 
 A slot is taken by a task that holds one, by a claim that is not persisted yet, by the live pods of a task that holds
-none (any more: it was deleted, say), and by being kept for the task that it was given up for.
+none any more (it was deleted, for example), and by a reservation for the task for which a run gave it up.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import NamedTuple
 from controllers import breaker, queue
 from controllers.pendingtask import observed, task_index
 from controllers.pendingtask import workloads as loads
-from controllers.pendingtask.decision import Room
+from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.slots import bookings, fair_share, router_use, wait_reasons
 from controllers.pendingtask.slots.bookings import Offer
 from crds import order
@@ -35,18 +34,18 @@ AGED_SHARE = 4
 """One slot in so many, and one at least, may go to aged Background tasks while users are active."""
 AGED_AMONG_USERS = 10
 """After so many slots for users' tasks one goes to an aged Background task, where users leave none free."""
-KEPT_SECONDS = 60.0
-"""For so long at most a slot that was given up is kept: whoever does not take it in that time is in trouble himself."""
+RESERVED_SECONDS = 60.0
+"""How long at most a slot that was given up stays reserved for the task that claimed it."""
 
 
-class Called(NamedTuple):
+class Admitted(NamedTuple):
     """A task to look at now, and its rank."""
 
     uid: str
     rank: queue.Rank
 
 
-class Rooms:
+class SlotScheduler:
     """`offers` gives the present GPU backends; `wall` and `monotonic` are the clocks."""
 
     def __init__(
@@ -56,25 +55,27 @@ class Rooms:
         offers: Callable[[], Iterable[Offer]],
         *,
         workloads: loads.Workloads,
-        users: router_use.Users,
+        users: router_use.UserActivity,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._tasks, self._limits, self._offers = tasks, limits, offers
         self._workloads, self._users = workloads, users
         self._wall, self._monotonic = wall, monotonic
-        self._waiting: dict[Room, fair_share.WaitQueue] = {room: fair_share.WaitQueue() for room in Room}
+        self._waiting: dict[WaitFor, fair_share.WaitQueue] = {wait_for: fair_share.WaitQueue() for wait_for in WaitFor}
         self._turns = fair_share.Turns()  # of users' tasks at the GPU
-        self._newcomers: set[str] = set()  # users' tasks that found no slot
-        self._called: dict[str, None] = {}  # those of them that are looked at because there is one now, in order
-        self._background: dict[Room, dict[str, None]] = {room: {} for room in Room}  # the same of all others
-        self._reserved: set[str] = set()  # those of `_background` that users' tasks leave a slot to
+        self._user_waiters: set[str] = set()  # users' tasks that found no slot
+        self._admitted: dict[str, None] = {}  # those of them that are looked at because there is one now, in order
+        self._background: dict[WaitFor, dict[str, None]] = {
+            wait_for: {} for wait_for in WaitFor
+        }  # the same of all others
+        self._spared: set[str] = set()  # those of `_background` that users' tasks leave a slot to
         self._user_slots = 0  # given to users since the last one of a Background task, while an aged one waited
         self._recovered = False
-        self.noting: dict[str, Reason] = {}
+        self.reasons_to_write: dict[str, Reason] = {}
         """Tasks whose condition is to say at the next look why they wait (`notes`)."""
         self._since: dict[str, float] = {}  # when they found none, in monotonic seconds
-        self._claims: dict[str, tuple[Room, str]] = {}
+        self._claims: dict[str, tuple[WaitFor, str]] = {}
         self._plan = bookings.Plan()
         self.breaker = breaker.Breakers()
         self.reading: Callable[[], Iterable[str]] = lambda: ()
@@ -82,105 +83,105 @@ class Rooms:
 
     # -- places ----------------------------------------------------------------------------------------------------
 
-    def claim(self, uid: str, room: Room, backend: str = "") -> None:
+    def claim(self, uid: str, wait_for: WaitFor, backend: str = "") -> None:
         """Book a place (with a slot: of that backend) for the time until the claim is persisted."""
-        self._claims[uid] = (room, backend)
+        self._claims[uid] = (wait_for, backend)
         entry = self._tasks.entry(uid)
         if entry is None:
             return
-        if room is Room.GPU and entry.order.lane == 0:
+        if wait_for is WaitFor.GPU and entry.order.lane == 0:
             self._turns.took(entry.order.client)
-            self._user_slots += self._waiting[Room.GPU].aged(self._aged_before())
+            self._user_slots += self._waiting[WaitFor.GPU].aged(self._aged_before())
         else:
-            self._waiting[room].took(entry.order.client)
-            if room is Room.GPU:
+            self._waiting[wait_for].took(entry.order.client)
+            if wait_for is WaitFor.GPU:
                 self._user_slots = 0
 
     def settle(self, uid: str) -> bool:
-        """The claim is persisted (the index knows now) or failed. True: it was called, and others may be called now."""
+        """The claim is persisted or has failed. True: the task was admitted, and others may be admitted now."""
         self._claims.pop(uid, None)
-        called = self._uncall(uid)
-        if uid not in self._newcomers:
+        admitted = self._withdraw(uid)
+        if uid not in self._user_waiters:
             self._since.pop(uid, None)
-        return called
+        return admitted
 
-    def enter(self, uid: str, room: Room, rank: queue.Rank) -> None:
-        """Wait in `room`."""
+    def enter(self, uid: str, wait_for: WaitFor, rank: queue.Rank) -> None:
+        """Wait in `wait_for`."""
         place = order.Order(*rank)
-        if room is Room.GPU and place.lane == 0:
-            self._newcomers.add(uid)
+        if wait_for is WaitFor.GPU and place.lane == 0:
+            self._user_waiters.add(uid)
             self._since.setdefault(uid, self._monotonic())
             return
         entry = self._tasks.entry(uid)
-        self._waiting[room].enter(uid, place, place.created if entry is None else entry.queued)
-        if room is Room.GPU:
+        self._waiting[wait_for].enter(uid, place, place.created if entry is None else entry.queued)
+        if wait_for is WaitFor.GPU:
             self._users.wanted()
 
     def leave(self, uid: str) -> None:
         """Wait nowhere."""
         for waiting in self._waiting.values():
             waiting.leave(uid)
-        self._newcomers.discard(uid)
-        self.noting.pop(uid, None)
-        self._uncall(uid)
+        self._user_waiters.discard(uid)
+        self.reasons_to_write.pop(uid, None)
+        self._withdraw(uid)
 
-    def _uncall(self, uid: str) -> bool:
-        called = [one for one in (self._called, *self._background.values()) if uid in one]
-        for one in called:
+    def _withdraw(self, uid: str) -> bool:
+        admitted = [one for one in (self._admitted, *self._background.values()) if uid in one]
+        for one in admitted:
             del one[uid]
-        self._reserved.discard(uid)
-        return bool(called)
+        self._spared.discard(uid)
+        return bool(admitted)
 
-    def waiting(self, room: Room) -> int:
+    def waiting(self, wait_for: WaitFor) -> int:
         """How many wait there."""
-        return len(self._waiting[room]) + (len(self._newcomers) if room is Room.GPU else 0)
+        return len(self._waiting[wait_for]) + (len(self._user_waiters) if wait_for is WaitFor.GPU else 0)
 
     @property
     def background_waits(self) -> bool:
         """Background work waits for a slot, or for users to be quiet."""
-        return len(self._waiting[Room.GPU]) > 0
+        return len(self._waiting[WaitFor.GPU]) > 0
 
     def qualifying(self, uid: str = "") -> int:
         """Places at the qualifier that `uid` cannot have: taken ones, and those of waiters that come before it."""
         taken = self._reading()
         taken.discard(uid)
-        return len(taken) + (self._ahead(uid, Room.QUALIFIER) if uid else 0)
+        return len(taken) + (self._ahead(uid, WaitFor.QUALIFIER) if uid else 0)
 
     def _reading(self) -> set[str]:
         taken = set(self._tasks.phase(Phase.QUALIFYING))
-        taken.update(one for one, (room, _) in self._claims.items() if room is Room.QUALIFIER)
+        taken.update(one for one, (wait_for, _) in self._claims.items() if wait_for is WaitFor.QUALIFIER)
         taken.update(self.reading())
         return taken
 
-    def _ahead(self, uid: str, room: Room) -> int:
+    def _ahead(self, uid: str, wait_for: WaitFor) -> int:
         """How many that are no users' tasks at the GPU have their turn there before `uid`."""
-        called = self._background[room]
-        if uid in called:
-            return list(called).index(uid)
-        waiting = self._waiting[room]
-        return len(called) + len(waiting) - (uid in waiting)
+        admitted = self._background[wait_for]
+        if uid in admitted:
+            return list(admitted).index(uid)
+        waiting = self._waiting[wait_for]
+        return len(admitted) + len(waiting) - (uid in waiting)
 
     # -- GPU slots -------------------------------------------------------------------------------------------------
 
     def slots(self, uid: str = "") -> observed.Slots:
-        """The book of GPU slots as `uid` may use it; without one, everything that is free or kept for a waiter."""
+        """The book of GPU slots as `uid` may use it; without one, everything that is free or reserved for a waiter."""
         taken = self._taken(uid)
         entry = self._tasks.entry(uid)
         if entry is None:
             return bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
-        kept = self._kept()
-        # Fewer may be free than are kept: then they go by their owners' order, as `preemption.plan` has it.
-        ahead = (one for one in kept if one != uid and (uid not in kept or self._before(one, entry.order)))
-        taken.update(kept[one] for one in ahead)
+        reserved = self._reserved_slots()
+        # Fewer may be free than are reserved: then they go by their owners' order, as `preemption.plan` has it.
+        ahead = (one for one in reserved if one != uid and (uid not in reserved or self._before(one, entry.order)))
+        taken.update(reserved[one] for one in ahead)
         background = entry.order.lane != 0
-        if uid not in kept:
-            users = list(self._called) if uid in self._reserved else [*self._newcomers, *self._called]
-            if uid in self._called:
-                users = users[len(self._newcomers) :][: list(self._called).index(uid)]
+        if uid not in reserved:
+            users = list(self._admitted) if uid in self._spared else [*self._user_waiters, *self._admitted]
+            if uid in self._admitted:
+                users = users[len(self._user_waiters) :][: list(self._admitted).index(uid)]
             elif not background:
-                users = [one for one in users if one in self._called or self._turn_before(one, uid)]
-            taken[""] += len({*users} - kept.keys() - {uid})
-            taken[""] += self._ahead(uid, Room.GPU) if background else len(self._reserved)
+                users = [one for one in users if one in self._admitted or self._turn_before(one, uid)]
+            taken[""] += len({*users} - reserved.keys() - {uid})
+            taken[""] += self._ahead(uid, WaitFor.GPU) if background else len(self._spared)
         book = bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
         return self._placed(uid, book)
 
@@ -274,7 +275,7 @@ class Rooms:
             elif left > 0:
                 held[one.name] = left
         if self._tasks.user_active and not serving:
-            # A user's task on its way to a slot: the GPU that it would get is kept for it.
+            # A user's task on its way to a slot: the GPU that it would get is reserved for it.
             free = bookings.count(offers, self._taken("")).free
             held[free[0][0] if free else min(one.name for one in offers)] = None
         return held
@@ -282,7 +283,11 @@ class Rooms:
     def _serving(self) -> set[str]:
         """Backends on which users' runs have a slot."""
         runs = {run.backend for run in self._tasks.bookings.runs.values() if not run.background}
-        claimed = {backend for uid, (room, backend) in self._claims.items() if room is Room.GPU and self._is_user(uid)}
+        claimed = {
+            backend
+            for uid, (wait_for, backend) in self._claims.items()
+            if wait_for is WaitFor.GPU and self._is_user(uid)
+        }
         return (runs | claimed) - {""}
 
     def _is_user(self, uid: str) -> bool:
@@ -307,25 +312,25 @@ class Rooms:
         return self._wall().timestamp() - age.total_seconds() if age else float("-inf")
 
     def _excused(self) -> frozenset[str]:
-        """Called ones whom users do not hold back."""
+        """Admitted ones whom users do not hold back."""
         before = self._aged_before()
-        called = ((uid, self._tasks.entry(uid)) for uid in self._background[Room.GPU])
-        return frozenset(uid for uid, entry in called if entry is not None and entry.queued < before)
+        admitted = ((uid, self._tasks.entry(uid)) for uid in self._background[WaitFor.GPU])
+        return frozenset(uid for uid, entry in admitted if entry is not None and entry.queued < before)
 
     def _share_left(self) -> int:
         """How many more Background runs may start while users are active."""
         total = sum(one.slots for one in self._ready())
         runs = sum(run.background for run in self._tasks.bookings.runs.values())
-        claims = sum(room is Room.GPU and not self._is_user(uid) for uid, (room, _) in self._claims.items())
-        return max(1, total // AGED_SHARE) - runs - claims - len(self._background[Room.GPU]) if total else 0
+        claims = sum(wait_for is WaitFor.GPU and not self._is_user(uid) for uid, (wait_for, _) in self._claims.items())
+        return max(1, total // AGED_SHARE) - runs - claims - len(self._background[WaitFor.GPU]) if total else 0
 
-    def _call_aged(self, count: int) -> list[Called]:
+    def _call_aged(self, count: int) -> list[Admitted]:
         """Aged Background tasks, though users are active; `count` slots are free for them."""
-        waiting, before = self._waiting[Room.GPU], self._aged_before()
+        waiting, before = self._waiting[WaitFor.GPU], self._aged_before()
         count = min(count, self._share_left(), 1)
         if count <= 0 or not waiting.aged(before):
             return []
-        return self._calling(Room.GPU, count, aged_only=True)
+        return self._calling(WaitFor.GPU, count, aged_only=True)
 
     def _past(self, at: datetime | None) -> bool:
         """A moment that is still to come was noted before the clock was set back: nobody knows when it was."""
@@ -333,41 +338,43 @@ class Rooms:
 
     # -- whose turn it is ------------------------------------------------------------------------------------------
 
-    def call(self) -> tuple[list[Called], float | None]:
+    def admit(self) -> tuple[list[Admitted], float | None]:
         """Whom to look at now, and in how many seconds to ask again (None: only when something changes)."""
         self._recover()
-        called: list[Called] = []
-        free = self._limits.qualifying_at_once - self.qualifying() - len(self._background[Room.QUALIFIER])
-        called += self._calling(Room.QUALIFIER, free)
-        waiting, now = self._waiting[Room.GPU], self._monotonic()
+        admitted: list[Admitted] = []
+        free = self._limits.qualifying_at_once - self.qualifying() - len(self._background[WaitFor.QUALIFIER])
+        admitted += self._calling(WaitFor.QUALIFIER, free)
+        waiting, now = self._waiting[WaitFor.GPU], self._monotonic()
         breaker_closed = self.breaker.state(now) is breaker.State.CLOSED
-        if breaker_closed and self._newcomers and self._user_slots >= AGED_AMONG_USERS:
+        if breaker_closed and self._user_waiters and self._user_slots >= AGED_AMONG_USERS:
             aged = self._call_aged(
-                self._left() - len(self._kept()) - len(self._called) - len(self._background[Room.GPU])
+                self._left() - len(self._reserved_slots()) - len(self._admitted) - len(self._background[WaitFor.GPU])
             )
-            self._reserved.update(one.uid for one in aged)
-            called += aged
+            self._spared.update(one.uid for one in aged)
+            admitted += aged
         self._plan = self._planned()
-        called += self._claimed()
-        if not (self._newcomers or waiting):
-            return called, None
+        admitted += self._claimed()
+        if not (self._user_waiters or waiting):
+            return admitted, None
         if not self.breaker.allows(now):
-            return called, max(0.05, (self.breaker.opens_at() or now) - now)
+            return admitted, max(0.05, (self.breaker.opens_at() or now) - now)
         going = self._plan.go
         one = not breaker_closed  # half open: a single probe
         if one:
             going = going[:1]
         for uid in going:
-            self._newcomers.discard(uid)
-            self._called[uid] = None
-            called.append(Called(uid, self._tasks.bookings.newcomers[uid].order))
-        kept = self._kept()
-        again = [KEPT_SECONDS] if kept else []  # one that is kept in vain has to be offered again without an event
+            self._user_waiters.discard(uid)
+            self._admitted[uid] = None
+            admitted.append(Admitted(uid, self._tasks.bookings.user_waiters[uid].order))
+        reserved = self._reserved_slots()
+        again = (
+            [RESERVED_SECONDS] if reserved else []
+        )  # one that is reserved in vain has to be offered again without an event
         if not len(waiting) or (one and going):
-            return called, min(again, default=None)
-        background, offers = self._background[Room.GPU], self._ready()
-        ahead = len((self._newcomers | self._called.keys()) - kept.keys())
-        left = self._left() - len(kept) - ahead - len(background)
+            return admitted, min(again, default=None)
+        background, offers = self._background[WaitFor.GPU], self._ready()
+        ahead = len((self._user_waiters | self._admitted.keys()) - reserved.keys())
+        left = self._left() - len(reserved) - ahead - len(background)
         held = self.held_back()
         quiet = self._quiet()
         if held or (not offers and quiet != 0.0):
@@ -375,25 +382,25 @@ class Rooms:
             young = waiting.next_to_age(self._aged_before())
             if self._limits.background_age and young is not None:
                 again.append(max(0.05, young - self._aged_before()))
-        elsewhere = bookings.count(offers, self._taken("") + Counter(kept.values())).free
+        elsewhere = bookings.count(offers, self._taken("") + Counter(reserved.values())).free
         free = min(left, sum(number for name, number in elsewhere if name not in held) - len(background))
-        called += self._calling(Room.GPU, min(1, free) if one else free)
+        admitted += self._calling(WaitFor.GPU, min(1, free) if one else free)
         if free <= 0 and held:
-            called += self._call_aged(left)
-        return called, min(again, default=None)
+            admitted += self._call_aged(left)
+        return admitted, min(again, default=None)
 
-    def _calling(self, room: Room, count: int, *, aged_only: bool = False) -> list[Called]:
-        """The next `count` waiters. Of the looks at Background tasks theirs come first: a place is kept for them."""
-        if count <= 0 or not self._waiting[room]:
+    def _calling(self, wait_for: WaitFor, count: int, *, aged_only: bool = False) -> list[Admitted]:
+        """The next `count` waiters. They are reconciled before other Background tasks: a place is reserved for them."""
+        if count <= 0 or not self._waiting[wait_for]:
             return []
-        held = Counter(self._clients(self._reading() if room is Room.QUALIFIER else self._background_runs()))
-        held.update(self._clients(self._background[room]))
-        found = self._waiting[room].call(count, held, self._aged_before(), aged_only=aged_only)
-        self._background[room].update(dict.fromkeys(uid for uid, _ in found))
-        return [Called(uid, rank._replace(position=-1)) for uid, rank in found]
+        held = Counter(self._clients(self._reading() if wait_for is WaitFor.QUALIFIER else self._background_runs()))
+        held.update(self._clients(self._background[wait_for]))
+        found = self._waiting[wait_for].call(count, held, self._aged_before(), aged_only=aged_only)
+        self._background[wait_for].update(dict.fromkeys(uid for uid, _ in found))
+        return [Admitted(uid, rank._replace(position=-1)) for uid, rank in found]
 
     def _background_runs(self) -> set[str]:
-        claims = {uid for uid, (room, _) in self._claims.items() if room is Room.GPU}
+        claims = {uid for uid, (wait_for, _) in self._claims.items() if wait_for is WaitFor.GPU}
         runs = {uid for uid, run in self._tasks.bookings.runs.items() if run.background}
         return runs | {uid for uid in claims if not self._is_user(uid)}
 
@@ -407,26 +414,26 @@ class Rooms:
             return
         self._recovered = True
         for run in sorted(self._tasks.bookings.runs.values(), key=lambda one: (one.started, one.order)):
-            took = self._waiting[Room.GPU].took if run.background else self._turns.took
+            took = self._waiting[WaitFor.GPU].took if run.background else self._turns.took
             took(run.order.client)
 
     def users_in_turn(self) -> list[str]:
         """Users' tasks that were seen to find no slot, first come first."""
-        return self._users_line(self._newcomers)
+        return self._users_line(self._user_waiters)
 
     def _users_line(self, uids: Iterable[str]) -> list[str]:
-        known = self._tasks.bookings.newcomers
+        known = self._tasks.bookings.user_waiters
         waiting = [fair_share.Waiter(uid, known[uid].order, 0) for uid in uids if uid in known]
         return fair_share.arrange(waiting, self._users_standing()) if waiting else []
 
     def _users_standing(self) -> fair_share.Standing:
         runs = {uid for uid, run in self._tasks.bookings.runs.items() if not run.background}
-        claims = {uid for uid, (room, _) in self._claims.items() if room is Room.GPU and self._is_user(uid)}
-        return fair_share.Standing(Counter(self._clients(runs | claims | self._called.keys())), self._turns.known())
+        claims = {uid for uid, (wait_for, _) in self._claims.items() if wait_for is WaitFor.GPU and self._is_user(uid)}
+        return fair_share.Standing(Counter(self._clients(runs | claims | self._admitted.keys())), self._turns.known())
 
-    def _standing(self, room: Room) -> fair_share.Standing:
-        queue = self._waiting[room]
-        taken = self._reading() if room is Room.QUALIFIER else self._background_runs()
+    def _standing(self, wait_for: WaitFor) -> fair_share.Standing:
+        queue = self._waiting[wait_for]
+        taken = self._reading() if wait_for is WaitFor.QUALIFIER else self._background_runs()
         held = Counter(self._clients(taken))
         return fair_share.Standing(held, queue.turns.known(), queue.since_aged, self._aged_before())
 
@@ -441,7 +448,7 @@ class Rooms:
             aged_before=self._aged_before(),
             refused=frozenset(one for one in namespaces if self.refused_for(one) is not None),
         )
-        standings = self._standing(Room.QUALIFIER), self._users_standing(), self._standing(Room.GPU)
+        standings = self._standing(WaitFor.QUALIFIER), self._users_standing(), self._standing(WaitFor.GPU)
         return wait_reasons.Observed(state, entries, standings)
 
     def background_lacks(self) -> Reason:
@@ -475,36 +482,36 @@ class Rooms:
         return places[0] < places[1]
 
     def _planned(self) -> bookings.Plan:
-        if not self._newcomers and not self._tasks.bookings.claimed:
+        if not self._user_waiters and not self._tasks.bookings.claimed:
             return bookings.Plan()
         known, now = self._tasks.bookings, self._wall().timestamp()
         offers = list(self._offers())
-        waiting = [known.newcomers[uid] for uid in self.users_in_turn()]
+        waiting = [known.user_waiters[uid] for uid in self.users_in_turn()]
         if not any(one.slots or one.absent for one in offers):
             # Without a GPU there is nothing to preempt for users' tasks; a few of them go to the CPU.
-            called = sum(uid not in self._claims for uid in self._called)
-            going = self._limits.runs_without_gpu - self._taken("")[""] - called
+            admitted = sum(uid not in self._claims for uid in self._admitted)
+            going = self._limits.runs_without_gpu - self._taken("")[""] - admitted
             return bookings.Plan(tuple(one.uid for one in waiting[: max(0, going)]))
         served, calm = {one.name for one in offers if one.slots}, self.breaker.allows(self._monotonic())
         most = self._limits.max_preemptions
-        kept = self._kept()
+        reserved = self._reserved_slots()
         return bookings.plan(
             waiting,
-            kept.keys(),
-            self._left() - len(self._called.keys() - kept.keys()) - len(self._reserved),
+            reserved.keys(),
+            self._left() - len(self._admitted.keys() - reserved.keys()) - len(self._spared),
             known.runs.values(),
             lambda claim: known.waits(claim, now),
             lambda run: calm and run.preemptions < most and run.backend in served,
         )
 
-    def _claimed(self) -> list[Called]:
-        """Runs whose claim is not in the object yet, or holds no more: at the rank of whom they make room for."""
+    def _claimed(self) -> list[Admitted]:
+        """Runs whose claim is not in the object yet, or holds no more: at the rank of whom they make wait_for for."""
         found, known = [], self._tasks.bookings
         for uid in self._plan.claims.keys() | known.claimed:
             run, owner = known.runs[uid], self._plan.claims.get(uid)
             wanted = None if owner is None else bookings.Claim(owner.uid, owner.run)
             if wanted != run.claim:
-                found.append(Called(uid, run.order if owner is None else owner.order))
+                found.append(Admitted(uid, run.order if owner is None else owner.order))
         return found
 
     def _taken(self, uid: str) -> Counter[str]:
@@ -514,28 +521,28 @@ class Rooms:
         own = known.runs.get(uid)
         if own is not None:
             taken[own.backend] -= 1
-        claims = {one: backend for one, (room, backend) in self._claims.items() if room is Room.GPU}
+        claims = {one: backend for one, (wait_for, backend) in self._claims.items() if wait_for is WaitFor.GPU}
         for one, backend in {**self._workloads.occupied(self._wall(), but=known.runs.keys()), **claims}.items():
             if one != uid and one not in known.runs:
                 taken[backend] += 1
         return taken
 
     def _left(self) -> int:
-        """Free slots, kept ones included; below 0 when backends went away under what runs on them."""
+        """Free slots, reserved ones included; below 0 when backends went away under what runs on them."""
         return sum(one.slots for one in self._offers()) - sum(self._taken("").values())
 
-    def _kept(self) -> Mapping[str, str]:
-        """Users' tasks for which a slot was given up that is still kept -> its backend."""
+    def _reserved_slots(self) -> Mapping[str, str]:
+        """Users' tasks for which a slot was given up that is still reserved -> its backend."""
         now = self._wall().timestamp()
-        kept: dict[str, str] = {}
-        for one in self._tasks.bookings.yielded.values():
+        reserved: dict[str, str] = {}
+        for one in self._tasks.bookings.released.values():
             owner = self._tasks.bookings.waits(one.claim, now)
-            if owner is not None and abs(now - one.since) < KEPT_SECONDS:
-                kept[owner.uid] = one.backend
-        return kept
+            if owner is not None and abs(now - one.since) < RESERVED_SECONDS:
+                reserved[owner.uid] = one.backend
+        return reserved
 
     def _before(self, uid: str, rank: queue.Rank) -> bool:
-        known = self._tasks.bookings.newcomers.get(uid)
+        known = self._tasks.bookings.user_waiters.get(uid)
         return known is not None and known.order < order.Order(*rank)
 
     def _quiet(self) -> float | None:

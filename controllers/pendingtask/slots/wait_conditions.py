@@ -26,7 +26,7 @@ _REPLACED = frozenset({"", *(reason.value for reason in WRITTEN)})
 """Any other reason, such as Preempted or DispatchFailed, tells more than why there is no slot."""
 
 
-class Notes:
+class WaitConditions:
     """`enqueue` has a task looked at; `busy` says whether there is other work to do.
 
     `lasting`: seconds that a reason lasts, and a task waits, before it is written.
@@ -35,7 +35,7 @@ class Notes:
     def __init__(
         self,
         tasks: task_index.Tasks,
-        book: scheduler.Rooms,
+        book: scheduler.SlotScheduler,
         *,
         enqueue: Callable[[str], None],
         busy: Callable[[], bool],
@@ -65,7 +65,7 @@ class Notes:
         if reason not in WRITTEN or now - self._since < self._lasting or self._busy():
             return
         for uid in heapq.nsmallest(AT_ONCE, self._silent(reason), key=self._queued):
-            self._rooms.noting[uid] = reason
+            self._rooms.reasons_to_write[uid] = reason
             self._enqueue(uid)
 
     def _silent(self, reason: Reason) -> list[str]:

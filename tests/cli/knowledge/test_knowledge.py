@@ -29,7 +29,7 @@ def fake() -> Iterator[process.Fake]:
 
 
 @pytest.fixture
-async def kb(fake: process.Fake, tmp_path: Path) -> AsyncIterator[tuple[world.World, str]]:
+async def kb(fake: process.Fake, tmp_path: Path) -> AsyncIterator[tuple[world.ObservedState, str]]:
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     home = tmp_path / "kb"
     home.mkdir()
@@ -67,7 +67,7 @@ async def run(*arguments: str) -> int:
 
 
 async def test_a_folder_goes_in_and_a_question_is_answered(
-    kb: tuple[world.World, str], folder: Path, capsys: pytest.CaptureFixture[str]
+    kb: tuple[world.ObservedState, str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made, url = kb
     assert await run("ingest", str(folder), *WHERE, "--url", url) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from controllers.pendingtask.policy import interruption
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
@@ -29,8 +29,8 @@ def said(status: pendingtask.Status, type_: str) -> tuple[str, str] | None:
 
 def ended(outcome: Outcome | None, **spec: object) -> pendingtask.Status:
     current = routed(Phase.ORCHESTRATING, spec=spec, conditions=[RUNNING])
-    world = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
-    return apply(current, decide(current, world, NOW).status_patch).status
+    state = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+    return apply(current, decide(current, state, NOW).status_patch).status
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_runs_again_for_new_messages_is_not_dispatched() -> None:
 
 def test_what_was_given_up_waits_for_no_one() -> None:
     current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
-    status = apply(current, decide(current, World(slots=GPU), NOW).status_patch).status
+    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
     assert said(status, "WaitingForUser") == ("False", "GivenUp")
     assert said(status, "Succeeded") == ("False", "GivenUp")
     assert said(status, "Finished") == ("True", "GivenUp")
@@ -70,7 +70,7 @@ def test_success_has_a_condition_of_its_own() -> None:
 
 def test_what_was_stopped_for_a_user_is_not_running() -> None:
     current = routed(Phase.ORCHESTRATING, spec={"suspend": True}, conditions=[RUNNING])
-    made = decide(current, World(job=job(JobState.SUSPENDED)), NOW)
+    made = decide(current, ObservedState(job=job(JobState.SUSPENDED)), NOW)
     status = apply(current, made.status_patch).status
     assert status.phase is Phase.READY_FOR_GPU
     assert said(status, "Dispatched") == ("False", "Suspended")

@@ -8,32 +8,32 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Trouble, World
+from controllers.pendingtask.observed import JobState, ObservedState, Trouble
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
 WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
 
 
 def test_every_crash_point_replays_to_the_same_job() -> None:
     current = routed(Phase.DISPATCHED_GPU)
-    assert decide(current, World(), NOW).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
-    assert decide(current, World(job=job()), NOW).effects == ()
-    assert decide(current, World(working=True), NOW).effects == ()
+    assert decide(current, ObservedState(), NOW).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    assert decide(current, ObservedState(job=job()), NOW).effects == ()
+    assert decide(current, ObservedState(working=True), NOW).effects == ()
 
 
-@pytest.mark.parametrize("around", [World(job=job(), pods=(pod(),)), World(job=job(JobState.COMPLETE))])
-def test_orchestrating_once_the_pod_runs_or_the_job_is_over(around: World) -> None:
+@pytest.mark.parametrize("around", [ObservedState(job=job(), pods=(pod(),)), ObservedState(job=job(JobState.COMPLETE))])
+def test_orchestrating_once_the_pod_runs_or_the_job_is_over(around: ObservedState) -> None:
     assert decide(routed(Phase.DISPATCHED_GPU), around, NOW).phase is Phase.ORCHESTRATING
 
 
 def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
     current, waits, told = routed(Phase.DISPATCHED_GPU), [], list[str]()
     for count in range(6):
-        made = decide(current, World(observed=AWAY, dispatch_open=count < 4), NOW)
+        made = decide(current, ObservedState(observed=AWAY, dispatch_open=count < 4), NOW)
         told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
         assert current.status.phase is Phase.READY_FOR_GPU
@@ -49,13 +49,13 @@ def test_failed_dispatches_step_back_and_keep_the_attempt() -> None:
         assert current.status.attempt == 1
     assert waits == [5, 15, 30, 60, 300, 300]
     assert told == ["DispatchFailed"], "one Event for a row of failures, none for a retry"
-    made = decide(current, World(job=job(), pods=(pod(),)), NOW)
+    made = decide(current, ObservedState(job=job(), pods=(pod(),)), NOW)
     assert after(current, made).retry is None, "a successful dispatch forgets the failed ones (seed 000)"
 
 
 def test_a_job_that_can_never_be_created_asks_a_person() -> None:
     current = routed(Phase.DISPATCHED_GPU)
-    status = after(current, decide(current, World(observed=WRONG), NOW))
+    status = after(current, decide(current, ObservedState(observed=WRONG), NOW))
     assert status.phase is Phase.USER_TASK
     assert status.user_task is not None
     assert status.user_task.kind is UserTaskKind.FAILURE
@@ -64,26 +64,26 @@ def test_a_job_that_can_never_be_created_asks_a_person() -> None:
 def test_a_pod_that_cannot_start_says_why() -> None:
     stuck = pod(started=False, waiting_reason="ImagePullBackOff", waiting_message="no such image")
     current = routed(Phase.DISPATCHED_GPU)
-    made = decide(current, World(job=job(), pods=(stuck,)), NOW)
+    made = decide(current, ObservedState(job=job(), pods=(stuck,)), NOW)
     condition = after(current, made).conditions[0]
     assert (condition.reason, condition.message) == ("ImagePullBackOff", "ImagePullBackOff: no such image")
 
 
 def test_background_gives_its_slot_back_after_ten_minutes_and_counts_the_attempt_once() -> None:
     current, later = routed(Phase.DISPATCHED_GPU), NOW + timedelta(minutes=10)
-    assert decide(current, World(job=job()), later).effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
-    assert decide(current, World(job=job(JobState.DELETING)), later).requeue_after == 5
-    assert decide(current, World(pods=(pod(),)), later).requeue_after == 5
-    status = after(current, decide(current, World(), later))
+    assert decide(current, ObservedState(job=job()), later).effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
+    assert decide(current, ObservedState(job=job(JobState.DELETING)), later).requeue_after == 5
+    assert decide(current, ObservedState(pods=(pod(),)), later).requeue_after == 5
+    status = after(current, decide(current, ObservedState(), later))
     assert (status.phase, status.attempt, status.dispatch) == (Phase.READY_FOR_GPU, 1, None)
     user = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
-    assert decide(user, World(job=job()), later).effects == ()
+    assert decide(user, ObservedState(job=job()), later).effects == ()
 
 
 def test_a_chat_message_is_never_stale_whatever_its_mode_says() -> None:
     chat = {"type": "UserInputProcessing", "mode": "Background"}
     current = routed(Phase.DISPATCHED_GPU, spec=chat, phaseTimes={"DispatchedGpu": "2027-03-01T11:00:00Z"})
-    made = decide(current, World(job=job()), NOW)
+    made = decide(current, ObservedState(job=job()), NOW)
     assert made.effects == ()
     soon = routed(Phase.DISPATCHED_GPU, spec=chat, phaseTimes={"DispatchedGpu": "2027-03-01T11:50:30Z"})
-    assert decide(soon, World(job=job()), NOW).requeue_after == World().limits.recheck.total_seconds()
+    assert decide(soon, ObservedState(job=job()), NOW).requeue_after == ObservedState().limits.recheck.total_seconds()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, PodView, Slots, Trouble, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome, PodView, Slots, Trouble
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
@@ -16,9 +16,9 @@ from tests.controllers.build import GPU, NOW, apply, job, pod, routed
 AWAY = Trouble("away", operational=True)
 
 
-def over(*pods: observed.PodView, **more: object) -> World:
+def over(*pods: observed.PodView, **more: object) -> ObservedState:
     """The Job of attempt 1 has failed."""
-    return World(job=job(JobState.FAILED, **more), pods=pods)
+    return ObservedState(job=job(JobState.FAILED, **more), pods=pods)
 
 
 def test_what_an_earlier_run_said_is_no_answer_of_this_one() -> None:
@@ -44,7 +44,7 @@ def test_the_last_pod_of_a_run_that_was_suspended_has_the_word() -> None:
     answered = replace(pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "an answer")), created=later)
     for pods in itertools.permutations((drained(), answered)):
         for state in (JobState.COMPLETE, JobState.FAILED):
-            done = apply(running, decide(running, World(job=job(state), pods=pods), NOW).status_patch).status
+            done = apply(running, decide(running, ObservedState(job=job(state), pods=pods), NOW).status_patch).status
             assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "an answer")
     same = replace(answered, created=NOW)
     for pods in itertools.permutations((drained(), same)):
@@ -56,7 +56,7 @@ def test_a_stored_answer_counts_where_only_an_earlier_pod_of_the_run_said_someth
     silent = replace(pod(live=False, exit_code=0), created=later)
     stored = Outcome(ExitReason.ANSWERED, "stored")
     for pods in ((drained(), silent), (silent, drained()), (drained(),)):
-        found = World(job=job(JobState.COMPLETE), pods=pods, recorded=stored)
+        found = ObservedState(job=job(JobState.COMPLETE), pods=pods, recorded=stored)
         done = apply(running, decide(running, found, NOW).status_patch).status
         assert (done.phase, done.result and done.result.summary) == (Phase.COMPLETED, "stored")
 
@@ -100,14 +100,16 @@ def test_failures_of_one_kind_in_a_row_are_counted_and_no_others() -> None:
 
 def test_stale_after_exactly_ten_minutes() -> None:
     booked = routed(Phase.DISPATCHED_GPU, phaseTimes={"DispatchedGpu": "2027-03-01T11:50:00Z"})
-    assert decide(booked, World(), NOW).phase is Phase.READY_FOR_GPU
-    assert decide(booked, World(), NOW - timedelta(seconds=1)).effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
+    assert decide(booked, ObservedState(), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(booked, ObservedState(), NOW - timedelta(seconds=1)).effects == (
+        decision.Launch(1, "mail-1-0f9a1c2e-1"),
+    )
 
 
 def test_a_run_that_is_about_to_be_stale_is_looked_at_then() -> None:
     """Nothing happens at that moment that would bring it up; the user's run, which is never stale, keeps its round."""
     booked = {"phaseTimes": {"DispatchedGpu": "2027-03-01T11:50:00Z"}}
-    waits = World(job=job(JobState.ACTIVE))
+    waits = ObservedState(job=job(JobState.ACTIVE))
     for mode, seconds in (("Background", 7), ("Foreground", 60)):
         run = routed(Phase.DISPATCHED_GPU, spec={"mode": mode}, **booked)
         assert decide(run, waits, NOW - timedelta(seconds=7)).requeue_after == seconds
@@ -115,9 +117,9 @@ def test_a_run_that_is_about_to_be_stale_is_looked_at_then() -> None:
 
 def test_who_failed_himself_keeps_his_reason_while_the_circuit_is_open() -> None:
     chat = routed(Phase.DISPATCHED_GPU, spec={"mode": "Foreground"})
-    failed = apply(chat, decide(chat, World(observed=AWAY), NOW).status_patch)
-    later, shut = NOW + timedelta(seconds=5), World(slots=GPU, dispatch_open=False)
-    assert decide(failed, shut, later) == decision.Decision(room=decision.Room.GPU)
+    failed = apply(chat, decide(chat, ObservedState(observed=AWAY), NOW).status_patch)
+    later, shut = NOW + timedelta(seconds=5), ObservedState(slots=GPU, dispatch_open=False)
+    assert decide(failed, shut, later) == decision.Decision(wait_for=decision.WaitFor.GPU)
     bystander = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
     made = decide(bystander, shut, later)
     assert apply(bystander, made.status_patch).status.conditions[0].reason == "CircuitOpen"
@@ -126,15 +128,15 @@ def test_who_failed_himself_keeps_his_reason_while_the_circuit_is_open() -> None
 def test_a_job_that_runs_already_is_not_taken_up_beside_a_pod_of_an_earlier_run() -> None:
     kept = routed(Phase.READY_FOR_GPU, attempt=2, dispatch={"jobName": "mail-1-0f9a1c2e-2", "backend": "gpu-0"})
     runs = replace(job(), name="mail-1-0f9a1c2e-2")
-    assert decide(kept, World(slots=GPU, job=runs, pods=(pod(2),)), NOW).phase is Phase.DISPATCHED_GPU
-    assert decide(kept, World(slots=GPU, job=runs, pods=(pod(1),)), NOW) == decision.wait(5)
+    assert decide(kept, ObservedState(slots=GPU, job=runs, pods=(pod(2),)), NOW).phase is Phase.DISPATCHED_GPU
+    assert decide(kept, ObservedState(slots=GPU, job=runs, pods=(pod(1),)), NOW) == decision.wait(5)
 
 
 def test_the_slot_of_a_run_is_claimed_for_the_next_run_of_the_same_user() -> None:
     running = routed(
         Phase.ORCHESTRATING, preemption={"by": "u", "name": "default/chat", "run": 1, "at": NOW.isoformat()}
     )
-    around = World(slots=Slots(total=1), job=job(), pods=(pod(),))
+    around = ObservedState(slots=Slots(total=1), job=job(), pods=(pod(),))
     same, following = (observed.Claimant("u", run, "default/chat") for run in (1, 2))
     assert decide(running, replace(around, claimant=same), NOW).status_patch == {}
     made = decide(running, replace(around, claimant=following), NOW)
@@ -147,16 +149,16 @@ def test_a_run_is_not_stranded_while_one_of_its_pods_lives() -> None:
     """An evicted pod whose node is silent, and the one that replaced it."""
     lost, alive = pod(given_up_at=NOW - timedelta(seconds=1)), pod()
     for current in (routed(Phase.ORCHESTRATING), routed(Phase.DISPATCHED_GPU)):
-        made = decide(current, World(job=job(), pods=(lost, replace(alive, started=False))), NOW)
+        made = decide(current, ObservedState(job=job(), pods=(lost, replace(alive, started=False))), NOW)
         assert made.effects == ()
-        made = decide(current, World(job=job(), pods=(lost,)), NOW)
+        made = decide(current, ObservedState(job=job(), pods=(lost,)), NOW)
         assert made.effects == (decision.DeleteJob("mail-1-0f9a1c2e-1"),)
 
 
 def test_a_run_without_a_backend_goes_elsewhere_only_when_its_pod_is_gone() -> None:
     booked = routed(Phase.DISPATCHED_GPU)
-    assert decide(booked, World(pods=(pod(),), backend_gone_in=0.0), NOW) == decision.wait(5)
-    assert decide(booked, World(backend_gone_in=0.0), NOW).phase is Phase.READY_FOR_GPU
+    assert decide(booked, ObservedState(pods=(pod(),), backend_gone_in=0.0), NOW) == decision.wait(5)
+    assert decide(booked, ObservedState(backend_gone_in=0.0), NOW).phase is Phase.READY_FOR_GPU
 
 
 def test_who_answers_a_person_waits_for_no_backoff_of_before() -> None:
@@ -165,6 +167,6 @@ def test_who_answers_a_person_waits_for_no_backoff_of_before() -> None:
     asked = routed(
         Phase.USER_TASK, spec={"approval": {"verdict": "Approved"}}, retry=waits, userTask={"kind": "Failure"}
     )
-    again = apply(asked, decide(asked, World(), NOW).status_patch)
+    again = apply(asked, decide(asked, ObservedState(), NOW).status_patch)
     assert (again.status.phase, again.status.retry) == (Phase.READY_FOR_GPU, None)
-    assert decide(again, World(slots=GPU), NOW).phase is Phase.DISPATCHED_GPU
+    assert decide(again, ObservedState(slots=GPU), NOW).phase is Phase.DISPATCHED_GPU

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask import decision, observed, views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, JobView, PodView, Trouble, World
+from controllers.pendingtask.observed import JobState, JobView, ObservedState, PodView, Trouble
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
@@ -75,9 +75,9 @@ class Outside:
         self.observed: observed.Observation | None = None
         self.launches = 0
 
-    def world(self, current: pendingtask.PendingTask) -> World:
+    def state(self, current: pendingtask.PendingTask) -> ObservedState:
         mine = self.jobs.get(current.status.attempt) if current.status.dispatch is not None else None
-        return World(slots=GPU, observed=self.observed, job=mine, pods=tuple(self.pods))
+        return ObservedState(slots=GPU, observed=self.observed, job=mine, pods=tuple(self.pods))
 
     def perform(self, effect: decision.Effect, generation: int) -> None:
         match effect:
@@ -100,7 +100,7 @@ def rest(current: pendingtask.PendingTask, outside: Outside) -> pendingtask.Pend
     """The task where it waits for time or people; fails when it gets to no such place."""
     seen: list[str] = []
     for _ in range(MOST_STEPS):
-        made = decide(current, outside.world(current), outside.now)
+        made = decide(current, outside.state(current), outside.now)
         outside.observed = None
         if made.status_patch:
             current = apply(current, made.status_patch)
@@ -108,7 +108,7 @@ def rest(current: pendingtask.PendingTask, outside: Outside) -> pendingtask.Pend
         seen.append(f"{current.status.phase} {made.note.reason if made.note else ''}")
         for effect in made.effects:
             outside.perform(effect, current.metadata.generation)
-        waits = bool(made.requeue_after) or made.room is not None
+        waits = bool(made.requeue_after) or made.wait_for is not None
         if waits or not (made.status_patch or made.effects):
             return current
     raise AssertionError(f"it goes round: {seen[-12:]}")

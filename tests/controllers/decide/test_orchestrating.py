@@ -8,17 +8,17 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Outcome, World
+from controllers.pendingtask.observed import JobState, ObservedState, Outcome
 from crds.exits import ExitReason
 from crds.pendingtask import Question, UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import NOW, after, apply, job, pod, routed
 
 
-def ended(reason: ExitReason, **more: object) -> World:
+def ended(reason: ExitReason, **more: object) -> ObservedState:
     outcome = Outcome(reason, "summary", key="uid", **more)  # type: ignore[arg-type]  # questions, in two tests
     state = JobState.FAILED if reason is ExitReason.DRAINED else JobState.COMPLETE
-    return World(job=job(state), pods=(pod(live=False, exit_code=0, outcome=outcome),))
+    return ObservedState(job=job(state), pods=(pod(live=False, exit_code=0, outcome=outcome),))
 
 
 def test_answered_is_completed_with_its_result() -> None:
@@ -85,14 +85,14 @@ def test_a_drained_run_resumes_and_an_unavailable_one_backs_off() -> None:
 
 
 LOST = [
-    World(job=job(JobState.FAILED), pods=(pod(live=False, exit_code=137, ended_reason="Error"),)),
-    World(job=job(JobState.FAILED)),
-    World(),
+    ObservedState(job=job(JobState.FAILED), pods=(pod(live=False, exit_code=137, ended_reason="Error"),)),
+    ObservedState(job=job(JobState.FAILED)),
+    ObservedState(),
 ]
 
 
 @pytest.mark.parametrize("around", LOST)
-def test_a_lost_worker_is_replaced_but_not_for_ever(around: World) -> None:
+def test_a_lost_worker_is_replaced_but_not_for_ever(around: ObservedState) -> None:
     current = routed(Phase.ORCHESTRATING)
     for count in range(1, 6):
         current = apply(current, decide(current, around, NOW).status_patch)
@@ -112,13 +112,13 @@ def test_a_result_that_was_stored_counts_even_when_the_pod_could_not_say_so() ->
 
 
 def test_a_job_deleted_by_hand_waits_for_its_pod_to_go() -> None:
-    assert decide(routed(Phase.ORCHESTRATING), World(pods=(pod(),)), NOW).requeue_after == 5
+    assert decide(routed(Phase.ORCHESTRATING), ObservedState(pods=(pod(),)), NOW).requeue_after == 5
 
 
 @pytest.mark.parametrize("said", [None, Outcome(ExitReason.DRAINED)])
 def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to_drain(said: Outcome | None) -> None:
     pods = (pod(live=False, exit_code=42, outcome=said),)
-    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
+    around = ObservedState(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
     current = routed(Phase.ORCHESTRATING)
     status = after(current, decide(current, around, NOW))
     assert status.result is not None
@@ -127,19 +127,19 @@ def test_a_deadline_of_the_job_is_a_failure_though_the_run_took_it_for_a_wish_to
 
 def test_an_answer_in_the_last_moment_before_the_deadline_counts() -> None:
     pods = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED, "done")),)
-    around = World(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
+    around = ObservedState(job=job(JobState.FAILED, reason="DeadlineExceeded"), pods=pods)
     assert decide(routed(Phase.ORCHESTRATING), around, NOW).phase is Phase.COMPLETED
 
 
 def test_a_running_task_is_looked_at_now_and_then() -> None:
-    made = decide(routed(Phase.ORCHESTRATING), World(job=job(), pods=(pod(),)), NOW)
+    made = decide(routed(Phase.ORCHESTRATING), ObservedState(job=job(), pods=(pod(),)), NOW)
     assert made == decision.Decision(requeue_after=60)
 
 
 def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
     def waited(seconds: float | None) -> float:
         said = Outcome(ExitReason.UNAVAILABLE, "router away", retry_after=seconds, remedy="Start the router.")
-        around = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
+        around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
         status = after(routed(Phase.ORCHESTRATING), decide(routed(Phase.ORCHESTRATING), around, NOW))
         assert status.retry is not None
         assert status.retry.next_at is not None
@@ -153,7 +153,7 @@ def test_a_service_that_was_away_is_given_the_time_that_it_asked_for() -> None:
 
 def test_a_rejected_answer_ends_the_task_without_success() -> None:
     said = Outcome(ExitReason.REJECTED, "The answer is withheld. Rejected by ada.", key="k")
-    around = World(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
+    around = ObservedState(job=job(JobState.COMPLETE), pods=(pod(live=False, exit_code=0, outcome=said),))
     made = decide(routed(Phase.ORCHESTRATING), around, NOW)
     status = after(routed(Phase.ORCHESTRATING), made)
     assert status.phase is Phase.COMPLETED

@@ -1,4 +1,4 @@
-"""Whatever is stored and whatever the world looks like: a decision is made, it is a permitted one, and a history of
+"""Whatever is stored and whatever the state looks like: a decision is made, it is a permitted one, and a history of
 crashes, lost replies, clocks that jump and users who go on talking ends with every task finished, every word read and
 no run twice."""
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask import decision, job, observed, phases, views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView, Trouble, World
+from controllers.pendingtask.observed import JobState, JobView, ObservedState, Outcome, PodView, Trouble
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -54,7 +54,7 @@ pods = st.builds(
     given_up_at=st.none() | moments,
 )
 worlds = st.builds(
-    World,
+    ObservedState,
     qualifying=st.integers(0, 12),
     working=st.booleans(),
     observed=observations,
@@ -118,7 +118,7 @@ def tasks(draw: st.DrawFn) -> pendingtask.PendingTask:
 @given(tasks(), worlds, moments)
 @settings(max_examples=thorough.examples(400), deadline=None)
 def test_every_situation_is_decided_and_the_patch_is_a_valid_status(
-    current: pendingtask.PendingTask, around: World, now: datetime
+    current: pendingtask.PendingTask, around: ObservedState, now: datetime
 ) -> None:
     made = decide(current, around, now)
     before = current.status.phase or Phase.NEW
@@ -150,7 +150,7 @@ def test_every_situation_is_decided_and_the_patch_is_a_valid_status(
 
 
 class Cluster:
-    """The smallest world that can go wrong: one Job controller, one kubelet, a store, and a shell that may crash."""
+    """The smallest state that can go wrong: one Job controller, one kubelet, a store, and a shell that may crash."""
 
     def __init__(self, draw: st.DataObject, start: pendingtask.PendingTask) -> None:
         self.draw, self.task, self.now = draw, start, NOW
@@ -168,7 +168,7 @@ class Cluster:
             self.say()
         if self.chaos and self.choose("the clock jumps", 12):
             self.now += self.draw.draw(st.sampled_from([timedelta(hours=-1), timedelta(minutes=11), timedelta(days=1)]))
-        made = decide(self.task, self.world(), self.now)
+        made = decide(self.task, self.state(), self.now)
         if self.chaos and self.choose("the user is quicker than the write", 12):
             self.say()  # the version is another one now: the write loses, and the task is looked at again
             return
@@ -192,11 +192,11 @@ class Cluster:
         raw["spec"]["messages"] = [*said, {"id": f"m{len(said)}", "text": "And?"}]
         self.task = pendingtask.PendingTask.model_validate(raw)
 
-    def world(self) -> World:
+    def state(self) -> ObservedState:
         attempt = self.task.status.attempt
         state = self.jobs.get(attempt)
         view = None if state is None else JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
-        return World(slots=GPU, observed=self.observed, job=view, pods=tuple(self.pods.values()))
+        return ObservedState(slots=GPU, observed=self.observed, job=view, pods=tuple(self.pods.values()))
 
     def perform(self, effect: decision.Effect) -> None:
         if isinstance(effect, decision.Ingest):

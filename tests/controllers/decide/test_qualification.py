@@ -10,29 +10,29 @@ import pytest
 from controllers.pendingtask import decision, observed
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import ingest
-from controllers.pendingtask.observed import Trouble, World
+from controllers.pendingtask.observed import ObservedState, Trouble
 from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, UID, after, apply, task
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
 WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
 
 
 def test_ten_at_once() -> None:
     ready = task(Phase.READY_FOR_QUALIFICATION)
-    assert decide(ready, World(qualifying=9), NOW).effects == (decision.Ingest(),)
-    assert decide(ready, World(qualifying=10), NOW) == decision.Decision(room=decision.Room.QUALIFIER)
+    assert decide(ready, ObservedState(qualifying=9), NOW).effects == (decision.Ingest(),)
+    assert decide(ready, ObservedState(qualifying=10), NOW) == decision.Decision(wait_for=decision.WaitFor.QUALIFIER)
 
 
 def test_a_chat_message_is_routed_without_ingestion() -> None:
     chat = task(Phase.READY_FOR_QUALIFICATION, spec={"type": "UserInputProcessing"})
-    made = decide(chat, World(), NOW)
+    made = decide(chat, ObservedState(), NOW)
     assert (made.phase, made.effects) == (Phase.QUALIFYING, ())
     chat = apply(chat, made.status_patch)
-    made = decide(chat, World(), NOW)
+    made = decide(chat, ObservedState(), NOW)
     assert made.phase is Phase.READY_FOR_GPU
     assert made.status_patch["route"]["reason"] == "user input"
 
@@ -49,12 +49,12 @@ FILES = [
 
 def test_the_files_of_a_question_are_read_first_and_need_no_place() -> None:
     chat = task(Phase.READY_FOR_QUALIFICATION, spec={"type": "UserInputProcessing", "attachments": FILES})
-    made = decide(chat, World(qualifying=10), NOW)
+    made = decide(chat, ObservedState(qualifying=10), NOW)
     assert (made.phase, made.effects) == (Phase.QUALIFYING, (decision.Ingest(),))
     chat = apply(chat, made.status_patch)
-    assert decide(chat, World(working=True), NOW) == decision.Decision()
+    assert decide(chat, ObservedState(working=True), NOW) == decision.Decision()
     found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached(("c1", "c2")))
-    status = after(chat, decide(chat, World(observed=found), NOW))
+    status = after(chat, decide(chat, ObservedState(observed=found), NOW))
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.message) == ("True", "2 of 2 files are in the knowledge base.")
@@ -65,7 +65,7 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
     refused = (("a.txt", "the document has macros. Save it without macros."),)
     found = observed.Ingested(Hints(has_actionable_content=True), attached=observed.Attached((), refused, away))
-    status = after(mail, decide(mail, World(observed=found), NOW))
+    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
     assert status.phase is Phase.READY_FOR_GPU
     [told] = [one for one in status.conditions if one.type == "AttachmentsIngested"]
     assert (told.status.value, told.reason) == ("False", reason)
@@ -84,18 +84,18 @@ def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification()
     current, waits, told = task(Phase.READY_FOR_QUALIFICATION), [], list[str]()
     now = NOW
     for _ in range(9):
-        made = decide(current, World(), now)
+        made = decide(current, ObservedState(), now)
         assert made.phase is Phase.QUALIFYING
         told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
-        made = decide(current, World(observed=AWAY), now)
+        made = decide(current, ObservedState(observed=AWAY), now)
         assert made.phase is Phase.READY_FOR_QUALIFICATION
         waits.append(made.requeue_after)
         told += [made.note.reason] if made.note else []
         current = apply(current, made.status_patch)
         assert current.status.retry is not None
         assert current.status.retry.next_at is not None
-        assert decide(current, World(), now).requeue_after == waits[-1]
+        assert decide(current, ObservedState(), now).requeue_after == waits[-1]
         now = current.status.retry.next_at
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert told == ["Qualifying", "QualificationPostponed"], "one Event per row of failures"
@@ -107,13 +107,13 @@ def test_a_wait_that_was_written_under_another_clock_is_over() -> None:
 
 
 def test_retry_after_is_obeyed_when_it_is_longer() -> None:
-    made = decide(task(Phase.QUALIFYING), World(observed=replace(AWAY, retry_after=42.0)), NOW)
+    made = decide(task(Phase.QUALIFYING), ObservedState(observed=replace(AWAY, retry_after=42.0)), NOW)
     assert made.requeue_after == 42
 
 
 def test_a_wrong_content_is_an_error_that_names_field_and_remedy() -> None:
     current = task(Phase.QUALIFYING)
-    made = decide(current, World(observed=WRONG), NOW)
+    made = decide(current, ObservedState(observed=WRONG), NOW)
     status = after(current, made)
     assert status.phase is Phase.ERROR
     assert status.completed_at == NOW
@@ -128,26 +128,26 @@ READ = observed.Ingested(Hints(), summary="News.", generation=1)
 @pytest.mark.parametrize("phase", [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING])
 def test_what_was_found_out_about_an_earlier_generation_decides_nothing(phase: Phase, found: observed.Reading) -> None:
     edited = task(phase, generation=2)
-    made = decide(edited, World(observed=found), NOW)
+    made = decide(edited, ObservedState(observed=found), NOW)
     assert made.effects == (decision.Ingest(),)
     assert (made.phase or phase) is Phase.QUALIFYING
 
 
 def test_files_of_a_question_that_was_edited_are_read_again() -> None:
     spec = {"type": "UserInputProcessing", "attachments": FILES}
-    made = decide(task(Phase.QUALIFYING, spec=spec, generation=2), World(observed=READ), NOW)
+    made = decide(task(Phase.QUALIFYING, spec=spec, generation=2), ObservedState(observed=READ), NOW)
     assert made.effects == (decision.Ingest(),)
 
 
 def test_information_only_is_done() -> None:
     current = task(Phase.QUALIFYING)
-    status = after(current, decide(current, World(observed=observed.Ingested(Hints(), summary="News.")), NOW))
+    status = after(current, decide(current, ObservedState(observed=observed.Ingested(Hints(), summary="News.")), NOW))
     assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
 
 
 def test_after_a_restart_ingestion_is_repeated_once_nobody_works_on_it() -> None:
-    assert decide(task(Phase.QUALIFYING), World(working=True), NOW) == decision.Decision()
-    assert decide(task(Phase.QUALIFYING), World(), NOW).effects == (decision.Ingest(),)
+    assert decide(task(Phase.QUALIFYING), ObservedState(working=True), NOW) == decision.Decision()
+    assert decide(task(Phase.QUALIFYING), ObservedState(), NOW).effects == (decision.Ingest(),)
 
 
 ACTION = Hints(has_actionable_content=True)
@@ -156,7 +156,7 @@ ACTION = Hints(has_actionable_content=True)
 def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
     found = observed.Ingested(ACTION, questions=("Which account?", " ", "By when?"))
-    asked = apply(current, decide(current, World(observed=found), NOW).status_patch)
+    asked = apply(current, decide(current, ObservedState(observed=found), NOW).status_patch)
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
     assert status.user_task is not None
@@ -172,7 +172,9 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
     current = task(Phase.QUALIFYING)
     failed = apply(
         current,
-        decide(current, World(observed=observed.Ingested(Hints(), failure="It is encrypted.")), NOW).status_patch,
+        decide(
+            current, ObservedState(observed=observed.Ingested(Hints(), failure="It is encrypted.")), NOW
+        ).status_patch,
     )
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
@@ -191,4 +193,7 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
 @pytest.mark.parametrize("type_", ["UserTask", "UserInputProcessing"])
 def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -> None:
     found = observed.Ingested(ACTION, questions=("Which?",), failure="odd")
-    assert decide(task(Phase.QUALIFYING, spec={"type": type_}), World(observed=found), NOW).phase is Phase.READY_FOR_GPU
+    assert (
+        decide(task(Phase.QUALIFYING, spec={"type": type_}), ObservedState(observed=found), NOW).phase
+        is Phase.READY_FOR_GPU
+    )

@@ -7,75 +7,80 @@ from datetime import timedelta
 
 import pytest
 
-from controllers.pendingtask import batch, decision, observed
+from controllers.pendingtask import decision, observed, transitions
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import Outcome, World
+from controllers.pendingtask.observed import ObservedState, Outcome
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 
 
 def test_foreground_is_dispatched_at_once() -> None:
     waiting = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    for around in (OPEN, World(slots=GPU, user_active=True, last_user=NOW)):
+    for around in (OPEN, ObservedState(slots=GPU, user_active=True, last_user=NOW)):
         assert decide(waiting, around, NOW).phase is Phase.DISPATCHED_GPU
 
 
 def test_without_any_gpu_foreground_goes_all_the_same_and_books_no_backend() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    status = after(current, decide(current, World(slots=observed.Slots(without_gpu=1)), NOW))
+    status = after(current, decide(current, ObservedState(slots=observed.Slots(without_gpu=1)), NOW))
     assert status.dispatch is not None
     assert (status.phase, status.dispatch.backend) == (Phase.DISPATCHED_GPU, "")
 
 
 def test_without_any_gpu_and_with_enough_runs_without_one_foreground_waits_and_says_so_once() -> None:
     current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
-    made = decide(current, World(), NOW)
-    assert (made.phase, made.room) == (None, decision.Room.GPU)
+    made = decide(current, ObservedState(), NOW)
+    assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
     assert made.note is not None
     assert made.note.reason == "NoGpuBackend"
     assert "at most 2 (operator.settings.runsWithoutGpu)" in made.note.message
-    assert decide(apply(current, made.status_patch), World(), NOW) == decision.Decision(room=decision.Room.GPU)
+    assert decide(apply(current, made.status_patch), ObservedState(), NOW) == decision.Decision(
+        wait_for=decision.WaitFor.GPU
+    )
 
 
 def test_foreground_without_a_free_slot_waits_and_says_so_once() -> None:
-    current, taken = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}), World(slots=observed.Slots(total=1))
+    current, taken = (
+        routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"}),
+        ObservedState(slots=observed.Slots(total=1)),
+    )
     made = decide(current, taken, NOW)
-    assert (made.phase, made.room) == (None, decision.Room.GPU)
+    assert (made.phase, made.wait_for) == (None, decision.WaitFor.GPU)
     assert made.note is not None
     assert (made.note.reason, made.note.warning) == ("NoFreeSlot", False)
-    assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(room=decision.Room.GPU)
+    assert decide(apply(current, made.status_patch), taken, NOW) == decision.Decision(wait_for=decision.WaitFor.GPU)
 
 
 @pytest.mark.parametrize(
     "around",
     [
-        World(slots=GPU, user_active=True),
-        World(slots=GPU, last_user=NOW - timedelta(seconds=29)),
-        World(slots=GPU, in_doubt_since=NOW - timedelta(seconds=29)),
-        World(slots=observed.Slots(total=2)),
-        World(slots=GPU, dispatch_open=False),
+        ObservedState(slots=GPU, user_active=True),
+        ObservedState(slots=GPU, last_user=NOW - timedelta(seconds=29)),
+        ObservedState(slots=GPU, in_doubt_since=NOW - timedelta(seconds=29)),
+        ObservedState(slots=observed.Slots(total=2)),
+        ObservedState(slots=GPU, dispatch_open=False),
     ],
 )
-def test_background_waits_for_quiet_a_slot_and_the_breaker(around: World) -> None:
-    assert decide(routed(Phase.READY_FOR_GPU), around, NOW) == decision.Decision(room=decision.Room.GPU)
+def test_background_waits_for_quiet_a_slot_and_the_breaker(around: ObservedState) -> None:
+    assert decide(routed(Phase.READY_FOR_GPU), around, NOW) == decision.Decision(wait_for=decision.WaitFor.GPU)
 
 
 def test_background_goes_after_thirty_seconds_of_quiet_or_of_doubt() -> None:
     long_ago = NOW - timedelta(seconds=30)
-    around = World(slots=GPU, last_user=long_ago, in_doubt_since=long_ago)
+    around = ObservedState(slots=GPU, last_user=long_ago, in_doubt_since=long_ago)
     assert decide(routed(Phase.READY_FOR_GPU), around, NOW).phase is Phase.DISPATCHED_GPU
 
 
 def test_without_any_backend_the_task_says_so_once() -> None:
     current = routed(Phase.READY_FOR_GPU)
-    made = decide(current, World(), NOW)
-    assert made.room is decision.Room.GPU
+    made = decide(current, ObservedState(), NOW)
+    assert made.wait_for is decision.WaitFor.GPU
     current = apply(current, made.status_patch)
     assert current.status.conditions[0].reason == "NoGpuBackend"
-    assert decide(current, World(), NOW) == decision.Decision(room=decision.Room.GPU)
+    assert decide(current, ObservedState(), NOW) == decision.Decision(wait_for=decision.WaitFor.GPU)
 
 
 def test_a_claim_books_slot_attempt_and_name() -> None:
@@ -104,8 +109,8 @@ def test_an_attempt_that_was_not_seen_to_end_is_taken_up_again_under_the_same_na
 
 def test_no_new_run_while_a_pod_of_an_old_one_lives() -> None:
     current = routed(Phase.READY_FOR_GPU, attempt=1)
-    assert decide(current, World(slots=GPU, pods=(pod(1),)), NOW).requeue_after == 5
-    assert decide(current, World(slots=GPU, pods=(pod(1, live=False),)), NOW).phase is Phase.DISPATCHED_GPU
+    assert decide(current, ObservedState(slots=GPU, pods=(pod(1),)), NOW).requeue_after == 5
+    assert decide(current, ObservedState(slots=GPU, pods=(pod(1, live=False),)), NOW).phase is Phase.DISPATCHED_GPU
 
 
 @pytest.mark.parametrize("state", [observed.JobState.COMPLETE, observed.JobState.FAILED])
@@ -122,13 +127,13 @@ def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: ob
         dispatch={"jobName": "mail-1-0f9a1c2e-1", "backend": "gpu-0"},
     )
     said = pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED))
-    ended = World(job=job(state), pods=(said,), dispatch_open=False, user_active=True)
+    ended = ObservedState(job=job(state), pods=(said,), dispatch_open=False, user_active=True)
     passed, task = [], current
     for _ in range(2):
-        course = batch.course(task, ended, NOW)
-        assert course.decision.effects == (), "nothing is launched"
-        passed += [step.made.phase for step in course.steps]
-        task = apply(task, course.decision.status_patch)
+        batch = transitions.batched(task, ended, NOW)
+        assert batch.decision.effects == (), "nothing is launched"
+        passed += [step.made.phase for step in batch.steps]
+        task = apply(task, batch.decision.status_patch)
     assert passed == [Phase.DISPATCHED_GPU, Phase.ORCHESTRATING, Phase.COMPLETED]
     assert (task.status.attempt, task.status.dispatch, task.status.retry) == (1, None, None)
     runs = replace(ended, job=job())
@@ -141,7 +146,7 @@ def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: ob
 
 def test_a_task_whose_namespace_is_refused_says_so_and_waits_for_its_own_moment() -> None:
     current = routed(Phase.READY_FOR_GPU)
-    made = decide(current, World(slots=GPU, refused_for=12.0), NOW)
-    assert (made.phase, made.room, made.requeue_after) == (None, None, 12.0)
+    made = decide(current, ObservedState(slots=GPU, refused_for=12.0), NOW)
+    assert (made.phase, made.wait_for, made.requeue_after) == (None, None, 12.0)
     (said,) = after(current, made).conditions
     assert (said.type, said.reason) == ("Dispatched", "NamespaceRefused")

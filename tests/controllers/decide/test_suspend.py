@@ -6,11 +6,11 @@ import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, Limits, World
+from controllers.pendingtask.observed import JobState, Limits, ObservedState
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,24 @@ def test_suspend_holds_and_says_so_and_resume_goes_on(phase: Phase) -> None:
 def test_suspend_drains_a_run_and_the_same_job_is_resumed_later(phase: Phase) -> None:
     held = routed(phase, spec={"suspend": True})
     quiet = () if phase is Phase.DISPATCHED_GPU else (pod(),)
-    assert decide(held, World(job=job(), pods=quiet), NOW).effects == (decision.SuspendJob("mail-1-0f9a1c2e-1"),)
-    assert decide(held, World(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW).requeue_after == 5 or quiet == ()
-    back = apply(held, decide(held, World(job=job(JobState.SUSPENDED)), NOW).status_patch)
+    assert decide(held, ObservedState(job=job(), pods=quiet), NOW).effects == (
+        decision.SuspendJob("mail-1-0f9a1c2e-1"),
+    )
+    assert (
+        decide(held, ObservedState(job=job(JobState.SUSPENDED), pods=(pod(),)), NOW).requeue_after == 5 or quiet == ()
+    )
+    back = apply(held, decide(held, ObservedState(job=job(JobState.SUSPENDED)), NOW).status_patch)
     assert back.status.phase is Phase.READY_FOR_GPU
     assert back.status.dispatch is not None
     free = back.model_copy(update={"spec": back.spec.model_copy(update={"suspend": False})})
     made = decide(free, OPEN, NOW)
     assert made.effects == (decision.Launch(1, "mail-1-0f9a1c2e-1"),)
     again = apply(free, made.status_patch)
-    assert decide(again, World(job=job(JobState.SUSPENDED)), NOW).effects == made.effects
+    assert decide(again, ObservedState(job=job(JobState.SUSPENDED)), NOW).effects == made.effects
 
 
 def test_a_job_that_is_suspended_without_a_reason_goes_on() -> None:
-    around = World(job=job(JobState.SUSPENDED))
+    around = ObservedState(job=job(JobState.SUSPENDED))
     assert decide(routed(Phase.ORCHESTRATING), around, NOW).effects == (decision.ResumeJob("mail-1-0f9a1c2e-1"),)
     launch = decision.Launch(1, "mail-1-0f9a1c2e-1")
     assert decide(routed(Phase.DISPATCHED_GPU), around, NOW).effects == (launch,)
@@ -53,9 +57,9 @@ def test_a_job_that_is_suspended_without_a_reason_goes_on() -> None:
 @pytest.mark.parametrize("phase", [Phase.DONE, Phase.COMPLETED, Phase.ERROR])
 def test_finished_tasks_are_left_alone(phase: Phase) -> None:
     assert decide(task(phase), OPEN, NOW) == decision.Decision()
-    assert decide(task(phase), World(job=job(JobState.COMPLETE)), NOW) == decision.Decision()
+    assert decide(task(phase), ObservedState(job=job(JobState.COMPLETE)), NOW) == decision.Decision()
 
 
 def test_limits_are_settings() -> None:
-    around = World(limits=Limits(qualifying_at_once=1), qualifying=1)
-    assert decide(task(Phase.READY_FOR_QUALIFICATION), around, NOW).room is decision.Room.QUALIFIER
+    around = ObservedState(limits=Limits(qualifying_at_once=1), qualifying=1)
+    assert decide(task(Phase.READY_FOR_QUALIFICATION), around, NOW).wait_for is decision.WaitFor.QUALIFIER

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import World
+from controllers.pendingtask.observed import ObservedState
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, routed
 
-OPEN = World(slots=GPU)
+OPEN = ObservedState(slots=GPU)
 
 
 def asked(kind: str, *ids: str, spec: dict[str, Any] | None = None, **more: Any) -> pendingtask.PendingTask:

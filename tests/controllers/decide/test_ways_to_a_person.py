@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import Outcome, Trouble, World
+from controllers.pendingtask.observed import ObservedState, Outcome, Trouble
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
 
-OPEN = World(slots=GPU)
-REFUSED = World(observed=Trouble("resources are wrong", operational=False, field="job.resources"))
-FAILED = World(job=job(), pods=(pod(live=False, exit_code=1, outcome=Outcome(ExitReason.STUCK, "stuck")),))
+OPEN = ObservedState(slots=GPU)
+REFUSED = ObservedState(observed=Trouble("resources are wrong", operational=False, field="job.resources"))
+FAILED = ObservedState(job=job(), pods=(pod(live=False, exit_code=1, outcome=Outcome(ExitReason.STUCK, "stuck")),))
 MESSAGE = {"messages": [{"id": "m1", "text": "again"}]}
 ANSWER = {"answers": [{"id": "a1", "text": "again"}]}
 
@@ -29,7 +29,7 @@ def refused(spec: dict[str, Any] | None = None) -> pendingtask.PendingTask:
 
 def test_a_refused_dispatch_asks_as_a_failed_run_does() -> None:
     ran = routed(Phase.ORCHESTRATING)
-    over = World(job=job(state=FAILED.job.state.COMPLETE), pods=FAILED.pods) if FAILED.job else FAILED
+    over = ObservedState(job=job(state=FAILED.job.state.COMPLETE), pods=FAILED.pods) if FAILED.job else FAILED
     statuses = [refused().status, apply(ran, decide(ran, over, NOW).status_patch).status]
     for status in statuses:
         assert status.phase is Phase.USER_TASK

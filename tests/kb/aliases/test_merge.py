@@ -27,19 +27,19 @@ TWO = "user:john|FIXED|jira:JERV-7"
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     held = (stores.Vectors(), stores.Content())
     async with world.opened(tmp_path, router, clock, meters, *held, aliases=memory.Registry(clock)) as made:
         yield made
 
 
-async def ends(kb: world.World, viewer: scope.Scope = scopes.SHOP) -> set[str]:
+async def ends(kb: world.ObservedState, viewer: scope.Scope = scopes.SHOP) -> set[str]:
     """Every node that an edge of the viewer has, by its key."""
     found = await kb.graph.edges(viewer)
     return {end for one in found for end in (one.edge.source, one.edge.target)}
 
 
-async def settle(kb: world.World) -> int:
+async def settle(kb: world.ObservedState) -> int:
     """Let the queue mend what is to be mended; how many documents that were."""
     count = 0
     while await kb.workers.step() is not None:
@@ -47,7 +47,7 @@ async def settle(kb: world.World) -> int:
     return count
 
 
-async def consistent(kb: world.World, chunk_ids: list[str]) -> None:
+async def consistent(kb: world.ObservedState, chunk_ids: list[str]) -> None:
     """The vectors' references are the graph's mentions."""
     chunks = await kb.vectors.chunks(scopes.SHOP, chunk_ids)
     said: dict[str, set[str]] = {}
@@ -58,7 +58,7 @@ async def consistent(kb: world.World, chunk_ids: list[str]) -> None:
         assert "user:john" not in chunk.graph_refs
 
 
-async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.World, fake: process.Fake) -> None:
+async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.ObservedState, fake: process.Fake) -> None:
     before = await kb.ingest(world.request(ONE, urn="note:1"))
     asked = fake.count(path="/api/chat")
     _, mended = await kb.merger.merge(scopes.ACME, "user:John", "user:john.doe@example.com", "jana")
@@ -76,7 +76,7 @@ async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.World, fa
 
 
 async def test_taken_back_it_is_as_if_it_had_never_been(
-    kb: world.World, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
     (tmp_path / "never").mkdir()
     held = (stores.Vectors(), stores.Content())
@@ -97,7 +97,7 @@ async def test_taken_back_it_is_as_if_it_had_never_been(
         await kb.merger.unmerge(scopes.ACME, "user:john")
 
 
-async def test_a_projects_alias_renames_nobody_elses_things(kb: world.World) -> None:
+async def test_a_projects_alias_renames_nobody_elses_things(kb: world.ObservedState) -> None:
     for owner in (scopes.SHOP, scopes.BLOG, scopes.OTHER):
         await kb.ingest(world.request(TWO, urn="note:2", owner=owner))
     _, mended = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
@@ -108,7 +108,7 @@ async def test_a_projects_alias_renames_nobody_elses_things(kb: world.World) -> 
     assert "user:john" in await ends(kb, scopes.OTHER)
 
 
-async def test_no_chains_no_documents_no_homonyms(kb: world.World) -> None:
+async def test_no_chains_no_documents_no_homonyms(kb: world.ObservedState) -> None:
     await kb.merger.merge(scopes.ACME, "user:b", "user:c", "jana")
     with pytest.raises(errors.Invalid, match="itself an alias") as chain:
         await kb.merger.merge(scopes.ACME, "user:a", "user:b", "jana")
@@ -128,7 +128,7 @@ async def test_no_chains_no_documents_no_homonyms(kb: world.World) -> None:
         await kb.merger.merge(scopes.GLOBAL, "user:a", "user:b", "jana")
 
 
-async def test_a_crash_between_the_record_and_the_documents_is_made_good(kb: world.World) -> None:
+async def test_a_crash_between_the_record_and_the_documents_is_made_good(kb: world.ObservedState) -> None:
     await kb.ingest(world.request(TWO, urn="note:2"))
     _, mended = await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
     assert mended == 1
@@ -141,7 +141,7 @@ async def test_a_crash_between_the_record_and_the_documents_is_made_good(kb: wor
     assert await kb.merger.resume() == 0
 
 
-async def test_the_same_name_and_type_is_never_twice(kb: world.World) -> None:
+async def test_the_same_name_and_type_is_never_twice(kb: world.ObservedState) -> None:
     spelled = ["user:John  Smith|OWNS|file:a.py", "User:john smith|OWNS|file:b.py", "USER:JOHN SMITH|OWNS|file:c.py"]
     for number, text in enumerate(spelled):
         await kb.ingest(world.request(text, urn=f"note:{number}"))
@@ -151,14 +151,14 @@ async def test_the_same_name_and_type_is_never_twice(kb: world.World) -> None:
     assert {key for key in found if key.startswith("order:")} == {"order:530798957"}
 
 
-async def test_homonyms_of_other_types_stay_apart(kb: world.World) -> None:
+async def test_homonyms_of_other_types_stay_apart(kb: world.ObservedState) -> None:
     await kb.ingest(
         world.request("planet:Mercury|ORBITS|star:Sun\nproduct:Mercury|MADE_BY|organization:Ford", urn="n:1")
     )
     assert {"planet:mercury", "product:mercury"} <= await ends(kb)
 
 
-async def test_likeness_alone_merges_nothing(kb: world.World) -> None:
+async def test_likeness_alone_merges_nothing(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("organization:IBM|BOUGHT|organization:IBN\nuser:jon|KNOWS|user:john", urn="n:1"))
     assert {"organization:ibm", "organization:ibn", "user:jon", "user:john"} <= await ends(kb)
 
@@ -183,7 +183,9 @@ async def test_a_merge_during_an_ingest_is_seen_by_it(
         await consistent(made, reply.chunk_ids)
 
 
-async def test_an_evicted_answer_is_asked_for_again(kb: world.World, fake: process.Fake, clock: clocks.Clock) -> None:
+async def test_an_evicted_answer_is_asked_for_again(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
+) -> None:
     await kb.ingest(world.request(world.MAIL + "user:john|OWNS|file:x.py", urn="note:1"))
     expected = await kb.state()
     await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
@@ -198,7 +200,7 @@ async def test_an_evicted_answer_is_asked_for_again(kb: world.World, fake: proce
     assert await kb.state() == expected
 
 
-async def test_two_merges_at_once_make_no_chain(kb: world.World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_merges_at_once_make_no_chain(kb: world.ObservedState, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = memory.Registry.listed
 
     async def later(self: memory.Registry, viewer: scope.Scope, **more: Any) -> list[registry.Alias]:

@@ -32,7 +32,7 @@ STEP = writing.Step(agent="a", action="b")
 
 
 def made(
-    kb: world.World,
+    kb: world.ObservedState,
     database: mongo.Database,
     meters: metrics.Metrics,
     clock: clocks.Clock,
@@ -64,7 +64,7 @@ async def opened(
     vectors: memory.Vectors,
     content: content_mongo.Store,
     database: mongo.Database,
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     aliases = aliases_mongo.Registry(database, clock)
     async with world.opened(path, router, clock, meters, vectors, content, aliases=aliases) as kb:
         yield kb
@@ -78,12 +78,12 @@ async def kb(
     meters: metrics.Metrics,
     database: mongo.Database,
     mongo_store: content_mongo.Store,
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with opened(tmp_path, router, clock, meters, memory.Vectors(), mongo_store, database) as opened_world:
         yield opened_world
 
 
-async def fill(kb: world.World, door: client.Client, owner: scope.Scope) -> None:
+async def fill(kb: world.ObservedState, door: client.Client, owner: scope.Scope) -> None:
     """One of everything that a scope can own."""
     await kb.ingest(world.request(owner=owner))
     await door.learning.index(world.request("Jana Novak likes tea. " * 20, owner=owner, urn="note::1"))
@@ -120,7 +120,7 @@ async def of_tasks(database: mongo.Database, owner: scope.Scope) -> int:
     )
 
 
-async def owned(kb: world.World, database: mongo.Database, owner: scope.Scope) -> dict[str, object]:
+async def owned(kb: world.ObservedState, database: mongo.Database, owner: scope.Scope) -> dict[str, object]:
     """What there is of exactly this owner, wherever it is kept."""
     page, _ = await kb.graph.audit(owner.client_id, limit=1000)
     chunks, _ = await kb.vectors.audit(owner.client_id, limit=1000)
@@ -151,7 +151,7 @@ async def finished(works: eraser.Eraser, clock: clocks.Clock) -> None:
 
 @pytest.mark.parametrize("where", WHERE)
 async def test_erased_equals_never_told(
-    kb: world.World,
+    kb: world.ObservedState,
     database: mongo.Database,
     mongo_store: content_mongo.Store,
     meters: metrics.Metrics,
@@ -233,7 +233,7 @@ async def test_a_crash_anywhere_is_gone_on_from(
 
 
 async def test_what_was_under_way_does_not_come_after(
-    kb: world.World, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, database: mongo.Database, meters: metrics.Metrics, clock: clocks.Clock
 ) -> None:
     """A job that was taken before the erasure is dropped by it, and an ingest that waited for its turn is refused."""
     await kb.pipeline.index(world.request(), Priority.P3)

@@ -18,7 +18,7 @@ from tests.kb import world
 
 @asynccontextmanager
 async def over(
-    made: world.World,
+    made: world.ObservedState,
     meters: metrics.Metrics,
     *,
     width: int = 5,

@@ -24,13 +24,15 @@ QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, 
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 
 @pytest.fixture
-async def served(kb: world.World, meters: metrics.Metrics) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+async def served(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     async with serving.over(kb, meters) as pair:
         yield pair
 
@@ -142,7 +144,7 @@ async def _pieces(count: int) -> AsyncIterator[bytes]:
 
 
 async def test_operational_failures_say_when_to_come_back(
-    kb: world.World, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 503, "retryAfter": 9}}])
     busy = await http.post("/api/v1/ingest/full", content=world.request().model_dump_json(by_alias=True))
@@ -162,7 +164,7 @@ async def test_operational_failures_say_when_to_come_back(
     await door.ready()
 
 
-async def test_a_full_lane_is_429(kb: world.World, meters: metrics.Metrics, fake: process.Fake) -> None:
+async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "lane"}}])
     async with serving.over(kb, meters, width=1, waiting=0) as (door, _):
         first = asyncio.create_task(door.ingest(world.request(urn="u:1")))

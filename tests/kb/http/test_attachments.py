@@ -24,19 +24,19 @@ NOTE = b"Petr Svoboda wrote the importer.\n"
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 
 @pytest.fixture
-async def door(kb: world.World, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[client.Client]:
+async def door(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[client.Client]:
     async with whole.over(kb, meters, clock, limit=2_000) as (typed, _):
         yield typed
 
 
 @pytest.fixture
-def attach(kb: world.World, door: client.Client) -> Attach:
+def attach(kb: world.ObservedState, door: client.Client) -> Attach:
     async def send(raw: bytes, name: str = "note.txt", urn: str = MAIL) -> writing.FileReply:
         kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
         draft = writing.AttachmentDraft(
@@ -47,7 +47,7 @@ def attach(kb: world.World, door: client.Client) -> Attach:
     return send
 
 
-async def test_a_note_is_found_by_the_document_it_came_with(kb: world.World, attach: Attach) -> None:
+async def test_a_note_is_found_by_the_document_it_came_with(kb: world.ObservedState, attach: Attach) -> None:
     await kb.ingest(world.request())
     reply = await attach(NOTE)
     assert (reply.source_urn, reply.media_type) == (f"attachment::of:{MAIL},name:note.txt", "text/plain")
@@ -62,7 +62,7 @@ async def test_a_note_is_found_by_the_document_it_came_with(kb: world.World, att
     assert (again.replaced, again.chunk_ids) == (True, reply.chunk_ids)
 
 
-async def test_it_goes_with_its_document_and_with_no_other(kb: world.World, attach: Attach) -> None:
+async def test_it_goes_with_its_document_and_with_no_other(kb: world.ObservedState, attach: Attach) -> None:
     before = await kb.state()
     await kb.ingest(world.request())
     await kb.ingest(world.request("Nothing to do with it.", urn="email::<m2@acme.com>"))
@@ -77,7 +77,7 @@ async def test_it_goes_with_its_document_and_with_no_other(kb: world.World, atta
 
 
 async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
-    kb: world.World, door: client.Client, attach: Attach
+    kb: world.ObservedState, door: client.Client, attach: Attach
 ) -> None:
     await kb.ingest(world.request(attachments=["note.txt"]))
     await attach(NOTE)
@@ -98,7 +98,7 @@ async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
 
 
 @pytest.mark.parametrize("urn", ["jira::JERV-1", "x:" + "u" * 1000, "mail:a,name:b"])
-async def test_files_of_any_document_go_with_it(kb: world.World, attach: Attach, urn: str) -> None:
+async def test_files_of_any_document_go_with_it(kb: world.ObservedState, attach: Attach, urn: str) -> None:
     before = await kb.state()
     await kb.ingest(world.request(urn="mail:a", kind="mail"))
     await attach(NOTE, urn="mail:a")
@@ -113,7 +113,7 @@ async def test_files_of_any_document_go_with_it(kb: world.World, attach: Attach,
 
 
 async def test_an_interrupted_replacement_is_finished_with_its_files(
-    kb: world.World, attach: Attach, clock: clocks.Clock
+    kb: world.ObservedState, attach: Attach, clock: clocks.Clock
 ) -> None:
     await kb.ingest(world.request())
     await attach(NOTE)
@@ -146,7 +146,7 @@ async def test_a_bad_one_says_why(attach: Attach, raw: bytes, code: str, field: 
     assert (caught.value.code, caught.value.field, bool(caught.value.remedy)) == (code, field, True)
 
 
-async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.World, door: client.Client) -> None:
+async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedState, door: client.Client) -> None:
     kept = await kb.content.save(scopes.BLOG, NOTE, "text/plain")
     wrong = wire.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
     for where, reference, code in ((scopes.SHOP, kept, "not_found"), (scopes.BLOG, wrong, "invalid")):

@@ -25,7 +25,7 @@ FEBRUARY, MARCH = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         for number, (name, observed) in enumerate([("Jana", FEBRUARY), ("Petr", MARCH)]):
             text = f"The login bug is open.\n\njira:JERV-1|ASSIGNED_TO|user:{name}\n"
@@ -36,7 +36,7 @@ async def kb(
 
 
 @pytest.fixture
-async def http(kb: world.World, meters: metrics.Metrics) -> AsyncIterator[httpx.AsyncClient]:
+async def http(kb: world.ObservedState, meters: metrics.Metrics) -> AsyncIterator[httpx.AsyncClient]:
     async with serving.over(kb, meters) as (_, raw):
         yield raw
 
@@ -149,7 +149,7 @@ async def test_retrieval_in_lines(http: httpx.AsyncClient) -> None:
     ]
 
 
-async def test_consistency_of_the_scope(http: httpx.AsyncClient, kb: world.World) -> None:
+async def test_consistency_of_the_scope(http: httpx.AsyncClient, kb: world.ObservedState) -> None:
     found = await look(http, "health/consistency", **SHOP)
     assert (found["state"], found["documents"], found["findings"]) == ("Consistent", 2, [])
     assert (await look(http, "health/consistency", limit="1", **SHOP))["state"] == "Partial"
@@ -191,7 +191,7 @@ async def test_the_page_is_served_with_a_policy_for_exactly_its_script(http: htt
     assert (await http.get("/kb")).headers["Location"] == "kb/"
 
 
-async def test_through_the_door(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_through_the_door(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     async with serving.over(kb, meters) as (door, _):
         see = door.looking
         hits = (await see.search(reading.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits

@@ -23,7 +23,7 @@ from tests.kb.http import whole
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     held = (memory.Vectors(), memory.Content())
     async with world.opened(tmp_path, router, clock, meters, *held, aliases=aliases_memory.Registry(clock)) as made:
         yield made
@@ -31,7 +31,7 @@ async def kb(
 
 @pytest.fixture
 async def served(
-    kb: world.World, meters: metrics.Metrics, clock: clocks.Clock
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     async with whole.over(kb, meters, clock) as pair:
         yield pair
@@ -47,7 +47,7 @@ def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
     return served[1]
 
 
-async def test_the_queue_as_its_owner_sees_it(kb: world.World, door: client.Client, fake: process.Fake) -> None:
+async def test_the_queue_as_its_owner_sees_it(kb: world.ObservedState, door: client.Client, fake: process.Fake) -> None:
     for number in range(3):
         await door.learning.index(world.request(urn=f"u:{number}"))
     await door.learning.index(world.request(urn="u:other", owner=scopes.OTHER))
@@ -73,7 +73,7 @@ async def test_the_queue_as_its_owner_sees_it(kb: world.World, door: client.Clie
 
 
 async def test_what_a_person_says_is_there_at_once(
-    kb: world.World, door: client.Client, clock: clocks.Clock, fake: process.Fake
+    kb: world.ObservedState, door: client.Client, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     def said(subject: str, content: str, category: writing.Category) -> writing.Knowledge:
         return writing.Knowledge(scope=scopes.SHOP, subject=subject, content=content, category=category)
@@ -142,7 +142,9 @@ async def test_the_table_decides_what_is_remembered(
     assert (reply.source_urn == "task-outcome:t1") is remembered
 
 
-async def test_an_outcome_is_found_and_overwritten(kb: world.World, door: client.Client, fake: process.Fake) -> None:
+async def test_an_outcome_is_found_and_overwritten(
+    kb: world.ObservedState, door: client.Client, fake: process.Fake
+) -> None:
     first = await door.learning.outcome(outcome(title="Retry of the poller"))
     [item] = (await kb.ask("retry backoff", kinds=["task_outcome"])).items
     assert item.provenance.source_urn == "task-outcome:t1"
@@ -210,7 +212,7 @@ async def test_mistakes_name_their_field(http: httpx.AsyncClient) -> None:
     assert (unknown.status_code, unknown.json()["error"]["field"]) == (422, "x")
 
 
-async def test_merges_through_the_door(kb: world.World, door: client.Client) -> None:
+async def test_merges_through_the_door(kb: world.ObservedState, door: client.Client) -> None:
     await kb.ingest(world.request("user:john|OWNS|file:a.py", urn="n:1"))
     await kb.ingest(world.request("user:john.doe@x.com|OWNS|file:b.py", urn="n:2"))
     await kb.ingest(world.request("user:john.roe@x.com|OWNS|file:b.py", urn="n:3", owner=scopes.OTHER))

@@ -24,14 +24,14 @@ pytestmark = pytest.mark.services
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 
 @pytest.fixture
 async def served(
-    kb: world.World, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     async with whole.over(kb, meters, clock, database=database) as pair:
         yield pair

@@ -25,7 +25,7 @@ from tests.kb import world
 
 @asynccontextmanager
 async def over(
-    made: world.World,
+    made: world.ObservedState,
     meters: metrics.Metrics,
     clock: clocks.Clock,
     *,

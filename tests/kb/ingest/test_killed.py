@@ -87,7 +87,7 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
             assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
 
 
-async def answered(kb: world.World) -> int:
+async def answered(kb: world.ObservedState) -> int:
     """How many answers about passages are kept."""
     rows = await kb.ledger._database.read(
         lambda connection: connection.execute("SELECT count(*) FROM answers WHERE prompt = 'kb.extract/v1'").fetchone()

@@ -40,14 +40,14 @@ def text(urn: str, version: int) -> str:
     return "\n\n".join(lines * (1 + version))
 
 
-async def do(kb: world.World, step: Step) -> None:
+async def do(kb: world.ObservedState, step: Step) -> None:
     if step.version is None:
         await kb.pipeline.forget(scopes.SHOP, step.urn)
     else:
         await kb.ingest(world.request(text(step.urn, step.version), urn=step.urn, title=f"About {step.version}"))
 
 
-async def everything(kb: world.World) -> object:
+async def everything(kb: world.ObservedState) -> object:
     """All that both stores hold of the client, by id, in no order of arrival."""
     graph, _ = await kb.graph.audit("acme", limit=10_000)
     chunks, _ = await kb.vectors.audit("acme", limit=10_000)

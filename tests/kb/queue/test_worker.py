@@ -25,14 +25,14 @@ from tests.kb import memory, scopes, waiting, world
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(
         tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), chunk_chars=900
     ) as made:
         yield made
 
 
-async def test_findable_before_any_model_has_read_it(kb: world.World, fake: process.Fake) -> None:
+async def test_findable_before_any_model_has_read_it(kb: world.ObservedState, fake: process.Fake) -> None:
     reply = await kb.intake.take(world.request(), Priority.P3)
     assert reply.queued
     assert fake.count(path="/api/chat") == 0
@@ -44,7 +44,7 @@ async def test_findable_before_any_model_has_read_it(kb: world.World, fake: proc
 
 
 async def test_the_queue_brings_it_to_where_a_full_ingest_would(
-    kb: world.World, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
     (tmp_path / "full").mkdir()
     stores = (memory.Vectors(), memory.Content())
@@ -60,13 +60,13 @@ async def test_the_queue_brings_it_to_where_a_full_ingest_would(
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
 
-async def test_the_priority_reaches_every_call(kb: world.World, fake: process.Fake) -> None:
+async def test_the_priority_reaches_every_call(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.intake.take(world.request(), Priority.P1)
     await kb.workers.step()
     assert {asked["priority"] for asked in fake.requests()} == {"1"}
 
 
-async def test_what_the_models_have_read_before_needs_no_queue(kb: world.World, fake: process.Fake) -> None:
+async def test_what_the_models_have_read_before_needs_no_queue(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(world.request())
     expected, asked = await kb.state(), fake.count(path="/api/chat")
     reply = await kb.intake.take(world.request(), Priority.P3)
@@ -75,7 +75,7 @@ async def test_what_the_models_have_read_before_needs_no_queue(kb: world.World, 
     assert fake.count(path="/api/chat") == asked
 
 
-async def test_a_full_ingest_is_never_overtaken_by_an_older_job(kb: world.World, clock: clocks.Clock) -> None:
+async def test_a_full_ingest_is_never_overtaken_by_an_older_job(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.intake.take(world.request("Zdenek Veverka wrote Oldthing.java for Initech."), Priority.P3)
     found = await kb.queue.next(clock(), skip=())
     assert found is not None
@@ -89,7 +89,7 @@ async def test_a_full_ingest_is_never_overtaken_by_an_older_job(kb: world.World,
 
 @pytest.mark.parametrize("deleted", [False, True])
 async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
-    kb: world.World,
+    kb: world.ObservedState,
     tmp_path: Path,
     router: router_client.Client,
     meters: metrics.Metrics,
@@ -115,7 +115,7 @@ async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
     await ledger.close()
 
 
-async def test_forgetting_takes_the_job_too(kb: world.World) -> None:
+async def test_forgetting_takes_the_job_too(kb: world.ObservedState) -> None:
     await kb.intake.take(world.request(), Priority.P3)
     await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
     assert await kb.workers.step() is None
@@ -123,7 +123,7 @@ async def test_forgetting_takes_the_job_too(kb: world.World) -> None:
 
 
 async def test_a_busy_router_postpones_and_the_answers_it_gave_are_kept(
-    kb: world.World, fake: process.Fake, clock: clocks.Clock
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 2, "status": {"code": 503, "retryAfter": 40}}])
     await kb.intake.take(world.request(world.LONG), Priority.P3)
@@ -140,7 +140,9 @@ async def test_a_busy_router_postpones_and_the_answers_it_gave_are_kept(
     assert await kb.queue.depth() == {}
 
 
-async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(kb: world.World, fake: process.Fake) -> None:
+async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.intake.take(world.request(), Priority.P3)
     await kb.workers.step()
@@ -151,7 +153,7 @@ async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(kb: worl
     assert (await kb.ask("login bug")).items != []  # its words are there all the same
 
 
-async def test_a_request_of_another_version_fails_and_is_listed(kb: world.World, clock: clocks.Clock) -> None:
+async def test_a_request_of_another_version_fails_and_is_listed(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.queue.put("d", scopes.SHOP, "u:1", "email", job.Action.EXTRACT, Priority.P3, '{"not": "a request"}')
     await kb.ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
     await kb.workers.step()
@@ -168,7 +170,7 @@ class Broken:
 
 
 async def test_a_bug_that_one_document_meets_leaves_the_others_alone(
-    kb: world.World, clock: clocks.Clock, meters: metrics.Metrics
+    kb: world.ObservedState, clock: clocks.Clock, meters: metrics.Metrics
 ) -> None:
     await kb.intake.take(world.request(), Priority.P3)
     workers = worker.Workers(kb.queue, Broken(), meters, clock)
@@ -182,7 +184,7 @@ async def test_a_bug_that_one_document_meets_leaves_the_others_alone(
     assert await kb.queue.depth() == {}
 
 
-async def test_an_unreadable_document_is_refused_and_not_queued(kb: world.World) -> None:
+async def test_an_unreadable_document_is_refused_and_not_queued(kb: world.ObservedState) -> None:
     with pytest.raises(errors.Invalid):
         await kb.intake.take(world.request(" \n"), Priority.P3)
     assert await kb.queue.depth() == {}
@@ -206,7 +208,7 @@ async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
         assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
 
-async def test_a_persons_document_passes_ten_thousand_bulk_ones(kb: world.World, fake: process.Fake) -> None:
+async def test_a_persons_document_passes_ten_thousand_bulk_ones(kb: world.ObservedState, fake: process.Fake) -> None:
     for number in range(10_000):
         urn = f"bulk:{number}"
         text = world.request(f"Bulk number {number}.", urn=urn).model_dump_json(by_alias=True)

@@ -23,12 +23,12 @@ from tests.kb.vectors import contract
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 
-async def test_a_hop_brings_what_the_words_do_not(kb: world.World) -> None:
+async def test_a_hop_brings_what_the_words_do_not(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", title="Gateway"))
     far = await kb.ingest(world.request("Petr Svoboda will retire next summer.", urn="u:2", title="News"))
     for number in range(40):
@@ -50,14 +50,14 @@ async def test_a_hop_brings_what_the_words_do_not(kb: world.World) -> None:
         assert confidences == sorted(confidences, reverse=True)
 
 
-async def test_kinds_hold_for_hops_too(kb: world.World) -> None:
+async def test_kinds_hold_for_hops_too(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", kind="git"))
     await kb.ingest(world.request("Petr Svoboda moved to Brno.", urn="u:2", kind="email"))
     found = await kb.ask("Who wrote Gateway.kt and where is he?", kinds=["git"])
     assert {item.provenance.source_urn for item in found.items} == {"u:1"}
 
 
-async def test_what_the_graph_has_not_committed_is_not_shown(kb: world.World) -> None:
+async def test_what_the_graph_has_not_committed_is_not_shown(kb: world.ObservedState) -> None:
     stray = contract.chunk(scopes.SHOP, "u:stray", "login bug")
     await kb.vectors.put(scopes.SHOP, [(stray, [0.1] * 384)], [])
     assert (await kb.ask("login bug")).items == []
@@ -66,7 +66,9 @@ async def test_what_the_graph_has_not_committed_is_not_shown(kb: world.World) ->
 _WORLD = st.lists(st.tuples(scopes.ANY, st.integers(0, 3)), min_size=1, max_size=5)
 
 
-async def check(kb: world.World, documents: list[tuple[scope.Scope, int]], viewer: scope.Scope, run: object) -> None:
+async def check(
+    kb: world.ObservedState, documents: list[tuple[scope.Scope, int]], viewer: scope.Scope, run: object
+) -> None:
     """Ingest one sentence about a shared entity per document; a viewer finds exactly what it may see."""
     owners: dict[str, scope.Scope] = {}
     for number, (owner, variant) in enumerate(documents):
@@ -86,7 +88,7 @@ async def check(kb: world.World, documents: list[tuple[scope.Scope, int]], viewe
 )
 @given(documents=_WORLD, viewer=scopes.ANY, run=st.uuids())
 async def test_nothing_foreign_is_ever_found(
-    kb: world.World, documents: list[tuple[scope.Scope, int]], viewer: scope.Scope, run: object
+    kb: world.ObservedState, documents: list[tuple[scope.Scope, int]], viewer: scope.Scope, run: object
 ) -> None:
     await check(kb, documents, viewer, run)
 

@@ -19,24 +19,24 @@ from tests.kb.vectors import contract
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
-) -> AsyncIterator[world.World]:
+) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
 
 
-def checker(kb: world.World) -> check.Checker:
+def checker(kb: world.ObservedState) -> check.Checker:
     return check.Checker(kb.graph, kb.vectors, kb.ledger.working)
 
 
-def reconciler(kb: world.World, meters: metrics.Metrics) -> reconcile.Reconciler:
+def reconciler(kb: world.ObservedState, meters: metrics.Metrics) -> reconcile.Reconciler:
     return reconcile.Reconciler(checker(kb), kb.graph, kb.vectors, kb.pipeline.turn, kb.ledger.working, meters)
 
 
-async def kinds(kb: world.World) -> list[str]:
+async def kinds(kb: world.ObservedState) -> list[str]:
     return sorted(finding.kind for finding in (await checker(kb).look("acme")).findings)
 
 
-async def test_an_ingest_leaves_nothing_to_find(kb: world.World) -> None:
+async def test_an_ingest_leaves_nothing_to_find(kb: world.ObservedState) -> None:
     await kb.ingest(world.request())
     await kb.ingest(world.request(world.LONG, urn="u:long", owner=scopes.BLOG))
     look = await checker(kb).look("acme")
@@ -44,7 +44,7 @@ async def test_an_ingest_leaves_nothing_to_find(kb: world.World) -> None:
     assert len({document for document, _, _ in look.seen}) == 2
 
 
-async def test_a_look_goes_on_where_it_stopped(kb: world.World) -> None:
+async def test_a_look_goes_on_where_it_stopped(kb: world.ObservedState) -> None:
     reply = await kb.ingest(world.request(world.LONG * 3, urn="u:long"))
     seen: list[str] = []
     after: str | None = None
@@ -59,7 +59,7 @@ async def test_a_look_goes_on_where_it_stopped(kb: world.World) -> None:
         await checker(kb).look("acme", after="elsewhere:1")
 
 
-async def test_references_that_differ_are_put_right(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_references_that_differ_are_put_right(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     reply = await kb.ingest(world.request())
     [chunk] = (await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)).values()
     await kb.vectors.touch(scopes.SHOP, [replace(chunk, graph_refs=("n:invented",))])
@@ -69,7 +69,7 @@ async def test_references_that_differ_are_put_right(kb: world.World, meters: met
     assert await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids) == {chunk.id: chunk}
 
 
-async def test_what_was_never_committed_goes(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_what_was_never_committed_goes(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     await kb.ingest(world.request())
     before = await kb.state()
     stray = contract.chunk(scopes.SHOP, "u:stray", "login bug")
@@ -81,7 +81,7 @@ async def test_what_was_never_committed_goes(kb: world.World, meters: metrics.Me
     assert meters.registry.get_sample_value("jervis_kb_repairs_total") == 2
 
 
-async def test_what_is_still_being_ingested_is_left_alone(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_what_is_still_being_ingested_is_left_alone(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     vectors = kb.vectors
     assert isinstance(vectors, memory.Vectors)
     vectors.switch.fail_after = 3
@@ -94,7 +94,7 @@ async def test_what_is_still_being_ingested_is_left_alone(kb: world.World, meter
     assert await kinds(kb) == []
 
 
-async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     reply = await kb.ingest(world.request())
     await kb.vectors.discard("acme", chunk_ids=reply.chunk_ids, sentence_ids=[])
     assert await kinds(kb) == ["ChunkTextMissing"]
@@ -103,7 +103,9 @@ async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.World, meters: m
     assert await kinds(kb) == []
 
 
-async def test_a_project_takes_its_old_data_into_its_new_group(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_a_project_takes_its_old_data_into_its_new_group(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
     reply = await kb.ingest(world.request())
     moved = scopes.make("acme", "shop", "wholesale")
     neighbour = scopes.make("acme", "bulk", "wholesale")
@@ -116,7 +118,9 @@ async def test_a_project_takes_its_old_data_into_its_new_group(kb: world.World, 
     assert await kinds(kb) == []
 
 
-async def test_a_move_that_broke_off_is_finished_by_the_next_round(kb: world.World, meters: metrics.Metrics) -> None:
+async def test_a_move_that_broke_off_is_finished_by_the_next_round(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
     reply = await kb.ingest(world.request())
     moved = scopes.make("acme", "shop", "wholesale")
     await kb.graph.regroup(moved)
