@@ -13,6 +13,9 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+MANY = 4
+"""Keys worked on at the same time: a reconciliation takes no longer than its requests to the apiserver."""
+
 K = TypeVar("K")
 Rank = tuple[Any, ...]
 """Comparable; smaller is sooner."""
@@ -149,6 +152,10 @@ class WorkQueue(Generic[K]):
     def sleeping(self) -> int:
         """Keys that wait for a wake-up."""
         return len(self._later)
+
+    def busy(self) -> bool:
+        """Keys wait, or so many are worked on that what they ask must be slow."""
+        return len(self) > 0 or self.active >= MANY
 
     def put(self, key: K, rank: Rank) -> None:
         """`key` wants to be looked at now, in the order of `rank`."""

@@ -24,9 +24,6 @@ from crds.phases import HOLDS_SLOT, TERMINAL
 
 log = structlog.get_logger(__name__)
 
-MANY = 4
-"""Tasks looked at at the same time: a look takes no longer than its requests to the apiserver."""
-
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
@@ -38,7 +35,8 @@ class Unreadable:
 
 
 class TaskCache:
-    """Owns nothing but the bookkeeping between `work`, `tasks`, `workloads` and `book`. `monotonic` is the clock."""
+    """Keeps `work`, `tasks`, `workloads` and `book` in step. `monotonic` is the clock; `cancel_reading` is called with
+    a task that is gone."""
 
     def __init__(
         self,
@@ -48,14 +46,13 @@ class TaskCache:
         tasks: task_index.Tasks,
         workloads: loads.Workloads,
         book: scheduler.SlotScheduler,
+        cancel_reading: Callable[[str], None],
         monotonic: Callable[[], float],
     ) -> None:
-        self._api, self._monotonic = api, monotonic
+        self._api, self._cancel_reading, self._monotonic = api, cancel_reading, monotonic
         self.work, self.tasks, self.workloads, self.scheduler = work, tasks, workloads, book
         self.observations: dict[str, Observation] = {}
         """By uid: what an effect has brought and nobody has decided about yet."""
-        self.forgotten: Callable[[str], None] = lambda uid: None
-        """Admitted with a task that is gone; set by the composition root."""
         self.contents = task_index.Contents()
         self.unreadable: dict[str, Unreadable] = {}
         """By uid: objects that cannot be parsed, until that is written into them."""
@@ -82,10 +79,6 @@ class TaskCache:
             self.observations[uid] = found
         self.enqueue(uid)
         self.admit_waiting()  # a place at the qualifier may be free
-
-    def busy(self) -> bool:
-        """Somebody wants to be looked at, or so many are that the apiserver must be slow."""
-        return len(self.work) > 0 or self.work.active >= MANY
 
     def admit_waiting(self) -> None:
         """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
@@ -161,7 +154,7 @@ class TaskCache:
         self.scheduler.leave(uid)
         self.scheduler.settle(uid)
         self.work.forget(uid)
-        self.forgotten(uid)
+        self._cancel_reading(uid)
         self.admit_waiting()
 
     async def read(self, task: pendingtask.PendingTask) -> None:

@@ -60,6 +60,7 @@ class Reconciler:
         *,
         reader: workloads.WorkloadReader,
         qualifier: ingest.Qualifier,
+        readings: ingest.Readings,
         written: status_writer.Writer,
         effects: executor.EffectExecutor,
         failing: failures.Failures,
@@ -70,7 +71,7 @@ class Reconciler:
         monotonic: Callable[[], float],
     ) -> None:
         self._limits, self._cache, self._reader = limits, cached, reader
-        self._qualifier, self._writer, self._executor = qualifier, written, effects
+        self._qualifier, self._readings, self._writer, self._executor = qualifier, readings, written, effects
         self._failures = failing
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic = wall, monotonic
@@ -145,7 +146,7 @@ class Reconciler:
         self._cache.scheduler.leave(uid)
         if transitions.reads_first(task, batch) and self._reads(task):
             return Carried.SETTLED
-        delay = transitions.write_delay(task, batch, self._wall()) if self._cache.busy() else 0.0
+        delay = transitions.write_delay(task, batch, self._wall()) if self._cache.work.busy() else 0.0
         if delay > 0.0:
             if made.wait_for is not None:
                 self._cache.scheduler.enter(uid, made.wait_for, entry.order)
@@ -183,7 +184,7 @@ class Reconciler:
         meta = task.metadata
         if self._traced(meta.uid) and not task.status.trace_id:
             return False
-        taken = self._qualifier.seconds(meta.uid)
+        taken = self._readings.seconds(meta.uid)
         if taken is None:
             taken = 0.0
             raw = self._cache.contents.pop(meta.uid, meta.resource_version)
@@ -200,7 +201,7 @@ class Reconciler:
         return ObservedState(
             limits=self._limits,
             qualifying=self._cache.scheduler.qualifying(uid),
-            working=uid in self._qualifier,
+            working=uid in self._readings,
             observed=self._cache.observations.get(uid),
             job=run.job,
             strays=self._cache.workloads.strays(task),

@@ -8,7 +8,6 @@ bounded by bytes, which saves one request for each.
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,14 +45,14 @@ class Entry:
     user_waits: bool
     since: int
     held: bool
-    packed: bytes
+    document: bytes
     queued: int = 0
     not_before: int = 0
     noted: str = ""
 
     @property
     def name(self) -> str:
-        """Of the object; reserved once, as part of its place in the queues."""
+        """Of the object; kept once, as part of its place in the queues."""
         return self.order.name.partition("/")[2]
 
 
@@ -100,7 +99,7 @@ class Tasks:
             user_waits=_user_waits(task, phase),
             since=since,
             held=task.spec.suspend or pendingtask.held_by_job(task.status),
-            packed=pack(raw),
+            document=_document(raw),
             queued=_queued(task, phase, since),
             not_before=_not_before(task, phase),
             noted=_noted(task),
@@ -153,9 +152,9 @@ class Tasks:
                 yield {"metadata": meta}
 
     def get(self, uid: str) -> pendingtask.PendingTask | None:
-        """The task without its content, or None."""
+        """The task without content and texts, or None."""
         entry = self._entries.get(uid)
-        return None if entry is None else unpack(entry.packed)
+        return None if entry is None else pendingtask.PendingTask.model_validate_json(entry.document)
 
     def entry(self, uid: str) -> Entry | None:
         """What is known without parsing."""
@@ -232,53 +231,27 @@ def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
     return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.held_by_job(task.status)
 
 
-RawTask = Mapping[str, Any]
-
-_DROPPED = frozenset({"managedFields", "annotations", "ownerReferences"})
-_ELSEWHERE = frozenset({"content", "contentRef"})
-_SAID = ("messages", "answers")
-
-# Raw deflate, with a window of 4 KiB: each call allocates its state anew, and a task is hardly larger than that.
-_LEVEL, _WINDOW, _MEMORY = 1, -12, 5
+_NOT_KEPT = frozenset({"managedFields", "annotations", "ownerReferences"})
+_CONTENT = frozenset({"content", "contentRef"})
+TEXT_NOT_KEPT = "(not kept)"
 
 
-def _words(schema: object) -> Iterator[str]:
-    if isinstance(schema, dict):
-        yield from schema.get("properties", ())
-        yield from (word for word in schema.get("enum", ()) if isinstance(word, str))
-        for part in schema.values():
-            yield from _words(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from _words(part)
-
-
-_SCHEMA = pendingtask.PendingTask.model_json_schema(by_alias=True)
-_KNOWN = orjson.dumps(dict.fromkeys(sorted(set(_words(_SCHEMA))), ""))[-(1 << -_WINDOW) :]
-
-
-def pack(raw: RawTask) -> bytes:
-    """The object without content, annotations (`kubectl apply` copies the content into one), and what users said."""
-    meta = {key: value for key, value in raw["metadata"].items() if key not in _DROPPED}
-    spec = {key: value for key, value in raw["spec"].items() if key not in _ELSEWHERE}
-    for name in _SAID:
-        if name in spec:
-            spec[name] = [{"id": one["id"], "text": "-"} for one in spec[name]]
-    document = orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _KNOWN)
-    return packer.compress(document) + packer.flush()
-
-
-def unpack(packed: bytes) -> pendingtask.PendingTask:
-    """The task, with "-" in place of texts."""
-    document = zlib.decompressobj(_WINDOW, _KNOWN).decompress(packed)
-    return pendingtask.PendingTask.model_validate(orjson.loads(document))
+def _document(raw: Raw) -> bytes:
+    """The object as JSON without content, without annotations (`kubectl apply` copies the content into one), and with
+    `TEXT_NOT_KEPT` in place of what users wrote: decisions count messages and compare the ids of answers."""
+    meta = {key: value for key, value in raw["metadata"].items() if key not in _NOT_KEPT}
+    spec = {key: value for key, value in raw["spec"].items() if key not in _CONTENT}
+    for name in ("messages", "answers"):
+        if spec.get(name):
+            spec[name] = [{"id": one["id"], "text": TEXT_NOT_KEPT} for one in spec[name]]
+    # orjson returns a buffer with room to grow; the copy has the exact size.
+    return b"%b" % orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
 
 
 CAPACITY = 4 << 20
-"""Bytes of packed JSON: thousands of short mails, or more than a hundred of the longest."""
+"""Bytes of JSON: thousands of short mails, or more than a hundred of the longest."""
 UNREAD = frozenset({Phase.NEW.value, Phase.READY_FOR_QUALIFICATION.value})
-"""Phases in which nobody has read the content yet."""
+"""Phases in which the content has not been read yet."""
 
 
 class Contents:
@@ -286,10 +259,10 @@ class Contents:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity, self._used = capacity, 0
-        self._reserved_slots: dict[str, tuple[str, bytes]] = {}
+        self._objects: dict[str, tuple[str, bytes]] = {}
 
     def __len__(self) -> int:
-        return len(self._reserved_slots)
+        return len(self._objects)
 
     def keep(self, raw: Mapping[str, Any]) -> None:
         """Keep a version that is news, if it is of use; an older one is dropped in any case."""
@@ -301,19 +274,19 @@ class Contents:
         packed = orjson.dumps({"metadata": slim, "spec": raw["spec"], "status": status})
         if self._used + len(packed) <= self._capacity:
             self._used += len(packed)
-            self._reserved_slots[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(packed)))
+            self._objects[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(packed)))
 
     def pop(self, uid: str, version: str) -> dict[str, Any] | None:
-        """The object at that resourceVersion, which is not reserved any longer; None when it is not here."""
-        reserved = self._reserved_slots.get(uid)
+        """The object at that resourceVersion, which is not kept any longer; None when it is not here."""
+        kept = self._objects.get(uid)
         self.drop(uid)
-        if reserved is None or reserved[0] != version:
+        if kept is None or kept[0] != version:
             return None
-        found: dict[str, Any] = orjson.loads(reserved[1])
+        found: dict[str, Any] = orjson.loads(kept[1])
         return found
 
     def drop(self, uid: str) -> None:
-        """Nobody wants it any more."""
-        reserved = self._reserved_slots.pop(uid, None)
-        if reserved is not None:
-            self._used -= len(reserved[1])
+        """Not needed any more."""
+        kept = self._objects.pop(uid, None)
+        if kept is not None:
+            self._used -= len(kept[1])

@@ -102,10 +102,10 @@ def reads_first(task: pendingtask.PendingTask, batch: Batch) -> bool:
 def write_delay(task: pendingtask.PendingTask, batch: Batch, now: datetime) -> float:
     """Seconds after which to think of the write again; 0.0: it cannot be put off.
 
-    Delayed are two writes that the next one repeats: that a new task waits for the qualifier, and that a Background run has
-    begun. While the queue is busy they take from the apiserver what other tasks need. The first waits until
-    `MAX_NEW_TASK_DELAY` after the creation (until then the task has no phase), the second until `MAX_RUNNING_DELAY` after the
-    dispatch.
+    Delayed are two writes that the next one repeats: that a new task waits for the qualifier, and that a Background run
+    has begun. While the queue is busy they take from the apiserver what other tasks need. The first waits until
+    `MAX_NEW_TASK_DELAY` after the creation (until then the task has no phase), the second until `MAX_RUNNING_DELAY`
+    after the dispatch.
     """
     made, phase = batch.decision, task.status.phase or Phase.NEW
     if made.effects:

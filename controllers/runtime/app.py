@@ -83,7 +83,7 @@ class Runtime:
     async def stop(self) -> None:
         """Stop writing, hand the lease over, close. What was under way is taken up again by the next leader."""
         await self._supervisor.stop()
-        await self._wiring.qualifier.close()
+        await self._wiring.readings.close()
         await self._wiring.recorder.finish()
         await self._clients.close()
         await self._history.cleanup()

@@ -33,6 +33,7 @@ class Wiring:
             yielding=lambda rank: order.Order(*rank).lane != 0,
             at_once=config.background_workers,
         )
+        self.readings = ingest.Readings(self._monotonic)
         self._around_tasks()
         self._backends()
         self._tasks()
@@ -81,7 +82,7 @@ class Wiring:
             monotonic=self._monotonic,
             dropped=to.metrics.events_dropped.inc,
             merged=to.metrics.events_merged.inc,
-            busy=lambda: self.cache.busy(),
+            busy=self._work.busy,
         )
         self.connections = connections.Connections(
             to.api,
@@ -140,33 +141,38 @@ class Wiring:
             limits,
             self.backends.offers,
             workloads=self.workloads,
+            readings=self.readings,
             users=self.users,
             wall=wall,
             monotonic=self._monotonic,
         )
         self.cache = cache.TaskCache(
-            to.api, work=self._work, tasks=self.index, workloads=self.workloads, book=book, monotonic=self._monotonic
+            to.api,
+            work=self._work,
+            tasks=self.index,
+            workloads=self.workloads,
+            book=book,
+            cancel_reading=self.readings.cancel,
+            monotonic=self._monotonic,
         )
         self.qualifier = ingest.Qualifier(
             to.knowledge,
             to.memory,
+            readings=self.readings,
             known=config.client_terms(),
             fetch=self.cache.fetch,
             done=self.cache.observed,
             clock=wall,
-            monotonic=self._monotonic,
         )
         self.wait_conditions = wait_conditions.WaitConditions(
             self.index,
             book,
             enqueue=self.cache.enqueue,
-            busy=self.cache.busy,
+            busy=self._work.busy,
             lasting=config.wait_reason_seconds,
             wall=wall,
             monotonic=self._monotonic,
         )
-        self.cache.forgotten = self.qualifier.cancel
-        book.reading = self.qualifier.running
         on_cluster = executor.ClusterEffects(
             to.api,
             to.memory,
@@ -182,6 +188,7 @@ class Wiring:
             self.cache,
             reader=workloads.WorkloadReader(to.api, to.memory, self.workloads),
             qualifier=self.qualifier,
+            readings=self.readings,
             written=status_writer.Writer(
                 to.api,
                 self.cache,
@@ -244,7 +251,7 @@ class Wiring:
             measured=to.metrics,
             wall=wall,
             polite=polite,
-            busy=self.cache.busy,
+            busy=self._work.busy,
             monotonic=self._monotonic,
         )
         self.reporter = reporter.Reporter(

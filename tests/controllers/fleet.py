@@ -1,7 +1,7 @@
 """A cluster in small: tasks in a store with versions, Jobs, pods and slots, and a shell that may die anywhere.
 
-The index, the scheduler and the decisions are the real ones; the apiserver, the Job controller, the kubelet and the users
-are played. Every write is checked against what is true, which the shell may not know yet.
+The index, the scheduler and the decisions are the real ones; the apiserver, the Job controller, the kubelet and the
+users are played. Every write is checked against what is true, which the shell may not know yet.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ class Fleet:
             LIMITS,
             lambda: [bookings.Offer(name, count) for name, count in self.capacity.items()],
             workloads=self.workloads,
+            readings=(),
             users=users,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),

@@ -38,6 +38,7 @@ class Desk:
                 bookings.Offer(*one, absent=self.absent) for one in (self.backends or {"gpu-0": self.offer}).items()
             ],
             workloads=self.workloads,
+            readings=(),
             users=self.users,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
@@ -405,12 +406,12 @@ def test_the_index_keeps_no_content() -> None:
     raw = build.task(Phase.NEW, spec=spec).wire()
     raw["metadata"]["managedFields"] = [{"manager": "kubectl" * 200}]
     tasks.observe(raw)
-    entry, reserved = tasks.entry(build.UID), tasks.get(build.UID)
+    entry, found = tasks.entry(build.UID), tasks.get(build.UID)
     assert entry is not None
-    assert reserved is not None
-    assert "secret" not in reserved.model_dump_json()
-    assert len(entry.packed) < 300
-    assert len(reserved.spec.messages) == 1
+    assert found is not None
+    assert "secret" not in found.model_dump_json()
+    assert len(entry.document) < 1_000
+    assert len(found.spec.messages) == 1
 
 
 # -- turns, ageing, several GPUs ---------------------------------------------------------------------------------------

@@ -73,10 +73,25 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
             monotonic=time.monotonic,
         )
         book = scheduler.SlotScheduler(
-            tasks, observed.Limits(), list, workloads=workloads, users=users, wall=wall, monotonic=time.monotonic
+            tasks,
+            observed.Limits(),
+            list,
+            workloads=workloads,
+            readings=(),
+            users=users,
+            wall=wall,
+            monotonic=time.monotonic,
         )
         work: queue.WorkQueue[str] = queue.WorkQueue(time.monotonic)
-        known = cache.TaskCache(api, work=work, tasks=tasks, workloads=workloads, book=book, monotonic=time.monotonic)
+        known = cache.TaskCache(
+            api,
+            work=work,
+            tasks=tasks,
+            workloads=workloads,
+            book=book,
+            cancel_reading=lambda uid: None,
+            monotonic=time.monotonic,
+        )
         recorder = events.Recorder(api, clock=wall, monotonic=time.monotonic, dropped=lambda _: None)
         edge = failures.Failures(api, known, recorder=recorder, measured=measured, epoch=lambda: 0, wall=wall)
         raw = await api.get(kube.TASKS, space.name, name)

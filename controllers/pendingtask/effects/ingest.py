@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from email import errors as mail_errors
@@ -158,6 +158,48 @@ log = structlog.get_logger(__name__)
 Fetch = Callable[[str], Awaitable[pendingtask.PendingTask | None]]
 
 
+class Readings:
+    """Readings under way, by uid: one asyncio task each. `monotonic` is the clock."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._running: dict[str, tuple[asyncio.Task[None], float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._running
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._running)
+
+    def start(self, uid: str, reading: Coroutine[None, None, None]) -> None:
+        """Begin one; none of that uid is under way."""
+        self._running[uid] = asyncio.create_task(reading, name=f"qualify {uid}"), self._monotonic()
+
+    def end(self, uid: str) -> None:
+        """Called by a reading at its end. One that was cancelled does not end its successor."""
+        if uid in self._running and self._running[uid][0] is asyncio.current_task():
+            del self._running[uid]
+
+    def seconds(self, uid: str) -> float | None:
+        """For how long it is under way; None when it is not."""
+        return self._monotonic() - self._running[uid][1] if uid in self._running else None
+
+    def cancel(self, uid: str) -> None:
+        """The task is gone; its reading is not needed."""
+        if (running := self._running.pop(uid, None)) is not None:
+            running[0].cancel()
+
+    async def close(self) -> None:
+        """Cancel all; they are repeated after the next start."""
+        running = [one for one, _ in self._running.values()]
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
 class Qualifier:
     """`fetch` reads the whole task from the API; `done(uid, observation)` is called in the loop at the end."""
 
@@ -166,53 +208,22 @@ class Qualifier:
         kb: client.Client,
         memory: mongo.Memory,
         *,
+        readings: Readings,
         known: clients.Clients,
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
-        monotonic: Callable[[], float],
     ) -> None:
         self._kb, self._memory, self._clients = kb, memory, known
-        self._fetch, self._done, self._clock, self._monotonic = fetch, done, clock, monotonic
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._begun: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._running)
-
-    def __contains__(self, uid: str) -> bool:
-        return uid in self._running
+        self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
     def start(self, uid: str, raw: kube.Object | None = None, before: Observation | None = None) -> None:
         """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched.
 
         `before` is what a reading of an earlier generation brought; it is used again when the input is the same.
         """
-        if uid not in self._running:
-            self._running[uid] = asyncio.create_task(self._run(uid, raw, before), name=f"qualify {uid}")
-            self._begun[uid] = self._monotonic()
-
-    def running(self) -> Collection[str]:
-        """Uids of what is under way."""
-        return self._running.keys()
-
-    def seconds(self, uid: str) -> float | None:
-        """For how long it is under way; None when it is not."""
-        return self._monotonic() - self._begun[uid] if uid in self._running else None
-
-    def cancel(self, uid: str) -> None:
-        """The task is gone; nobody wants the outcome."""
-        self._begun.pop(uid, None)
-        running = self._running.pop(uid, None)
-        if running is not None:
-            running.cancel()
-
-    async def close(self) -> None:
-        """Cancel all; they are repeated after the next start."""
-        running = list(self._running.values())
-        for one in running:
-            one.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        if uid not in self._readings:
+            self._readings.start(uid, self._run(uid, raw, before))
 
     async def _run(self, uid: str, raw: kube.Object | None, before: Observation | None) -> None:
         found: Observation | None = None
@@ -224,8 +235,7 @@ class Qualifier:
             log.exception("qualification failed", uid=uid)
             found = _bug(error)
         finally:
-            if self._running.get(uid) is asyncio.current_task():
-                del self._running[uid], self._begun[uid]
+            self._readings.end(uid)
         self._done(uid, found)
 
     async def _read(self, uid: str, raw: kube.Object | None, before: Observation | None) -> Observation | None:

@@ -1,12 +1,13 @@
-"""GPU slots: what the Ready backends offer, which tasks hold or wait for a slot, and which run gives its slot to whom. Pure.
+"""GPU slots: what the Ready backends offer, which tasks hold or wait for a slot, and which run gives its slot to whom.
+Pure.
 
-`count` subtracts bookings from offers; a slot is one of a backend's `numParallel`. `Bookings` is derived from the objects
-alone, so it is the same after a restart; tasks in other phases take no memory here. `plan` is preemption:
+`count` subtracts bookings from offers; a slot is one of a backend's `numParallel`. `Bookings` is derived from the
+objects alone, so it is the same after a restart; tasks in other phases take no memory here. `plan` is preemption:
 
 - A slot that a run gave up is reserved for the user's task that claimed it.
 - Other free slots go to users' tasks in the order of their clients' turns.
-- Each remaining user's task gets one run to wait for: a run that is stopping already, else the lowest in the queue's order,
-  of those the youngest. A run that was claimed `limit` times is left alone from then on.
+- Each remaining user's task gets one run to wait for: a run that is stopping already, else the lowest in the queue's
+  order, of those the youngest. A run that was claimed `limit` times is left alone from then on.
 - A claim whose task has its slot, or does not wait any more, passes to the next task or lapses: the run goes on.
 
 Source: blueprint section 4 "a GPU slot (from GpuBackend)", "Preemption"; operator.md point 11.

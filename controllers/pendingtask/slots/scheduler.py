@@ -2,11 +2,12 @@
 
 A waiting task is admitted when its turn comes (`fair_share`). A task that is reconciled for another reason takes a free
 place only when no other waiter comes before it. With one Ready GPU users hold back all Background work; with several,
-the work on the GPUs that serve users. A Background task that has aged is not held back by users, within a bounded share.
+the work on the GPUs that serve users. A Background task that has aged is not held back by users, within a bounded
+share.
 
-The scheduler fills the shared part of an `ObservedState` and names the tasks to reconcile when something changed: waiting
-tasks whose turn it is, and runs whose slot another task is to get. Synchronous, in one event loop: a snapshot and the
-booking that follows it without an `await` in between are one step.
+The scheduler fills the shared part of an `ObservedState` and names the tasks to reconcile when something changed:
+waiting tasks whose turn it is, and runs whose slot another task is to get. Synchronous, in one event loop: a snapshot
+and the booking that follows it without an `await` in between are one step.
 
 A slot is taken by a task that holds one, by a claim that is not persisted yet, by the live pods of a task that holds
 none any more (it was deleted, for example), and by a reservation for the task for which a run gave it up.
@@ -46,7 +47,8 @@ class Admitted(NamedTuple):
 
 
 class SlotScheduler:
-    """`offers` gives the present GPU backends; `wall` and `monotonic` are the clocks."""
+    """`offers` gives the present GPU backends, `readings` the tasks that the knowledge base reads now, whatever their
+    phase; `wall` and `monotonic` are the clocks."""
 
     def __init__(
         self,
@@ -55,12 +57,13 @@ class SlotScheduler:
         offers: Callable[[], Iterable[Offer]],
         *,
         workloads: loads.Workloads,
+        readings: Iterable[str],
         users: router_use.UserActivity,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._tasks, self._limits, self._offers = tasks, limits, offers
-        self._workloads, self._users = workloads, users
+        self._workloads, self._readings, self._users = workloads, readings, users
         self._wall, self._monotonic = wall, monotonic
         self._waiting: dict[WaitFor, fair_share.WaitQueue] = {wait_for: fair_share.WaitQueue() for wait_for in WaitFor}
         self._turns = fair_share.Turns()  # of users' tasks at the GPU
@@ -78,8 +81,6 @@ class SlotScheduler:
         self._claims: dict[str, tuple[WaitFor, str]] = {}
         self._plan = bookings.Plan()
         self.breaker = breaker.Breakers()
-        self.reading: Callable[[], Iterable[str]] = lambda: ()
-        """Tasks that the knowledge base reads now, whatever their phase says; set by the composition root."""
 
     # -- places ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class SlotScheduler:
     def _reading(self) -> set[str]:
         taken = set(self._tasks.phase(Phase.QUALIFYING))
         taken.update(one for one, (wait_for, _) in self._claims.items() if wait_for is WaitFor.QUALIFIER)
-        taken.update(self.reading())
+        taken.update(self._readings)
         return taken
 
     def _ahead(self, uid: str, wait_for: WaitFor) -> int:
@@ -324,13 +325,13 @@ class SlotScheduler:
         claims = sum(wait_for is WaitFor.GPU and not self._is_user(uid) for uid, (wait_for, _) in self._claims.items())
         return max(1, total // AGED_SHARE) - runs - claims - len(self._background[WaitFor.GPU]) if total else 0
 
-    def _call_aged(self, count: int) -> list[Admitted]:
+    def _admit_aged(self, count: int) -> list[Admitted]:
         """Aged Background tasks, though users are active; `count` slots are free for them."""
         waiting, before = self._waiting[WaitFor.GPU], self._aged_before()
         count = min(count, self._share_left(), 1)
         if count <= 0 or not waiting.aged(before):
             return []
-        return self._calling(WaitFor.GPU, count, aged_only=True)
+        return self._next_waiters(WaitFor.GPU, count, aged_only=True)
 
     def _past(self, at: datetime | None) -> bool:
         """A moment that is still to come was noted before the clock was set back: nobody knows when it was."""
@@ -343,11 +344,11 @@ class SlotScheduler:
         self._recover()
         admitted: list[Admitted] = []
         free = self._limits.qualifying_at_once - self.qualifying() - len(self._background[WaitFor.QUALIFIER])
-        admitted += self._calling(WaitFor.QUALIFIER, free)
+        admitted += self._next_waiters(WaitFor.QUALIFIER, free)
         waiting, now = self._waiting[WaitFor.GPU], self._monotonic()
         breaker_closed = self.breaker.state(now) is breaker.State.CLOSED
         if breaker_closed and self._user_waiters and self._user_slots >= AGED_AMONG_USERS:
-            aged = self._call_aged(
+            aged = self._admit_aged(
                 self._left() - len(self._reserved_slots()) - len(self._admitted) - len(self._background[WaitFor.GPU])
             )
             self._spared.update(one.uid for one in aged)
@@ -384,12 +385,12 @@ class SlotScheduler:
                 again.append(max(0.05, young - self._aged_before()))
         elsewhere = bookings.count(offers, self._taken("") + Counter(reserved.values())).free
         free = min(left, sum(number for name, number in elsewhere if name not in held) - len(background))
-        admitted += self._calling(WaitFor.GPU, min(1, free) if one else free)
+        admitted += self._next_waiters(WaitFor.GPU, min(1, free) if one else free)
         if free <= 0 and held:
-            admitted += self._call_aged(left)
+            admitted += self._admit_aged(left)
         return admitted, min(again, default=None)
 
-    def _calling(self, wait_for: WaitFor, count: int, *, aged_only: bool = False) -> list[Admitted]:
+    def _next_waiters(self, wait_for: WaitFor, count: int, *, aged_only: bool = False) -> list[Admitted]:
         """The next `count` waiters. They are reconciled before other Background tasks: a place is reserved for them."""
         if count <= 0 or not self._waiting[wait_for]:
             return []
