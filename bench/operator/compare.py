@@ -37,11 +37,11 @@ def main(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-base-") as directory:
         base = Path(directory) / "base"
-        _git("worktree", "add", "--detach", str(base), parsed.base)
+        git("worktree", "add", "--detach", str(base), parsed.base)
         try:
             found = {case: _case(case, base, parsed.rounds, parsed.cores) for case in parsed.cases}
         finally:
-            _git("worktree", "remove", "--force", str(base))
+            git("worktree", "remove", "--force", str(base))
     print(json.dumps({"base": parsed.base, "rounds": parsed.rounds, "cores": parsed.cores, "cases": found}, indent=2))
     return 0 if all(case["measured"] for case in found.values()) else 1
 
@@ -52,7 +52,7 @@ def _case(case: str, base: Path, rounds: int, cores: int) -> dict[str, Any]:
         # The version that begins alternates: a machine that slows down must not favour one of them.
         order = (("base", base), ("here", ROOT))
         for name, root in order if number % 2 == 0 else reversed(order):
-            figures = _measure(case, root, cores)
+            figures = flat_figures(case, root, cores)
             if figures is not None:
                 measured[name].append(figures)
             print(f"{case} round {number + 1} {name}: {json.dumps(figures)}", file=sys.stderr, flush=True)
@@ -65,7 +65,7 @@ def _case(case: str, base: Path, rounds: int, cores: int) -> dict[str, Any]:
     return {"measured": bool(measured["here"]), **medians, "here_per_base": ratios}
 
 
-def _measure(case: str, root: Path, cores: int) -> dict[str, float] | None:
+def flat_figures(case: str, root: Path, cores: int) -> dict[str, float] | None:
     """The figures of one case, flat; None when this version does not have it."""
     command = [sys.executable, "-m", "bench.operator", case, "--cores", str(cores)]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -92,7 +92,7 @@ def _medians(samples: list[dict[str, float]]) -> dict[str, float]:
     return {key: round(statistics.median(one[key] for one in samples if key in one), 2) for key in keys}
 
 
-def _git(*arguments: str) -> None:
+def git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True)
 
 
