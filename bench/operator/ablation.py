@@ -38,7 +38,27 @@ CPU = "cpu_ms_per_task.operator"
 FLOW = ("tasks_per_second", CPU, "cpu_ms_per_task.apiserver", "writes_per_task.sum", "apply_to_end.p50_ms")
 TASKS = "controllers/pendingtask/"
 
+KOPF_FOR_RUNS = """
+@kopf.on.event("batch", "v1", "jobs", labels={"jervis.dev/task-uid": kopf.PRESENT})
+async def on_job(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    memo.runtime.handlers.job(event["type"], event["object"])
+
+
+@kopf.on.event("", "v1", "pods", labels={"jervis.dev/task-uid": kopf.PRESENT})
+async def on_pod(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None:
+    memo.runtime.handlers.pod(event["type"], event["object"])
+
+
+# -- settings -"""
+
 MECHANISMS: dict[str, Mechanism] = {
+    "lean streams for Jobs and pods": Mechanism(
+        (
+            ("operator/main.py", "\n# -- settings -", KOPF_FOR_RUNS),
+            ("controllers/runtime/app.py", "for one in (*self._runs, *(", "for one in (*("),
+        ),
+        {"lifecycle": FLOW, "dispatch": ("question.p50_ms", "question.p99_ms")},
+    ),
     "batched transitions": Mechanism(
         ((f"{TASKS}transitions.py", "MAX_STEPS = len(Phase)", "MAX_STEPS = 1"),),
         {"lifecycle": FLOW, "qualification": FLOW},

@@ -17,12 +17,17 @@ import kube
 from controllers import queue
 from controllers.pendingtask import task_index, views
 from controllers.pendingtask import workloads as loads
+from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import Observation
 from controllers.pendingtask.slots import scheduler
-from crds import pendingtask
+from crds import order, pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL
 
 log = structlog.get_logger(__name__)
+
+
+RUNS_BEHIND_SECONDS = 10
+"""What a Background run has to say may wait so long for the Jobs of newer tasks: a burst has its Jobs first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +70,23 @@ class TaskCache:
         """Look at the task now, in its order."""
         entry = self.tasks.entry(uid)
         if entry is not None:
-            self.work.put(uid, entry.order)
+            self.work.put(uid, self._rank(entry))
 
     def later(self, uid: str, seconds: float) -> None:
         """Look at the task in so many seconds, if nothing brings it up before."""
         entry = self.tasks.entry(uid)
         if entry is not None:
-            self.work.wake(uid, entry.order, self._monotonic() + seconds)
+            self.work.wake(uid, self._rank(entry), self._monotonic() + seconds)
+
+    def _rank(self, entry: task_index.Entry) -> order.Order:
+        """A Background run's writes come behind the dispatch of tasks that were created a little later.
+
+        Not while a task waits for a GPU slot: then the end of a run is what it waits for.
+        """
+        background_run = entry.phase in HOLDS_SLOT and entry.order.lane != 0
+        if not background_run or self.scheduler.waiting(WaitFor.GPU):
+            return entry.order
+        return entry.order._replace(created=entry.order.created + RUNS_BEHIND_SECONDS)
 
     def observed(self, uid: str, found: Observation | None) -> None:
         """An effect that ran beside the workers has ended."""
