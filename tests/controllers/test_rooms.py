@@ -27,7 +27,7 @@ class Desk:
             None,
             needed=lambda: False,
             changed=lambda: None,
-            heard=lambda _: None,
+            answered=lambda _: None,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )

@@ -68,7 +68,7 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
             None,
             needed=lambda: False,
             changed=lambda: None,
-            heard=lambda _: None,
+            answered=lambda _: None,
             wall=wall,
             monotonic=time.monotonic,
         )
