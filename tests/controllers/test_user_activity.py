@@ -1,4 +1,4 @@
-"""The router's word about users: asked only when it is needed, and its silence holds nobody up for long."""
+"""Users' activity at the router: asked only when needed; a silent router delays Background work for a limited time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that the operator cannot decide about end in a status that a person sees, and hold up no other."""
+"""Tasks whose reconciliation fails end in a status that a person sees, and do not block other tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of tasks and the scheduler they wait in."""
+"""The slot scheduler and the index of tasks under it."""
 
 from __future__ import annotations
 
