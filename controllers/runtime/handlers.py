@@ -48,7 +48,7 @@ class Handlers:
 
     def _take(self, observe: Observe, kind: str | None, raw: kube.Object) -> None:
         try:
-            # No write may have a lower epoch than a stored object.
+            # No write may have a lower epoch than an observed object.
             self._heed((raw.get("status") or {}).get("leaderEpoch") or 0)
             observe(raw, deleted=kind == "DELETED")
         except Exception:
