@@ -1,11 +1,12 @@
 """The operator's decisions and their I/O.
 
-I own: the work queue, the leader's lease, the one client of the Kubernetes API (`kube`), the three controllers
-(`pendingtask`, `connection`, `gpubackend`), the task memory, the archive of finished tasks, metrics, health and Events.
+What I own: the work queue, the three controllers (`pendingtask`, `connection`, `gpubackend`), the task memory, the
+archive of finished tasks, the reports of outcomes, metrics, health, Events, and the HTTP API of queue and history.
 
-Who may call me: `operator/main.py`, the composition root of this process. I call `kb.client` and `router.client`
-through their doors, MongoDB through `memory.mongo` and `archive.mongo`, and nothing of the Job's insides.
+Who may call me: `operator/main.py`, the composition root of this process. I call the Kubernetes API through `kube`, the
+other services through `kb.client` and `router.client`, MongoDB through `memory.mongo` and `archive.mongo`; I import
+nothing of the Job.
 
-What I never do: decide in a watch handler, take an event's payload as truth over a newer read, write without the
-lease, name a Job at random, or read the environment outside `settings`.
+What I never do: decide in an event handler, prefer an event's payload to a newer read, write without the lease, name a
+Job at random, or read the environment outside `settings`.
 """

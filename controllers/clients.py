@@ -1,6 +1,6 @@
-"""What differs from client to client: how long before a deadline work begins, and who "we" are.
+"""Settings per client: how long before a deadline work begins, and which persons are "we".
 
-A client that is not listed, and a value that its entry leaves out, has the default of all.
+The default applies to a client without an entry, and to a value missing in an entry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`lead` is SCHEDULE_LEAD_DAYS of the seed; `team` are names and mail addresses that are "we"."""
+    """`lead` is SCHEDULE_LEAD_DAYS of the seed; `team`: names and mail addresses of "we"."""
 
     lead: timedelta = timedelta(days=2)
     team: tuple[str, ...] = ()
@@ -26,5 +26,5 @@ class Clients:
     known: Mapping[str, Terms] = field(default_factory=dict)
 
     def of(self, client_id: str) -> Terms:
-        """The terms of that client."""
+        """The terms of a client."""
         return self.known.get(client_id, self.default)

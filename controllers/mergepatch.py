@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7396) of documents as the apiserver serves them: apply one, or find the one between two."""
+"""JSON merge patches (RFC 7396) of documents as served by the apiserver: apply one, or compute one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Document = Mapping[str, Any]
 
 
 def merged(document: Document, patch: Document) -> dict[str, Any]:
-    """`document` after `patch`: objects are merged, None removes, everything else replaces. Changes neither."""
+    """`document` after `patch`: objects are merged, None removes, other values replace. Modifies neither."""
     result = dict(document)
     for key, value in patch.items():
         if value is None:
@@ -23,7 +23,7 @@ def merged(document: Document, patch: Document) -> dict[str, Any]:
 
 
 def difference(old: Document, new: Document) -> dict[str, Any]:
-    """The smallest patch that makes `new` of `old`. Neither may hold None: a merge patch cannot say it."""
+    """The smallest patch from `old` to `new`. Neither may contain None: a merge patch cannot express it."""
     patch: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
     for key, value in new.items():
         before = old.get(key)

@@ -1,8 +1,7 @@
-"""The one work queue: bounded, by priority, each key at most once, and one heap for every wake-up.
+"""The work queue: bounded, by rank, each key at most once, with one heap for all wake-ups.
 
-A key that is being worked on is not handed out a second time; if it is put again meanwhile it comes back once it is
-done. It does not know what a key means.
-Times are monotonic seconds, given by the caller.
+A key in process is not handed out a second time; if it is put again meanwhile, it is ready again after `done`. The
+queue does not interpret keys. Times are monotonic seconds, given by the caller.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 MANY = 4
-"""Keys worked on at the same time: a reconciliation takes no longer than its requests to the apiserver."""
+"""Keys in process that show a slow apiserver: a reconciliation takes no longer than its requests."""
 
 K = TypeVar("K")
 Rank = tuple[Any, ...]
@@ -22,7 +21,7 @@ Rank = tuple[Any, ...]
 
 
 class _Last(Generic[K]):
-    """An entry that sorts the other way round."""
+    """An entry with the reverse order."""
 
     __slots__ = ("key", "place")
 
@@ -58,7 +57,7 @@ class Ranked(Generic[K]):
         self._live[key] = entry
         heapq.heappush(self._heap, (*entry, key))
         if self._last is not None:
-            # Most of it is out of date: the next call of `worst` makes it anew.
+            # If most entries are outdated, the next call of `worst` rebuilds the heap.
             crowded = len(self._last) > 2 * len(self._live) + 64
             heapq.heappush(self._last, _Last(entry, key))
             self._last = None if crowded else self._last
@@ -67,16 +66,16 @@ class Ranked(Generic[K]):
             heapq.heapify(self._heap)
 
     def discard(self, key: K) -> None:
-        """Take `key` out if it is there."""
+        """Remove `key`, if present."""
         self._live.pop(key, None)
 
     def rank(self, key: K) -> Rank | None:
-        """Where `key` stands; None when it is not in."""
+        """The rank of `key`; None if absent."""
         place = self._live.get(key)
         return None if place is None else place[0]
 
     def peek(self) -> tuple[K, Rank] | None:
-        """The first key and its rank, which stays; None when empty."""
+        """The first key and its rank, without removing it; None when empty."""
         while self._heap:
             rank, serial, key = self._heap[0]
             if self._live.get(key) == (rank, serial):
@@ -85,7 +84,7 @@ class Ranked(Generic[K]):
         return None
 
     def pop(self) -> tuple[K, Rank] | None:
-        """Take the first key out; None when empty."""
+        """Remove and return the first key; None when empty."""
         first = self.peek()
         if first is not None:
             heapq.heappop(self._heap)
@@ -95,7 +94,7 @@ class Ranked(Generic[K]):
         return first
 
     def worst(self) -> tuple[K, Rank] | None:
-        """The last key and its rank, which stays; None when empty. Logarithmic from the second call on."""
+        """The last key and its rank, without removing it; None when empty. O(log n) from the second call on."""
         if not self._live:
             self._last = None
             return None
@@ -113,10 +112,10 @@ class Ranked(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """`put` from the watch, `get` and `done` from the workers, `wake` for later. Belongs to one event loop.
+    """`put` from the event handlers, `get` and `done` from the workers, `wake` for later. Belongs to one event loop.
 
-    Of the keys whose rank is `yielding`, at most `at_once` are handed out at the same time: what they are busy with is
-    often an apiserver that has all it can do, and whoever comes first by rank would have to queue behind them there.
+    Of the keys whose rank is `yielding`, at most `at_once` are in process at the same time: their requests often wait
+    for a saturated apiserver, where the requests of better ranked keys would queue behind them.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._capacity = capacity
         self._yielding, self._at_once = yielding, at_once
-        self._yielded: set[K] = set()
+        self._yielding_busy: set[K] = set()
         self._ready: Ranked[K] = Ranked()
         self._later: Ranked[K] = Ranked()
         self._rank_later: dict[K, Rank] = {}
@@ -138,27 +137,27 @@ class WorkQueue(Generic[K]):
         self._again: dict[K, Rank] = {}
         self._changed = asyncio.Event()
         self.overflowed = False
-        """A key was turned away because of the bound: whoever empties the queue has to look at everything again."""
+        """A key was rejected at capacity: once the queue is empty, the consumer has to reconcile everything again."""
 
     def __len__(self) -> int:
         return len(self._ready)
 
     @property
     def active(self) -> int:
-        """Keys that are being worked on."""
+        """Keys in process."""
         return len(self._busy)
 
     @property
     def sleeping(self) -> int:
-        """Keys that wait for a wake-up."""
+        """Keys that wait for their wake-up."""
         return len(self._later)
 
     def busy(self) -> bool:
-        """Keys wait, or so many are worked on that what they ask must be slow."""
+        """Whether keys wait, or `MANY` are in process."""
         return len(self) > 0 or self.active >= MANY
 
     def put(self, key: K, rank: Rank) -> None:
-        """`key` wants to be looked at now, in the order of `rank`."""
+        """Make `key` ready now, in the order of `rank`."""
         self._forget_wake(key)
         if key in self._busy:
             self._again[key] = rank
@@ -173,7 +172,7 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     def wake(self, key: K, rank: Rank, at: float) -> None:
-        """`key` wants to be looked at no later than the monotonic second `at`."""
+        """Make `key` ready no later than the monotonic second `at`."""
         if key in self._ready or key in self._again:
             return
         known = self._later.rank(key)
@@ -184,13 +183,13 @@ class WorkQueue(Generic[K]):
         self._changed.set()
 
     def forget(self, key: K) -> None:
-        """`key` is gone for good."""
+        """Drop `key`: it no longer exists."""
         self._ready.discard(key)
         self._again.pop(key, None)
         self._forget_wake(key)
 
     async def get(self) -> K:
-        """The next key; it is busy until `done`."""
+        """The next key; it is in process until `done`."""
         while True:
             self._promote()
             first = self._next()
@@ -203,10 +202,10 @@ class WorkQueue(Generic[K]):
             await self._sleep()
 
     def done(self, key: K) -> None:
-        """The work on `key` is over; if it was put meanwhile, it is ready again."""
+        """`key` is processed; if it was put meanwhile, it is ready again."""
         self._busy.discard(key)
-        if key in self._yielded:
-            self._yielded.discard(key)
+        if key in self._yielding_busy:
+            self._yielding_busy.discard(key)
             self._changed.set()
         rank = self._again.pop(key, None)
         if rank is not None:
@@ -217,13 +216,13 @@ class WorkQueue(Generic[K]):
         return self._ready.ranks()
 
     def _next(self) -> tuple[K, Rank] | None:
-        """Those that yield stand behind all others, so when it is one's turn and it may not go, nobody may."""
+        """Yielding keys rank behind all others: if the first key yields and may not start, no other key may."""
         first = self._ready.peek()
         if first is None or not self._yielding(first[1]):
             return self._ready.pop()
-        if len(self._yielded) >= self._at_once:
+        if len(self._yielding_busy) >= self._at_once:
             return None
-        self._yielded.add(first[0])
+        self._yielding_busy.add(first[0])
         return self._ready.pop()
 
     async def _sleep(self) -> None:
@@ -233,7 +232,7 @@ class WorkQueue(Generic[K]):
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
         except TimeoutError:
-            # A wake-up is due; the caller's next turn promotes it.
+            # A wake-up is due; the caller promotes it next.
             return
 
     def _promote(self) -> None:

@@ -1,9 +1,9 @@
-"""OpenTelemetry: one trace per task, a span for the whole of it and one for each stay in a phase. Off by default.
+"""OpenTelemetry: one trace per task, with a root span for the task and one span per stay in a phase. Off by default.
 
-Nothing is remembered between spans: ids follow from the task's uid (`crds.trace`), times from its status. So a trace
-has no gaps over restarts and changes of the leader. Where spans go, and how many of them, is said by the standard
-variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES ...), which the SDK reads itself.
-Sending happens in a thread of the SDK's; a collector that is away costs spans, never a task.
+No state is kept between spans: ids are derived from the task's uid (`crds.trace`), times from its status. So a restart
+or a change of the leader leaves no gap in a trace. Destination and sampling come from the standard variables
+(OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES ...), which the SDK reads itself. The SDK
+sends spans in its own thread; without a collector spans are lost, and tasks are not affected.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 SERVICE = "jervis-operator"
 current: ContextVar[str] = ContextVar("traceparent", default="")
-"""The traceparent of what is being done; "" when it is not traced."""
+"""The traceparent of the current operation; "" if it is not traced."""
 
 
 class Tracer(Protocol):
-    """What the reconciler tells of."""
+    """The interface that the reconciler reports to."""
 
     def trace_id(self, uid: str) -> str:
-        """Id of the task's trace; "" when it is not traced."""
+        """Id of the task's trace; "" if it is not traced."""
 
     def moved(self, task: pendingtask.PendingTask, source: Phase, target: Phase, reason: str, now: datetime) -> None:
-        """`task`, as it was before, has gone from `source` to `target`."""
+        """`task`, given as it was before, has gone from `source` to `target`."""
 
     def close(self) -> None:
-        """Send what is left; blocks for a few seconds at the most."""
+        """Send the remaining spans; blocks for a few seconds at most."""
 
 
 class Off:
     """Nothing is traced; OpenTelemetry is not even imported."""
 
     def trace_id(self, uid: str) -> str:
-        """Never one."""
+        """Never traced."""
         return ""
 
     def moved(self, task: pendingtask.PendingTask, source: Phase, target: Phase, reason: str, now: datetime) -> None:
-        """Forgotten."""
+        """Ignored."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to send."""
 
 
 class Telemetry:
     """Spans through OpenTelemetry's SDK; `exporter` is OTLP over HTTP unless a test brings its own."""
 
     def __init__(self, exporter: SpanExporter | None = None) -> None:
-        # Imported late: whoever does not trace pays nothing for it.
+        # Imported late: a process without tracing does not load it.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk import resources
         from opentelemetry.sdk import trace as sdk
@@ -64,7 +64,7 @@ class Telemetry:
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
         class Ids(RandomIdGenerator):
-            """Random ids, but for the root spans, whose ids are given."""
+            """Random ids, except those of root spans, which are given."""
 
             given: tuple[int, int] | None = None
 
@@ -83,27 +83,27 @@ class Telemetry:
         self._tracer = self._provider.get_tracer("jervis.controllers")
 
     def trace_id(self, uid: str) -> str:
-        """The same for a task at all times; "" when the sampler leaves the task out."""
+        """Depends on the uid only; "" if the sampler excludes the task."""
         drawn = self._provider.sampler.should_sample(None, int(trace.trace_id(uid), 16), "task")
         return trace.trace_id(uid) if drawn.decision.name == "RECORD_AND_SAMPLE" else ""
 
     def moved(self, task: pendingtask.PendingTask, source: Phase, target: Phase, reason: str, now: datetime) -> None:
-        """The stay in `source` is over; in a terminal phase the whole task is."""
+        """Send the span of `source`; in a terminal phase also that of the task."""
         if not self.trace_id(task.metadata.uid):
             return
         created = task.metadata.creation_timestamp or now
         entered = created if source is Phase.NEW else task.status.phase_times.get(source.value, now)
-        told = {"jervis.phase.next": target.value, "jervis.reason": reason, "jervis.attempt": task.status.attempt}
-        self._span(task, source.value, min(entered, now), now, told)
+        details = {"jervis.phase.next": target.value, "jervis.reason": reason, "jervis.attempt": task.status.attempt}
+        self._span(task, source.value, min(entered, now), now, details)
         if target in phases.TERMINAL:
             self._root(task, created, now, target)
 
     def close(self) -> None:
-        """Flush and end the SDK's thread."""
+        """Flush and stop the SDK's thread."""
         self._provider.shutdown()
 
     def _span(
-        self, task: pendingtask.PendingTask, name: str, start: datetime, end: datetime, told: dict[str, str | int]
+        self, task: pendingtask.PendingTask, name: str, start: datetime, end: datetime, details: dict[str, str | int]
     ) -> None:
         from opentelemetry import trace as api
 
@@ -112,8 +112,8 @@ class Telemetry:
             int(trace.trace_id(uid), 16), int(trace.root_span(uid), 16), True, api.TraceFlags(api.TraceFlags.SAMPLED)
         )
         parent = api.set_span_in_context(api.NonRecordingSpan(around))
-        about = {**_about(task), **told}
-        span = self._tracer.start_span(name, parent, attributes=about, start_time=_nanoseconds(start))
+        attributes = {**_about(task), **details}
+        span = self._tracer.start_span(name, parent, attributes=attributes, start_time=_nanoseconds(start))
         span.end(_nanoseconds(end))
 
     def _root(self, task: pendingtask.PendingTask, start: datetime, end: datetime, phase: Phase) -> None:
@@ -138,7 +138,7 @@ class Telemetry:
 
 
 async def pass_on(request: httpx.Request) -> None:
-    """An event hook of HTTP clients: what is called for a task is told of the task's trace."""
+    """An event hook of HTTP clients: sends the task's trace with each request that is made for it."""
     parent = current.get()
     if parent:
         request.headers[trace.HEADER] = parent

@@ -3,9 +3,9 @@
     kopf run operator/main.py --standalone --quiet -n NAMESPACE [-n NAMESPACE ...]
     kopf run operator/main.py --standalone --quiet -A
 
-kopf lists and watches our kinds; the handlers below only enqueue. What is built from the settings, and how it starts
-and stops, is `controllers.runtime`. kopf's flags say which namespaces are served, and nothing else does. This folder
-has no `__init__.py` and no file with the name of a module of the standard library, ever: `operator` is one itself.
+kopf lists and watches the three kinds; the handlers below only enqueue. `controllers.runtime` builds, starts and stops
+everything else. kopf's flags alone determine the served namespaces. This folder must not contain `__init__.py` or a
+file named like a module of the standard library, because `operator` is one itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from crds import GROUP, VERSION, errors, phases
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
 async def startup(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
-    """Build everything inside kopf's loop."""
+    """Build everything inside kopf's event loop."""
     flags = click.get_current_context().params
     try:
         config = configuration.read()
@@ -51,7 +51,7 @@ async def startup(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) ->
 
 @kopf.on.cleanup()
 async def cleanup(memo: kopf.Memo, **_: Any) -> None:
-    """SIGTERM: stop writing and hand the lease over."""
+    """SIGTERM: stop writing and release the lease."""
     if "runtime" in memo:
         await memo.runtime.stop()
 
@@ -87,8 +87,8 @@ async def on_connection(event: kopf.RawEvent, memo: kopf.Memo, **_: Any) -> None
 # -- settings --------------------------------------------------------------------------------------------------------
 
 
-class Patience:
-    """Waits between kopf's own requests: for ever. An apiserver that is away must not end the process."""
+class RetryDelays:
+    """Delays between kopf's retries, without end: an unavailable apiserver must not end the process."""
 
     def __iter__(self) -> Iterator[float]:
         yield from (0.5, 1.0, 2.0)
@@ -97,17 +97,17 @@ class Patience:
 
 
 def configure(options: kopf.OperatorSettings, config: configuration.Settings, scope: namespaces.Scope) -> None:
-    """kopf's documented settings: it watches, and neither writes, posts Events, nor peers."""
+    """kopf's documented settings: it only watches. It does not write, post Events or peer."""
     options.posting.enabled = False
     options.peering.standalone = True
-    # kopf looks for Namespaces and CRDs itself only where a pattern leaves it no choice.
+    # kopf watches Namespaces and CRDs itself only if a namespace pattern requires it.
     options.scanning.disabled = scope.fixed or scope.everywhere
     options.networking.request_timeout = 15
     options.networking.connect_timeout = 5
-    options.networking.error_backoffs = Patience()
+    options.networking.error_backoffs = RetryDelays()
     options.watching.chunk_size = 100
     options.watching.field_selectors[GROUP, VERSION, "pendingtasks"] = phases.UNFINISHED
-    # A collection without any event gets no bookmarks: its watch is ended, and begun again, before it counts as dead.
+    # A collection without events gets no bookmarks: its watch is renewed before it counts as dead.
     options.watching.server_timeout = min(60, round(config.watch_silence_seconds * watches.DEAD))
     options.watching.inactivity_timeout = config.watch_silence_seconds * watches.DEAD
     options.queueing.idle_timeout = 1.0
@@ -115,7 +115,7 @@ def configure(options: kopf.OperatorSettings, config: configuration.Settings, sc
 
 
 def prepare(config: configuration.Settings) -> None:
-    """Logs and memory of the process."""
+    """Logging, metrics and garbage collection of the process."""
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # ships without annotations
     level = logging.getLevelNamesMapping()[config.log_level.upper()]
     structlog.configure(
@@ -128,8 +128,8 @@ def prepare(config: configuration.Settings) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
-    # Nearly all that a request or an event makes is freed by its last reference; looking for cycles finds little.
-    # What the imports have left is never looked through again.
+    # Reference counting frees nearly all objects of a request or an event; the search for cycles finds little.
+    # Objects of the imports are excluded from it.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -1,12 +1,12 @@
-"""The loop that tells the knowledge base about finished runs, oldest first, one at a time. On the leader alone.
+"""The loop that reports finished runs to the knowledge base, oldest first, one at a time. On the leader only.
 
-Told means acknowledged: the answer is written into the archived task, and what has no answer there is told again. The
-knowledge base keeps one document per task, so a repetition after a lost answer changes nothing. What the knowledge base
-refuses for good is written down as refused and left alone.
+The knowledge base's answer is stored in the archived task; a task without one is reported again. The knowledge base
+keeps one document per task, so a repetition after a lost answer changes nothing. A permanent refusal is stored as
+`refused` and not repeated.
 
-A report that gets no answer is put aside, with a patience of its own, and the next one is tried: one that always times
-out holds nobody up. When that one gets none either the knowledge base is away: the loop tries again later, further and
-further apart, and goes on where it stopped.
+A report without an answer is deferred, with its own backoff, and the next one is tried: one that always times out does
+not block the others. If the next one gets no answer either, the knowledge base counts as unavailable: the loop retries
+with backoff and continues where it stopped.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from kb import client, writing
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 50
-"""Archived tasks read per question to MongoDB, with content and result each."""
-AWAY = 2
-"""Failures in a row, of different reports, that mean the knowledge base and not the report."""
-MOST_ASIDE = 1000
-"""Reports that are put aside at the same time; beyond that the line waits, as while the knowledge base is away."""
+"""Archived tasks per MongoDB query, each with content and result."""
+UNAVAILABLE_AFTER = 2
+"""Consecutive failures, of different reports, after which the knowledge base counts as unavailable."""
+MAX_DEFERRED = 1000
+"""Deferred reports at the same time; beyond that the loop retries, as while the knowledge base is unavailable."""
 
 
-class Told(StrEnum):
-    """What became of one report; the label of the metric."""
+class Result(StrEnum):
+    """The result of one report; the label of the metric."""
 
     REMEMBERED = "remembered"
     INSIGNIFICANT = "insignificant"
@@ -48,28 +48,28 @@ class Told(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`every` in seconds between two looks. What was archived longer ago than `window` is not told any more."""
+    """`every`: seconds between two rounds. A task archived longer ago than `window` is not reported any more."""
 
     every: float = 30.0
     window: timedelta = timedelta(days=7)
 
 
 @dataclass(slots=True)
-class Aside:
-    """A report without an answer: how often, and when it is tried again."""
+class Deferred:
+    """A report without an answer: the number of failures, and the time of the next attempt."""
 
     failures: int
     due: datetime
 
 
 class Reporter:
-    """Reads from the archive, tells through `tell` (the door of the knowledge base); `polite` to the work. `sleep` is
-    asyncio's."""
+    """Reads from the archive and reports through `send`, a call of the knowledge base. `polite` is backpressure by
+    active tasks; `sleep` is asyncio's."""
 
     def __init__(
         self,
         archive: mongo.Archive,
-        tell: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
+        send: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
         *,
         namespaces: Collection[str],
         pace: Pace,
@@ -78,18 +78,18 @@ class Reporter:
         polite: backpressure.Backpressure,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._archive, self._tell, self._namespaces = archive, tell, namespaces
+        self._archive, self._send, self._namespaces = archive, send, namespaces
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
         self._polite = polite
-        self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
+        self._backoff = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
         self._from: Place | None = None
-        self._aside: dict[str, Aside] = {}
-        self._in_a_row = 0
+        self._deferred: dict[str, Deferred] = {}
+        self._consecutive = 0
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
 
     async def work(self) -> None:
-        """Tell until cancelled."""
+        """Report until cancelled."""
         await self.may_act.wait()
         failures = 0
         while True:
@@ -98,91 +98,91 @@ class Reporter:
                 failures = 0
             except errors.Operational as error:
                 failures += 1
-                self._metrics.outcomes.labels(Told.POSTPONED).inc()
-                log.info("outcomes are told later", reason=error.message, failures=failures)
+                self._metrics.outcomes.labels(Result.POSTPONED).inc()
+                log.info("outcome reports postponed", reason=error.message, failures=failures)
             except Exception:
-                # The edge of a round: a bug of ours here must not stop the tasks.
+                # The edge of a round: a bug here must not stop the tasks.
                 failures += 1
                 self._metrics.failures.inc()
-                log.exception("telling outcomes failed")
-            await self._sleep(self._patience.delay(failures) if failures else self._pace.every)
+                log.exception("outcome reports failed")
+            await self._sleep(self._backoff.delay(failures) if failures else self._pace.every)
 
     async def once(self) -> int:
-        """Tell everything that is not told yet; how many. Raises what says "later": the rest waits until then."""
+        """Report every unreported outcome; returns their number. Raises `Operational`: the rest waits."""
         number, since = 0, self._wall() - self._pace.window
         while True:
             found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
             for document in found:
                 begun = self._polite.begin()
-                number += await self._first(document)
-                # Only what is done with or put aside is passed by: what was archived meanwhile comes after it.
+                number += await self._report_first(document)
+                # The cursor passes only reported and deferred tasks; tasks archived meanwhile come after it.
                 self._from = Place(document["archivedAt"], document["_id"])
                 await self._polite.after(begun)
             if len(found) < AT_ONCE:
-                return number + await self._again(since)
+                return number + await self._retry_one(since)
 
-    async def _first(self, document: Mapping[str, Any]) -> bool:
-        """The first try; False when it is put aside. Raises when the knowledge base is away."""
+    async def _report_first(self, document: Mapping[str, Any]) -> bool:
+        """The first attempt; False if deferred. Raises `Operational` if the knowledge base is unavailable."""
         try:
-            told = await self._said(document)
+            answer = await self._report(document)
         except errors.Operational as error:
-            self._in_a_row += 1
-            if self._in_a_row >= AWAY or len(self._aside) >= MOST_ASIDE:
+            self._consecutive += 1
+            if self._consecutive >= UNAVAILABLE_AFTER or len(self._deferred) >= MAX_DEFERRED:
                 raise
-            self._put_aside(document["_id"], error)
+            self._defer(document["_id"], error)
             return False
-        await self._note(document, *told)
+        await self._record(document, *answer)
         return True
 
-    async def _again(self, since: datetime) -> int:
-        """One of those that were put aside, the one that is due first: each may take as long as a timeout."""
+    async def _retry_one(self, since: datetime) -> int:
+        """Retry one deferred report, the earliest due: each may take as long as a timeout."""
         now = self._wall()
-        due = [(one.due, uid) for uid, one in self._aside.items() if one.due <= now]
+        due = [(one.due, uid) for uid, one in self._deferred.items() if one.due <= now]
         if not due:
             return 0
         uid = min(due)[1]
         document = await self._archive.one(uid)
         if document is None or "outcome" in document or document["archivedAt"] < since:
-            del self._aside[uid]
+            del self._deferred[uid]
             return 0
         try:
-            told = await self._said(document)
+            answer = await self._report(document)
         except errors.Operational as error:
-            self._put_aside(uid, error)
+            self._defer(uid, error)
             return 0
-        await self._note(document, *told)
-        del self._aside[uid]
+        await self._record(document, *answer)
+        del self._deferred[uid]
         return 1
 
-    def _put_aside(self, uid: str, error: errors.Operational) -> None:
-        failures = self._aside[uid].failures + 1 if uid in self._aside else 1
-        self._aside[uid] = Aside(failures, self._wall() + timedelta(seconds=self._patience.delay(failures)))
-        self._metrics.outcomes.labels(Told.POSTPONED).inc()
-        log.info("outcome is told later", uid=uid, reason=error.message, failures=failures)
+    def _defer(self, uid: str, error: errors.Operational) -> None:
+        failures = self._deferred[uid].failures + 1 if uid in self._deferred else 1
+        self._deferred[uid] = Deferred(failures, self._wall() + timedelta(seconds=self._backoff.delay(failures)))
+        self._metrics.outcomes.labels(Result.POSTPONED).inc()
+        log.info("outcome report postponed", uid=uid, reason=error.message, failures=failures)
 
-    async def _note(self, document: Mapping[str, Any], told: Told, reason: str) -> None:
-        self._in_a_row = 0
+    async def _record(self, document: Mapping[str, Any], result: Result, reason: str) -> None:
+        self._consecutive = 0
         now = self._wall()
-        await self._archive.told(document["_id"], {"told": told.value, "reason": reason, "at": now})
-        self._metrics.outcomes.labels(told.value).inc()
+        await self._archive.told(document["_id"], {"told": result.value, "reason": reason, "at": now})
+        self._metrics.outcomes.labels(result.value).inc()
         log.info(
-            "outcome told",
+            "outcome reported",
             uid=document["_id"],
             task=document["name"],
             namespace=document["namespace"],
-            outcome=told.value,
+            outcome=result.value,
             reason=reason,
         )
 
-    async def _said(self, document: Mapping[str, Any]) -> tuple[Told, str]:
-        """What the knowledge base makes of it. Raises `crds.errors.Operational` when it does not answer."""
+    async def _report(self, document: Mapping[str, Any]) -> tuple[Result, str]:
+        """The knowledge base's answer and its reason. Raises `crds.errors.Operational` if it does not answer."""
         try:
             outcome = report.of(document)
             if outcome is None:
-                return Told.INSIGNIFICANT, "the task has never run"
-            reply = await self._tell(outcome)
+                return Result.INSIGNIFICANT, "the task has never run"
+            reply = await self._send(outcome)
         except report.UnfitError as error:
-            return Told.REFUSED, str(error)[:1024]
+            return Result.REFUSED, str(error)[:1024]
         except client.Rejected as error:
-            return Told.REFUSED, error.message[:1024]
-        return (Told.REMEMBERED if reply.remembered else Told.INSIGNIFICANT), reply.reason[:1024]
+            return Result.REFUSED, error.message[:1024]
+        return (Result.REMEMBERED if reply.remembered else Result.INSIGNIFICANT), reply.reason[:1024]

@@ -1,4 +1,4 @@
-"""From an archived task to what the knowledge base is told about it. Pure.
+"""From an archived task to the outcome that is reported to the knowledge base. Pure.
 
 Source: seed 001 "Task Outcome Ingestion".
 """
@@ -17,15 +17,15 @@ from crds.phases import Phase
 from kb import writing
 
 ENDS = (Phase.COMPLETED.value, Phase.ERROR.value)
-"""Phases that a run leads to. A task that is Done has not run: the knowledge base has its content, and no more."""
+"""Phases in which a run ends. A task in Done has not run: the knowledge base needs only its content."""
 _CATEGORY, _ACTION = "single_task", "respond"
-"""Of a run that does not say."""
+"""Defaults for a run without these fields."""
 _TITLE, _QUESTION, _RESULT, _ERROR, _STEPS = 1000, 20_000, 100_000, 20_000, 200
 _STEP_ACTION, _STEP_RESULT = 500, 20_000
 
 
 class UnfitError(ValueError):
-    """The knowledge base's door does not take what this task would be told as; `field` says which part."""
+    """The knowledge base's API does not accept the outcome of this task because of `field`."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -33,14 +33,13 @@ class UnfitError(ValueError):
 
 
 def of(document: Mapping[str, Any]) -> writing.Outcome | None:
-    """`document` is one of `task_archive`; None for a task that has never run. Raises `UnfitError`."""
+    """`document` is from `task_archive`; None for a task that has never run. Raises `UnfitError`."""
     raw = document["object"]
     spec, status, meta = raw["spec"], raw.get("status") or {}, raw["metadata"]
     if document["phase"] not in ENDS or not status.get("attempt"):
         return None
     found: Mapping[str, Any] = document.get("result") or {}
-    said = status.get("result") or {}
-    summary = str(said.get("summary") or "")
+    summary = str((status.get("result") or {}).get("summary") or "")
     failed = document["phase"] == Phase.ERROR.value
     completed = document["completedAt"]
     try:
@@ -65,7 +64,7 @@ def of(document: Mapping[str, Any]) -> writing.Outcome | None:
         raise UnfitError("taskCategory", str(error)) from error
 
 
-def _step(said: Mapping[str, Any]) -> writing.StepResult:
+def _step(found: Mapping[str, Any]) -> writing.StepResult:
     return writing.StepResult(
-        action=str(said.get("action") or "")[:_STEP_ACTION], result=str(said.get("result") or "")[:_STEP_RESULT]
+        action=str(found.get("action") or "")[:_STEP_ACTION], result=str(found.get("result") or "")[:_STEP_RESULT]
     )

@@ -1,11 +1,8 @@
-"""The end: terminal phases, and tasks that are being deleted.
+"""`decide(task, state, now) -> Decision`: pure, total, level-based.
 
-What follows a finished task (archive, the Jobs' removal, deletion) is `controllers.archive`.
-
-`decide(task, state, now) -> Decision`: pure, total, level-based.
-
-For each phase an ordered chain of small policies; the first that has an opinion decides. The last one of every chain
-always has an opinion.
+`CHAINS` lists the policies of each phase in order. The first policy that returns a decision wins; the last one of each
+chain always returns one. Finished and deleted tasks are decided here too; what follows a finished task (archive,
+removal of its Jobs, deletion) is `controllers.archive`.
 """
 
 from __future__ import annotations
@@ -29,15 +26,15 @@ from crds.phases import HOLDS_SLOT, Phase
 
 
 def over(view: View) -> Decision | None:
-    """A finished task is in no watch; one that is seen all the same is left as it is."""
+    """A finished task is not watched; if one is reconciled nevertheless, it stays unchanged."""
     return wait()
 
 
 def deleted(view: View) -> Decision:
-    """Somebody's finalizer still holds the task, or its dependents go first: a run that nobody wants ends now.
+    """The task is being deleted, but a finalizer or foreground deletion keeps the object: its run ends now.
 
-    Without a finalizer the task is simply gone, and its Job with it (it is the owner). Either way its slot stays taken
-    until its pods are gone.
+    Otherwise the object disappears at once, and `orphans` deletes its Job. In both cases the slot stays taken until the
+    pods have ended.
     """
     job = view.state.job
     if view.phase in HOLDS_SLOT and job is not None and job.state in (JobState.ACTIVE, JobState.SUSPENDED):
@@ -53,7 +50,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.NEW: (*_HELD, scheduled.admit),
     Phase.SCHEDULED: (scheduled.on_record, *_HELD, scheduled.fire),
     Phase.READY_FOR_QUALIFICATION: (*_HELD, interruption.retry_later, qualifying.claim),
-    # A reading under way is not interrupted by suspend: it holds no GPU, and its result is wanted in any case.
+    # Suspension does not interrupt a reading: it holds no GPU, and its result is needed in any case.
     Phase.QUALIFYING: (qualifying.chat, qualifying.postpone, qualifying.refuse, qualifying.route, qualifying.restart),
     Phase.READY_FOR_GPU: (
         interruption.delete_superseded,
@@ -111,7 +108,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
 
 
 def decide(task: pendingtask.PendingTask, state: ObservedState, now: datetime) -> Decision:
-    """What to do about `task` as it stands, given `state` at `now` (aware, UTC)."""
+    """The decision about `task`, given `state` at `now` (aware, UTC)."""
     view = View(task, state, now)
     if task.metadata.deletion_timestamp is not None:
         return deleted(view)

@@ -1,7 +1,7 @@
-"""What a decision says, and the few ways to build one.
+"""The `Decision` type and the functions that build decisions.
 
-A `Decision` is data: the merge patch of the status, the effects to perform once that patch is persisted, when to look
-again, and in which waiting wait_for the task sits meanwhile.
+A `Decision` holds the merge patch of the status, the effects to perform once that patch is persisted, the delay until
+the next reconciliation, and the resource that the task waits for.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from crds.model import Model
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
 Field = Model | tuple[Model, ...] | str | int | None
-"""A value of a field of the status."""
+"""The value of a status field."""
 
 _TRUE_IN: Mapping[str, frozenset[Phase]] = {
     "Dispatched": HOLDS_SLOT,
     "WaitingForUser": frozenset({Phase.USER_TASK}),
 }
-"""Conditions that can be true in some phases only."""
+"""Conditions that can be true in these phases only."""
 _ONLY_UNFINISHED = frozenset({"Suspended", "Preempted"})
-"""Conditions that can be true in any phase but the last one."""
+"""Conditions that can be true in every phase except terminal ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Have the knowledge base take the content; brings `Ingested` or `Trouble`."""
+    """Store the content in the knowledge base; results in `Ingested` or `Trouble`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Write the task memory, then create (or resume) the Job of this attempt; brings `Trouble` when it fails."""
+    """Write the task memory, then create or resume the Job of this attempt; results in `Trouble` if that fails."""
 
     attempt: int
     job_name: str
@@ -46,28 +46,28 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class SuspendJob:
-    """Ask the running Job to drain: its pod gets SIGTERM and saves its checkpoint."""
+    """Suspend the running Job: its pod gets SIGTERM and saves its checkpoint."""
 
     job_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeJob:
-    """Let a suspended Job go on from its checkpoint."""
+    """Resume a suspended Job from its checkpoint."""
 
     job_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Remove a Job that never got to work, or cannot go on where it is."""
+    """Delete a Job that never started to work, or cannot continue where it is."""
 
     job_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireJob:
-    """Let the Job go `ttl_seconds` from now; its result is recorded."""
+    """Have the Job deleted `ttl_seconds` from now; its result is recorded."""
 
     job_name: str
     ttl_seconds: int
@@ -75,14 +75,14 @@ class ExpireJob:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Create the execution copy of a recurring task for `due`; brings `CopyMade`."""
+    """Create the execution copy of a recurring task for `due`; results in `CopyMade`, `CopyHeld` or `Trouble`."""
 
     due: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Look for the execution copy of a recurring task's latest run up to `most`; brings `CopyMade` or `NoCopy`."""
+    """Find the copy of a recurring task's latest run up to `most`; results in `CopyMade` or `NoCopy`."""
 
     most: datetime
 
@@ -91,7 +91,7 @@ Effect = Ingest | Launch | SuspendJob | ResumeJob | DeleteJob | ExpireJob | Copy
 
 
 class WaitFor(StrEnum):
-    """Where a task waits for something that is not its own: woken in queue order when the wait_for opens."""
+    """The shared resource that a task waits for; when it becomes free, waiting tasks are admitted in queue order."""
 
     QUALIFIER = "Qualifier"
     GPU = "Gpu"
@@ -108,7 +108,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`requeue_after` in seconds from now; None: only an event wakes the task."""
+    """`requeue_after`: seconds until the next reconciliation; None: only an event triggers it."""
 
     status_patch: Mapping[str, Any] = field(default_factory=dict)
     effects: tuple[Effect, ...] = ()
@@ -125,7 +125,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What every policy gets: the task, the state and the time (aware, UTC)."""
+    """The input of every policy: the task, the state and the time (aware, UTC)."""
 
     task: pendingtask.PendingTask
     state: ObservedState
@@ -133,20 +133,20 @@ class View:
 
     @property
     def phase(self) -> Phase:
-        """A task without a phase is New."""
+        """New for a task without a phase."""
         return self.task.status.phase or Phase.NEW
 
     def live_pods(self) -> tuple[PodView, ...]:
-        """Pods that still run or are about to."""
+        """Pods that run or will run."""
         return self.state.live_pods(self.now)
 
     def entered(self) -> datetime:
-        """When the current phase was entered; a missing time counts as now, so that nothing is stale by accident."""
+        """When the current phase was entered; now if no time is recorded, so that the task does not count as stale."""
         return self.task.status.phase_times.get(self.phase.value, self.now)
 
 
 def wait(seconds: float | None = None, *, wait_for: WaitFor | None = None) -> Decision:
-    """Change nothing; look again after `seconds`, or when the wait_for opens."""
+    """Change nothing; reconcile again after `seconds`, or when `wait_for` becomes free."""
     return Decision(requeue_after=seconds, wait_for=wait_for)
 
 
@@ -156,7 +156,7 @@ def until(view: View, moment: datetime) -> Decision:
 
 
 def act(*effects: Effect, requeue_after: float | None = None) -> Decision:
-    """The intent is persisted already: perform, observe."""
+    """Perform effects whose intent is persisted already."""
     return Decision(effects=effects, requeue_after=requeue_after)
 
 
@@ -177,19 +177,19 @@ def moment(at: datetime) -> str:
 
 
 def put(view: View, *new: conditions.Condition) -> list[dict[str, Any]] | None:
-    """The new list of conditions, or None when it would say the same as now."""
+    """The new list of conditions, or None if it equals the present one apart from times."""
     merged = view.task.status.conditions
     for one in new:
         merged = conditions.put(merged, one)
 
-    def said(items: tuple[conditions.Condition, ...]) -> list[tuple[str, str, str, str]]:
+    def content(items: tuple[conditions.Condition, ...]) -> list[tuple[str, str, str, str]]:
         return [(c.type, c.status.value, c.reason, c.message) for c in items]
 
-    return None if said(merged) == said(view.task.status.conditions) else [c.wire() for c in merged]
+    return None if content(merged) == content(view.task.status.conditions) else [c.wire() for c in merged]
 
 
 def remark(view: View, new: conditions.Condition, *, decision: Decision) -> Decision:
-    """`decision`, saying why in a condition as well; the condition is written only when it says something new."""
+    """`decision`, with the condition `new` and an Event about it, unless the status has that condition already."""
     listed = put(view, new)
     if listed is None:
         return decision
@@ -212,7 +212,7 @@ def to(
     warning: bool = False,
     fields: Mapping[str, Field] = MappingProxyType({}),
 ) -> Decision:
-    """Go to `phase`. `fields` are snake_case fields of the status; None removes one. The table is asked first."""
+    """Go to `phase`, if the table permits it. `fields` are snake_case fields of the status; None removes one."""
     route = fields.get("route", view.task.status.route)
     phases.check(view.phase, phase, qualified=route is not None)
     patch: dict[str, Any] = {
@@ -221,7 +221,7 @@ def to(
         "observedGeneration": view.task.metadata.generation,
     }
     for name, value in fields.items():
-        # A merge patch merges objects: what the old one had and the new one has not must be taken out by name.
+        # A merge patch merges objects: a field that only the old value has must be set to None.
         if isinstance(value, tuple):
             patch[_camel(name)] = [one.wire() for one in value]
         else:
@@ -241,7 +241,7 @@ def to(
 def _outdated(
     view: View, phase: Phase, reason: str, message: str, given: Iterable[conditions.Condition]
 ) -> Iterator[conditions.Condition]:
-    """Conditions that were true before the step, are not any more in `phase`, and that the step itself left alone."""
+    """The conditions that `phase` makes untrue (or Accepted again), without those that the step itself sets."""
     named = {one.type for one in given}
     for old in view.task.status.conditions:
         if old.type == "Accepted" and old.status is not conditions.Status.TRUE:
@@ -253,7 +253,7 @@ def _outdated(
 
 
 def clip(text: str) -> str:
-    """At most 2 KiB of UTF-8, cut between characters; what is no text (half of a surrogate pair) becomes "?"."""
+    """At most 2 KiB of UTF-8, cut between characters; an unpaired surrogate becomes "?"."""
     return text.encode(errors="replace")[: pendingtask.SUMMARY_BYTES].decode(errors="ignore")
 
 

@@ -1,4 +1,4 @@
-"""Brings the gauges about tasks up to date; called before a scrape."""
+"""Updates the gauges about tasks; called before each scrape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LANES = ("foreground", "background")
 
 
 def show(cached: cache.TaskCache, measured: metrics.Metrics, now: datetime) -> None:
-    """What waits, how long, and what is free, as of `now` (aware, UTC)."""
+    """Set all gauges as of `now` (aware, UTC)."""
     _queue(cached, measured)
     _reasons(cached, measured)
     for phase in task_index.WAITING:

@@ -1,9 +1,9 @@
 """The Job of one run: its deterministic name and its manifest.
 
-The same task and attempt always give the same name, so that a repeated creation is refused by the apiserver instead of
-starting a second run. Content decides nothing here: image, service account and command come from the settings alone.
-Runs live in the release's namespace, wherever their task is: no owner reference crosses namespaces, so `orphans`
-removes the runs of tasks that are gone. Source: operator.md points 3 and 10; blueprint section 4.
+The same task and attempt always give the same name, so the apiserver refuses a repeated creation and no second run
+starts. The task's content has no influence: image, service account and command come from the settings alone.
+Runs live in the release's namespace, whatever the namespace of their task. Owner references cannot cross namespaces, so
+`orphans` deletes the runs of deleted tasks. Source: operator.md points 3 and 10; blueprint section 4.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ LEASE_ANNOTATION = names.LEASE_CREATED
 SUSPENDED_ANNOTATION = names.SUSPENDED_BY
 QUEUE_LABEL = names.QUEUE
 OPERATOR = "operator"
-"""Value of the mark of a suspension."""
+"""Value of the suspension annotation."""
 CONTAINER = names.CONTAINER
 MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 _MAX_NAME = 63
-# The Job controller adds "-" and five characters for the pod; pods' host names are cut at 63, so stay below that.
+# The Job controller appends "-" and five characters for the pod, whose host name is cut at 63.
 _MAX_BASE = _MAX_NAME - 6
 _USER = 10001
-_RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # where it is mounted
+_RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
 TOKEN_KEY = "token"  # noqa: S105  # the name of a key, no password
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What all runs share, from the operator's settings. `resources` is a Kubernetes ResourceRequirements.
+    """The settings that all runs share. `resources` is a Kubernetes ResourceRequirements.
 
-    `namespace` is the release's: Jobs, pods and the Secrets that they name are there. With `mongodb_secret` the address
-    comes from that Secret, and `mongodb_uri`, which may hold a password, is written into no Job. With `run_tokens` a
-    run mounts the Secret with its own token for the knowledge base and the router (`credentials`).
+    `namespace` is the release's: it holds Jobs, pods and the Secrets that they name. With `mongodb_secret` the address
+    comes from that Secret, and `mongodb_uri`, which may hold a password, is not written into Jobs. With `run_tokens` a
+    run mounts the Secret with its own token for the knowledge base and the router (`effects.run_token`).
     """
 
     namespace: str
@@ -78,7 +78,7 @@ def name(task_name: str, uid: str, attempt: int) -> str:
 
 
 def labels(task: pendingtask.PendingTask, attempt: int) -> dict[str, str]:
-    """How Jobs and pods are found again; a label holds at most 63 characters."""
+    """The labels by which Jobs and pods are found; a label value has at most 63 characters."""
     return {
         UID_LABEL: task.metadata.uid,
         TASK_LABEL: task.metadata.name[:63].strip("-."),
@@ -97,31 +97,31 @@ def manifest(
     *,
     token: lease.FencingToken = lease.NOBODYS,
 ) -> dict[str, Any]:
-    """The Job as it is sent to the apiserver by the leader whose token it is.
+    """The Job as the leader with that `token` sends it to the apiserver.
 
-    With a queue of Kueue's among the template's labels it is created suspended: Kueue lets it go.
+    With a Kueue queue among the template's labels it is created suspended: Kueue resumes it.
     """
-    marks = {**template.labels, **labels(task, attempt)}
-    queued = QUEUE_LABEL in marks
+    job_labels = {**template.labels, **labels(task, attempt)}
+    queued = QUEUE_LABEL in job_labels
     booked = {BACKEND_ANNOTATION: task.status.dispatch.backend if task.status.dispatch else ""}
-    # The Job alone is queued: Kueue would take a pod with that label for one to be queued by itself.
-    worn = {key: value for key, value in marks.items() if key != QUEUE_LABEL}
+    # Only the Job has the queue label: Kueue would queue a pod with that label as a workload of its own.
+    pod_labels = {key: value for key, value in job_labels.items() if key != QUEUE_LABEL}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": job_name,
             "namespace": template.namespace,
-            "labels": marks,
+            "labels": job_labels,
             "annotations": {TASK_NAME_ANNOTATION: task.metadata.name, **booked, **_fence(token)},
         },
         "spec": {
             **({"suspend": True} if queued else {}),
             "parallelism": 1,
             "completions": 1,
-            # One owner of retries: the operator. Only a disruption (eviction, node drain) and a run that has drained
-            # are repeated by the Job itself, after the pod is really gone. A suspended Job must not fail by the exit
-            # code of the very pod that drained as it was asked to.
+            # The operator owns retries. The Job itself only replaces pods that were disrupted (eviction, node drain)
+            # or have drained, once they have ended. A suspended Job must not fail because of the exit code of the pod
+            # that drained on request.
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
@@ -139,7 +139,7 @@ def manifest(
             },
             "activeDeadlineSeconds": deadline(task, template),
             "template": {
-                "metadata": {"labels": worn, "annotations": booked},
+                "metadata": {"labels": pod_labels, "annotations": booked},
                 "spec": _pod(task, attempt, job_name, template),
             },
         },
@@ -147,18 +147,18 @@ def manifest(
 
 
 def deadline(task: pendingtask.PendingTask, template: Template) -> int:
-    """Seconds that a run may take each time its Job is let go."""
+    """Seconds that a run may take after each start or resumption of its Job."""
     return task.spec.active_deadline_seconds or template.default_deadline_seconds
 
 
 def suspension(suspend: bool, token: lease.FencingToken) -> dict[str, Any]:
-    """The merge patch by which the leader whose token it is suspends a Job as its own doing, or takes that back."""
-    marks = {**_fence(token), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
-    return {"metadata": {"annotations": marks}, "spec": {"suspend": suspend}}
+    """The merge patch by which the leader with that `token` suspends a Job, with an annotation, or undoes both."""
+    annotations = {**_fence(token), SUSPENDED_ANNOTATION: OPERATOR if suspend else None}
+    return {"metadata": {"annotations": annotations}, "spec": {"suspend": suspend}}
 
 
 def expiry(ttl_seconds: int, token: lease.FencingToken) -> dict[str, Any]:
-    """The merge patch by which the leader whose token it is lets a finished Job go."""
+    """The merge patch by which the leader with that `token` has a finished Job deleted after `ttl_seconds`."""
     return {"metadata": {"annotations": _fence(token)}, "spec": {"ttlSecondsAfterFinished": ttl_seconds}}
 
 
@@ -195,11 +195,11 @@ def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: T
                 },
                 "terminationMessagePath": "/dev/termination-log",
                 "terminationMessagePolicy": "File",
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # a mount point, not a file of ours
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # a mount point
             }
         ],
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}],
-        # The default is to wait five minutes for a node that does not answer.
+        # The default tolerates a node that does not answer for five minutes.
         "tolerations": [
             {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}
             for key in ("not-ready", "unreachable")
@@ -215,7 +215,7 @@ def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: T
 
 
 def _mount_token(pod: dict[str, Any], secret: str) -> None:
-    """A directory, not a file of it: the kubelet renews a mounted Secret only as a whole."""
+    """Mount the Secret as a directory: the kubelet does not update a single mounted file."""
     items = [{"key": TOKEN_KEY, "path": TOKEN_KEY}]
     source = {"secretName": secret, "items": items, "defaultMode": 0o440}
     pod["volumes"].append({"name": "run-token", "secret": source})
@@ -225,7 +225,7 @@ def _mount_token(pod: dict[str, Any], secret: str) -> None:
 
 
 def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:
-    """EnvVars, each name once; ours win over the settings' own."""
+    """EnvVars, each name once; the values set here override the template's `environment`."""
     values = {
         **template.environment,
         "JERVIS_TASK_UID": task.metadata.uid,
@@ -241,7 +241,7 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
         "JERVIS_PRIORITY": str(template.priority),
-        # The run ends by itself shortly before the Job controller ends it, and says why.
+        # The run ends itself shortly before the Job controller would, and reports the reason.
         "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),
         **({trace.VARIABLE: trace.parent(task.metadata.uid)} if task.status.trace_id else {}),
     }

@@ -1,4 +1,4 @@
-"""Everything a decision may look at besides the task itself, as plain frozen values.
+"""The inputs of a decision besides the task itself, as plain frozen values.
 
 The reconciler fills an `ObservedState` from its caches and from the result of the task's last effect; tests fill it by
 hand. Times are aware datetimes (UTC).
@@ -40,7 +40,7 @@ class Limits:
 
 
 class JobState(StrEnum):
-    """What a Job's status adds up to."""
+    """The state of a Job, derived from its conditions and spec."""
 
     ACTIVE = "Active"
     SUSPENDED = "Suspended"
@@ -53,8 +53,8 @@ class JobState(StrEnum):
 class JobView:
     """The Job of one attempt. `reason` and `message` are those of its terminal condition.
 
-    foreign  it is suspended, and not by the operator
-    marked   it carries the operator's mark of a suspension, suspended or not
+    foreign  suspended, but not by the operator
+    marked   has the operator's suspension annotation, suspended or not
     queued   Kueue decides when it runs
     task     (uid, namespace, name) of its task
     """
@@ -75,9 +75,9 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run said about its own end, from the termination message or the stored result; bounded by `views`.
+    """The result that a run reports, from the termination message or the stored result; bounded by `views`.
 
-    `unavailable` names the service that was away and `retry_after` the seconds that it asked for; `field` and `remedy`
+    `unavailable` is the service that did not answer, `retry_after` the seconds that it asked for; `field` and `remedy`
     say what to change.
     """
 
@@ -92,7 +92,7 @@ class Outcome:
     remedy: str = ""
 
     def sentence(self) -> str:
-        """Summary, field and remedy as text for a condition; each is named once."""
+        """Summary, field and remedy as text for a condition, without repetition."""
         more = [f"Field: {self.field}."] if self.field and self.field not in self.summary else []
         more += [self.remedy] if self.remedy and self.remedy not in self.summary else []
         return " ".join([*([self.summary] if self.summary else []), *more])
@@ -102,10 +102,13 @@ class Outcome:
 class PodView:
     """One pod of the task.
 
-    `live` is true until all containers have ended. `started` is true once the container has run. `waiting` is the
-    kubelet's reason and message while it has not (ImagePullBackOff ...). `exit_code` is None while it runs. `backend`
-    is whose slot was booked for it. `given_up_at`: it should be gone by then; a pod that still is there belongs to a
-    node that does not answer. `created` is aware, in whole seconds.
+    live         not all containers have ended
+    started      the container has run
+    waiting_*    the kubelet's reason and message before that (ImagePullBackOff ...)
+    exit_code    None while the container runs
+    backend      the backend whose slot is booked for the pod
+    given_up_at  a pod that exists after this time is on a node that does not answer
+    created      aware, whole seconds
     """
 
     name: str
@@ -122,15 +125,15 @@ class PodView:
     created: datetime = _EVER
 
     def lives(self, now: datetime) -> bool:
-        """Runs or is about to, and is not given up."""
+        """It runs or will run, and is not given up."""
         return self.live and (self.given_up_at is None or now < self.given_up_at)
 
 
 def last_word(pods: Iterable[PodView], attempt: int, job: JobView | None) -> Outcome | None:
-    """What the run's last pod said of its end; None when it said nothing, or cannot have been seen.
+    """The outcome that the run's last pod reported; None if it reported none, or the last pod was not seen.
 
-    A Job that was suspended and let go has a pod for each time. One that drained said so of itself and not of the run:
-    of two in the same second it was the first, and where the Job is complete another one came after it.
+    A Job that was suspended and resumed has several pods. A drained pod reports its own end, not that of the run: of
+    two pods created in the same second it is the earlier one, and in a complete Job another pod followed it.
     """
     mine = [pod for pod in pods if pod.attempt == attempt]
     last = max(mine, key=lambda pod: (pod.created, not _drained(pod)), default=None)
@@ -145,7 +148,7 @@ def _drained(pod: PodView) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What became of a task's files. `refused`: name and reason; `away`: of some only because a service was away."""
+    """A task's attachments, processed. `refused`: name and reason; `away`: some failed because a service was down."""
 
     chunk_ids: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
@@ -154,11 +157,11 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The knowledge base took the content; `attached` is None where nobody looked at files.
+    """The knowledge base has stored the content; `attached` is None if no attachments were processed.
 
-    `questions` and `failure` are the qualifier's: what a person has to answer first, and why nothing can be done.
-    `generation` is that of the object that was read, and `digest` identifies the input of that reading, so that a later
-    generation with the same input need not be read again.
+    `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
+    `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
+    same input is not read again.
     """
 
     hints: Hints
@@ -175,9 +178,9 @@ class Ingested:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """An effect failed. `operational`: trying again later can help; otherwise somebody must change something.
+    """An effect failed. `operational`: a retry can help; otherwise the task or the configuration must change.
 
-    `generation` and `digest` as of `Ingested`, when it was a reading that failed.
+    `generation` and `digest` as in `Ingested`, if a reading failed.
     """
 
     message: str
@@ -200,7 +203,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class CopyMade:
-    """The execution copy of a recurring task for that moment exists, under that name."""
+    """The execution copy of a recurring task for `due` exists, named `name`."""
 
     due: datetime
     name: str = ""
@@ -208,7 +211,7 @@ class CopyMade:
 
 @dataclass(frozen=True, slots=True)
 class CopyHeld:
-    """No copy was made: concurrencyPolicy forbids it while the copy called `by` has not ended."""
+    """No copy was made: concurrencyPolicy forbids it until the copy `by` has ended."""
 
     due: datetime
     by: str
@@ -216,11 +219,11 @@ class CopyHeld:
 
 @dataclass(frozen=True, slots=True)
 class NoCopy:
-    """There is no execution copy of the recurring task."""
+    """The recurring task has no execution copy."""
 
 
 def trouble(error: errors.JervisError) -> Trouble:
-    """An error as something that a decision can be made from."""
+    """The error as an input of decisions."""
     if isinstance(error, errors.Operational):
         return Trouble(error.message, operational=True, retry_after=error.retry_after)
     if isinstance(error, errors.Permanent):
@@ -229,18 +232,18 @@ def trouble(error: errors.JervisError) -> Trouble:
 
 
 Reading = Ingested | Trouble
-"""What qualification brings."""
+"""The result of a qualification."""
 Observation = Ingested | Trouble | CopyMade | CopyHeld | NoCopy
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """The book of GPU slots as one task may use it.
+    """The GPU slots that one task may use.
 
-    total        slots of all GPU backends that are there, one that stopped serving a moment ago included
-    free         (backend name, free slots) of Ready GPU backends, best first; what is kept for others is not in it
-    without_gpu  users' runs that may start without a slot now; 0 while `total` is not
-    held         names of backends on which it does not start because they serve users
+    total        slots of all known GPU backends, including one that stopped serving a moment ago
+    free         (backend name, free slots) of Ready GPU backends, best first; without slots reserved for other tasks
+    without_gpu  users' runs that may start without a slot now; 0 unless `total` is 0
+    held         names of backends on which the task does not start because they serve users
     """
 
     total: int = 0
@@ -250,12 +253,12 @@ class Slots:
 
     @property
     def startable(self) -> Sequence[tuple[str, int]]:
-        """Those of `free` on which the task may start."""
+        """The entries of `free` on which the task may start."""
         return tuple(one for one in self.free if one[0] not in self.held)
 
 
 class Users(NamedTuple):
-    """Users' activity as far as it holds a task back; by default none does."""
+    """Users' activity that holds a task back; the default holds nothing back."""
 
     active: bool = False
     last: datetime | None = None
@@ -264,9 +267,9 @@ class Users(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A user's task that gets the slot of a run: its uid, the number of its run, and `namespace/name`.
+    """The user's task that gets the slot of a run: its uid, the number of its run, and `namespace/name`.
 
-    `name` is "" for a task of another namespace: names of others' tasks are not shown.
+    `name` is "" for a task of another namespace: names of other tenants' tasks are not shown.
     """
 
     uid: str
@@ -278,22 +281,22 @@ class Claimant:
 class ObservedState:
     """A snapshot.
 
-    qualifying      places at the qualifier that are taken by others, or are those of waiters before this task
-    working         this task's qualification or other effect is under way in this process
-    observed        what the last effect for this task brought, not yet persisted
-    job             the Job of the current attempt; None means that the API was asked and there is none. In ReadyForGpu
-                    that of a run that is to be taken up again, as far as is known
-    strays          names of Jobs of this task that run, or may, and are not that of the current attempt
+    qualifying      qualifier places that other tasks hold, or that belong to waiters before this task
+    working         the qualification or another effect of this task is in progress in this process
+    observed        the result of this task's last effect, not yet persisted
+    job             the Job of the current attempt; None: the API was asked and has none. In ReadyForGpu: the Job of the
+                    run to resume, from the cache only
+    strays          names of this task's Jobs that run, or may run, and are not that of the current attempt
     pods            pods of this task, any attempt
-    recorded        the stored result of the current attempt, looked up when the pod left no message
-    claimant        who is to get the slot of this task's run
-    backend_gone_in seconds until the backend whose slot this task has booked is given up, 0: now; None: it is there
-    user_active     a Foreground task is waiting or running, and holds this one back
-    last_user       when a user request that holds this task back was last active; None: never, as far as is known
-    in_doubt_since  since when it is not known whether the router serves users; None: it is known, or does not matter
-    dispatch_open   the circuit breaker lets another dispatch through
-    refused_for     seconds until a dispatch of this namespace is tried again, as the last ones were refused; None: now
-    waits           why this task waits, if its condition is to say so now
+    recorded        the stored result of the current attempt, read if the pod left no message
+    claimant        the task that gets the slot of this task's run
+    backend_gone_in seconds until the backend of this task's slot is given up, 0: now; None: it is available
+    user_active     a Foreground task waits or runs, and holds this one back
+    last_user       the last activity of a user request that holds this task back; None: none is known
+    in_doubt_since  since when it is unknown whether the router serves users; None: it is known, or irrelevant
+    dispatch_open   the circuit breaker permits another dispatch
+    refused_for     seconds until this namespace, whose last dispatches were refused, may dispatch again; None: now
+    waits           the reason of waiting to record in the task's condition now; None: record none
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -316,9 +319,9 @@ class ObservedState:
 
     @property
     def backend_gone(self) -> bool:
-        """What runs there has to stop."""
+        """The backend of this task's slot is given up: its run has to stop."""
         return self.backend_gone_in == 0
 
     def live_pods(self, now: datetime) -> tuple[PodView, ...]:
-        """Pods that still run or are about to."""
+        """Pods that run or will run."""
         return tuple(pod for pod in self.pods if pod.lives(now))

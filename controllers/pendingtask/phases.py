@@ -1,4 +1,4 @@
-"""Which phase may follow which: data, and the only place that knows. Everything else asks `check`.
+"""The transition table: which phase may follow which. It is defined here only; other modules call `check`.
 
 Source: blueprint section 4 and 9; seed 000 "Task States Flow"; seed 002 "State Flow Guarantees".
 
@@ -7,9 +7,9 @@ Source: blueprint section 4 and 9; seed 000 "Task States Flow"; seed 002 "State 
     UserTask -> ReadyForGpu (answered) | Error (given up by a person)
     any of them -> UserTask (the operator cannot decide about it) -> Scheduled | ReadyForQualification, without a route
 
-Two rules go beyond pairs. A task that has a route (it was qualified) never enters ReadyForQualification or Qualifying
-again: a deferred one is due for the GPU, not for another qualification. And Qualifying returns to
-ReadyForQualification only without a route, that is, after an operational error.
+Two rules go beyond pairs. A task with a route (it was qualified) never returns to ReadyForQualification or Qualifying:
+a deferred task becomes due for the GPU, not for another qualification. Qualifying returns to ReadyForQualification only
+without a route, that is, after an operational error.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ PASSING: Mapping[Phase, frozenset[Phase]] = {
     Phase.READY_FOR_GPU: frozenset({Phase.SCHEDULED, Phase.QUALIFYING}),
     Phase.ORCHESTRATING: frozenset({Phase.DISPATCHED_GPU}),
 }
-"""Phases in which a task that comes from one of those need not stay: one write may take it there and further."""
+"""Phase -> the sources from which a task may pass through it: one write takes the task to the phase and further."""
 
 BEFORE_ROUTE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING})
-"""Closed to a task that has a route."""
+"""Forbidden for a task with a route."""
 
 
 class ForbiddenTransitionError(AssertionError):
-    """A policy proposed a transition that the table does not list: a bug of ours, never a user's mistake."""
+    """A policy proposed a transition that the table does not list: a bug in the operator, never a user's mistake."""
 
 
 def permitted(source: Phase, target: Phase, *, qualified: bool) -> bool:
-    """May a task go from `source` to `target`? `qualified` means that it has a route after the step."""
+    """Whether a task may go from `source` to `target`. `qualified`: it has a route after the step."""
     return target in TRANSITIONS[source] and not (qualified and target in BEFORE_ROUTE)
 
 
@@ -70,12 +70,12 @@ def check(source: Phase, target: Phase, *, qualified: bool) -> None:
 
 
 def passes(source: Phase, phase: Phase) -> bool:
-    """May the write that takes a task from `source` to `phase` take it further at once?"""
+    """Whether the write that takes a task from `source` to `phase` may take it further."""
     return source in PASSING.get(phase, frozenset())
 
 
 def reach(source: Phase) -> frozenset[Phase]:
-    """Every phase to which one write may take a task from `source`: the steps of the table, and what they pass."""
+    """Every phase to which one write may take a task from `source`, directly or through passed phases."""
     steps: set[tuple[Phase, Phase]] = set()
     ahead = [(source, target) for target in TRANSITIONS[source]]
     while ahead:

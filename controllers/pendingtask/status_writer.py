@@ -1,4 +1,4 @@
-"""Persists what was decided, with a resourceVersion precondition and the leader's epoch, and tells of each step."""
+"""Persists decisions, with a resourceVersion precondition and the leader's epoch, and reports each step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class Writer:
-    """The only one that writes a PendingTask's status."""
+    """The only writer of a PendingTask's status."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Writer:
         self._metrics, self._lease, self._tracer, self._wall = measured, leadership, tracer, wall
 
     async def persist(self, task: pendingtask.PendingTask, batch: Batch) -> kube.Object | None:
-        """Write the status; the object as it is then. None when the write lost and the task was read again instead."""
+        """Write the status; returns the new object. None: the write lost and the task was read again, or it is gone."""
         uid, meta = task.metadata.uid, task.metadata
         status = {**batch.decision.status_patch, "leaderEpoch": self._lease.epoch}
         if not task.status.trace_id and (traced := self._tracer.trace_id(uid)):
@@ -55,12 +55,12 @@ class Writer:
         self._cache.take(raw)
         self._cache.scheduler.settle(uid)
         for number, step in enumerate(batch.steps):
-            self._tell(task, step, raw, number)
+            self._report(task, step, raw, number)
         self._cache.admit_waiting()
         return raw
 
-    def _tell(self, task: pendingtask.PendingTask, step: transitions.Step, raw: kube.Object, number: int) -> None:
-        """Count, log and post one step; `number` is its place in the write."""
+    def _report(self, task: pendingtask.PendingTask, step: transitions.Step, raw: kube.Object, number: int) -> None:
+        """Count, log and post one step; `number` is its position in the batch."""
         source, made = step.source, step.made
         reason = made.note.reason if made.note else ""
         if made.phase is not None:

@@ -1,8 +1,8 @@
 """The index of unfinished tasks: small, versioned, never the truth.
 
-An older version of an object never replaces a newer one, so a watch event that an own write has overtaken is ignored.
-Content and the text of messages are not kept; `Contents` holds new tasks whole until the knowledge base reads them,
-bounded by bytes, which saves one request for each.
+An older version of an object never replaces a newer one, so a watch event that is older than an own write is ignored.
+Content and message texts are not stored. `Contents` stores new tasks as a whole, bounded by bytes, until the knowledge
+base reads them; this saves one request per task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Raw = Mapping[str, Any]
 _WAITING_FOR_OTHERS = frozenset({Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR})
 
 WAITING = (Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU)
-"""Phases in which a task waits for us and not for a moment or a person."""
+"""Phases in which a task waits for the operator, not for a time or a person."""
 _POSTPONABLE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
 
 
@@ -32,10 +32,10 @@ class Entry:
     """One task at one version; times in seconds since the epoch.
 
     since       when its phase was entered
-    queued      since when it waits for its turn: a run that gave its slot up has waited since it first did
-    held        by its user, or by another controller that suspended its Job
-    not_before  it is postponed until then; 0: it is not
-    noted       what its condition Dispatched says that it waits for, "" when it says nothing of the kind
+    queued      since when it waits for its turn; after a preemption: since it first waited
+    held        suspended by its user, or by another controller that suspended its Job
+    not_before  postponed until then; 0: not postponed
+    noted       the reason of waiting in its condition Dispatched; "" without one
     """
 
     version: int
@@ -52,12 +52,12 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Of the object; kept once, as part of its place in the queues."""
+        """Name of the object; stored once, as part of its order."""
         return self.order.name.partition("/")[2]
 
 
 def version(raw: Raw) -> int:
-    """resourceVersion as a number; the API has ordered them since Kubernetes 1.35 by contract and before in fact."""
+    """resourceVersion as a number; ordered by contract since Kubernetes 1.35, in practice before that too."""
     text = str(raw["metadata"].get("resourceVersion", "0"))
     return int(text) if text.isdigit() else 0
 
@@ -73,7 +73,7 @@ class Tasks:
         self._users: set[str] = set()
         self.last_user: datetime | None = None
         self.last_user_on: dict[str, datetime] = {}
-        """By backend: when a user's run there ended."""
+        """Backend -> when a user's run on it ended."""
         self.bookings = bookings.Bookings()
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Tasks:
         return iter(list(self._entries))
 
     def observe(self, raw: Raw) -> bool:
-        """Take a version in; False when it is not newer than what is known. Raises pydantic.ValidationError."""
+        """Store a version; False if it is not newer than the stored one. Raises pydantic.ValidationError."""
         uid, number = raw["metadata"]["uid"], version(raw)
         known = self._entries.get(uid)
         if (known is not None and number <= known.version) or number < self._gone.get(uid, 0):
@@ -115,7 +115,7 @@ class Tasks:
         return True
 
     def forget(self, uid: str, at: int = 0) -> None:
-        """The task is finished or deleted; versions up to `at` stay out."""
+        """The task is finished or deleted; versions up to `at` are ignored from now on."""
         known = self._entries.pop(uid, None)
         if known is not None:
             self._by_phase[known.phase].discard(uid)
@@ -123,24 +123,24 @@ class Tasks:
         self.bookings.forget(uid)
         self._user_left(before, None)
         self._user(uid, False)
-        # A write's answer may come in after the deletion's event: remember a few of the departed.
+        # The response to a write may arrive after the deletion event: remember some removed tasks.
         self._gone[uid] = max(at, known.version if known else 0) + 1
         if len(self._gone) > 10_000:
             for old in list(self._gone)[:5_000]:
                 del self._gone[old]
 
     def leave(self, uid: str) -> None:
-        """The task is served no more, for now: any version of it may come back."""
+        """The task's namespace is no longer served; if it is again, any version of the task is accepted."""
         self.forget(uid)
         self._gone.pop(uid, None)
 
     def version(self, uid: str) -> int | None:
-        """The newest version that is known, also of a task that is finished or deleted."""
+        """The newest known version, also of a finished or deleted task."""
         known = self._entries.get(uid)
         return self._gone.get(uid) if known is None else known.version
 
     def known(self, namespace: str | None) -> Iterator[Raw]:
-        """The tasks of a namespace, None for all, as much of them as a deletion needs."""
+        """The tasks of a namespace (None: of all), with the fields that a deletion event needs."""
         for uid, entry in self._entries.items():
             if namespace in (None, entry.namespace):
                 meta = {
@@ -157,7 +157,7 @@ class Tasks:
         return None if entry is None else pendingtask.PendingTask.model_validate_json(entry.document)
 
     def entry(self, uid: str) -> Entry | None:
-        """What is known without parsing."""
+        """The fields that are stored parsed."""
         return self._entries.get(uid)
 
     def phase(self, *phases: Phase) -> Iterator[str]:
@@ -166,11 +166,11 @@ class Tasks:
             yield from self._by_phase[phase]
 
     def count(self, phase: Phase) -> int:
-        """How many are in that phase."""
+        """Number of tasks in that phase."""
         return len(self._by_phase[phase])
 
     def oldest(self, phase: Phase) -> tuple[int | None, int | None]:
-        """For Foreground and Background: when the one that waits longest entered `phase`; None when nobody does."""
+        """For Foreground and Background: when the longest waiting task entered `phase`; None if no task waits."""
         first: list[int | None] = [None, None]
         for uid in self._by_phase[phase]:
             entry = self._entries[uid]
@@ -181,7 +181,7 @@ class Tasks:
 
     @property
     def user_active(self) -> bool:
-        """A Foreground task is waiting or running."""
+        """A Foreground task waits or runs."""
         return bool(self._users)
 
     def _user_left(self, before: bookings.Run | None, after: bookings.Run | None) -> None:
@@ -199,7 +199,7 @@ class Tasks:
 
 
 def _since(task: pendingtask.PendingTask, phase: Phase) -> int:
-    """A New task waits since it was created. Without any time it is as old as the epoch: something is wrong with it."""
+    """When `phase` was entered, else the creation (a New task), else 0."""
     entered = task.status.phase_times.get(phase.value) or task.metadata.creation_timestamp
     return 0 if entered is None else int(entered.timestamp())
 
@@ -223,7 +223,7 @@ def _noted(task: pendingtask.PendingTask) -> str:
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
-    """A person waits for this task now; one that is postponed or held does not keep the GPU from others."""
+    """Whether a person waits for this task now. A postponed or held task does not hold Background work back."""
     if not order.foreground(task.spec) or task.spec.suspend or task.metadata.deletion_timestamp is not None:
         return False
     retry = task.status.retry
@@ -231,31 +231,31 @@ def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
     return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.held_by_job(task.status)
 
 
-_NOT_KEPT = frozenset({"managedFields", "annotations", "ownerReferences"})
+_NOT_STORED = frozenset({"managedFields", "annotations", "ownerReferences"})
 _CONTENT = frozenset({"content", "contentRef"})
 TEXT_NOT_KEPT = "(not kept)"
 
 
 def _document(raw: Raw) -> bytes:
-    """The object as JSON without content, without annotations (`kubectl apply` copies the content into one), and with
-    `TEXT_NOT_KEPT` in place of what users wrote: decisions count messages and compare the ids of answers."""
-    meta = {key: value for key, value in raw["metadata"].items() if key not in _NOT_KEPT}
+    """The object as JSON without content and annotations (`kubectl apply` copies the content into one), and with
+    `TEXT_NOT_KEPT` in place of users' texts: decisions only count messages and compare the ids of answers."""
+    meta = {key: value for key, value in raw["metadata"].items() if key not in _NOT_STORED}
     spec = {key: value for key, value in raw["spec"].items() if key not in _CONTENT}
     for name in ("messages", "answers"):
         if spec.get(name):
             spec[name] = [{"id": one["id"], "text": TEXT_NOT_KEPT} for one in spec[name]]
-    # orjson returns a buffer with room to grow; the copy has the exact size.
+    # orjson returns an over-allocated buffer; the copy has the exact size.
     return b"%b" % orjson.dumps({"metadata": meta, "spec": spec, "status": raw.get("status") or {}})
 
 
 CAPACITY = 4 << 20
-"""Bytes of JSON: thousands of short mails, or more than a hundred of the longest."""
+"""Bytes of JSON: thousands of short mails, or more than a hundred of maximum length."""
 UNREAD = frozenset({Phase.NEW.value, Phase.READY_FOR_QUALIFICATION.value})
-"""Phases in which the content has not been read yet."""
+"""Phases before the content is read."""
 
 
 class Contents:
-    """By uid, at one version."""
+    """Whole objects by uid, each at one version."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity, self._used = capacity, 0
@@ -265,28 +265,28 @@ class Contents:
         return len(self._objects)
 
     def keep(self, raw: Mapping[str, Any]) -> None:
-        """Keep a version that is news, if it is of use; an older one is dropped in any case."""
+        """Store a new version if its content is unread and it fits; the stored version is dropped in any case."""
         meta, status = raw["metadata"], raw.get("status") or {}
         self.drop(meta["uid"])
         if status.get("phase", Phase.NEW.value) not in UNREAD:
             return
         slim = {key: value for key, value in meta.items() if key != "managedFields"}
-        packed = orjson.dumps({"metadata": slim, "spec": raw["spec"], "status": status})
-        if self._used + len(packed) <= self._capacity:
-            self._used += len(packed)
-            self._objects[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(packed)))
+        document = orjson.dumps({"metadata": slim, "spec": raw["spec"], "status": status})
+        if self._used + len(document) <= self._capacity:
+            self._used += len(document)
+            self._objects[meta["uid"]] = (meta["resourceVersion"], bytes(memoryview(document)))
 
     def pop(self, uid: str, version: str) -> dict[str, Any] | None:
-        """The object at that resourceVersion, which is not kept any longer; None when it is not here."""
-        kept = self._objects.get(uid)
+        """Remove and return the object at that resourceVersion; None if that version is not stored."""
+        stored = self._objects.get(uid)
         self.drop(uid)
-        if kept is None or kept[0] != version:
+        if stored is None or stored[0] != version:
             return None
-        found: dict[str, Any] = orjson.loads(kept[1])
+        found: dict[str, Any] = orjson.loads(stored[1])
         return found
 
     def drop(self, uid: str) -> None:
-        """Not needed any more."""
-        kept = self._objects.pop(uid, None)
-        if kept is not None:
-            self._used -= len(kept[1])
+        """Remove the object."""
+        stored = self._objects.pop(uid, None)
+        if stored is not None:
+            self._used -= len(stored[1])

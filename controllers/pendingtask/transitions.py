@@ -1,12 +1,11 @@
-"""Several steps in one write: pure, like `decide`.
+"""Batched transitions: several steps in one status write. Pure, like `decide`.
 
-Every status write costs the apiserver, etcd and each watcher the same, whether it moves a task by one phase or by
-four. So as long as a step asks for nothing but its write (no effect, no waiting) and the next decision needs no other
-look at the state, that decision is made at once, about the task as the write will leave it. What is written is the
-difference between the first and the last status: `phaseTimes` names every phase that was passed. Each step was checked
-against the phase table by whoever proposed it, and each keeps its own note, so the story has no gaps.
+A status write costs the apiserver, etcd and each watcher the same, whether it passes one phase or four. If a step needs
+only its write (no effect, no waiting) and the next decision needs no further request, that decision is made at once,
+about the task as the write will leave it. The patch is the difference between the first and the last status:
+`phaseTimes` names every phase that was passed. Each step is checked against the phase table and keeps its own Event.
 
-Effects come last: the write that precedes them holds the intent of all of them (docs/decisions/0008).
+Effects come last: the write before them holds the intent of all of them (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from crds import order, pendingtask
 from crds.phases import Phase
 
 MAX_STEPS = len(Phase)
-"""More than any task can pass; what is left is decided at the next look."""
+"""More than any task can pass; the rest is decided at the next reconciliation."""
 
 MAX_NEW_TASK_DELAY = timedelta(seconds=60)
-"""After a task's creation, until which nobody is told that it stands in line."""
+"""Since the creation of a task: the longest delay of the write that it waits for the qualifier."""
 MAX_RUNNING_DELAY = timedelta(seconds=10)
-"""After a task's dispatch, until which nobody is told that its run has begun."""
+"""Since the dispatch of a task: the longest delay of the write that its run has started."""
 RECHECK_SECONDS = 10.0
-"""After which a write that was put off is thought of again: there may be nothing else to do by then."""
+"""A delayed write is reconsidered after this time: the queue may be idle by then."""
 SECOND = timedelta(seconds=1)
-"""Moments in a status are whole seconds, rounded up (`decision.whole`)."""
+"""Resolution of the times in a status, which are rounded up (`decision.whole`)."""
 _UNREAD = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION})
 
 Decide = Callable[[pendingtask.PendingTask, ObservedState, datetime], Decision]
@@ -42,7 +41,7 @@ Decide = Callable[[pendingtask.PendingTask, ObservedState, datetime], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One decision with a write of its own to tell of, and the phase in which it was made."""
+    """One decision that changes the status, and the phase in which it was made."""
 
     source: Phase
     made: Decision
@@ -50,9 +49,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What to persist and perform, and what is to be told of it, in order.
+    """The decision to persist and perform, and the steps to report, in order.
 
-    `more`: the last step was a write as well, so there is something new to decide about.
+    `more`: the last step changed the status too, so another decision is due.
     """
 
     decision: Decision
@@ -61,7 +60,7 @@ class Batch:
 
 
 def batched(task: pendingtask.PendingTask, state: ObservedState, now: datetime, *, judge: Decide = decide) -> Batch:
-    """The decisions about `task` from where it stands to where it has to wait for something, as one."""
+    """The decisions about `task` until it has to wait for something, as one."""
     steps: list[Step] = []
     first = status = task.status.wire()
     while True:
@@ -81,18 +80,19 @@ def batched(task: pendingtask.PendingTask, state: ObservedState, now: datetime, 
 
 
 def seen_after(source: Phase, state: ObservedState) -> ObservedState:
-    """The state as the step after one from `source` may see it.
+    """The state for the step after one from `source`.
 
-    What an effect brought has been decided about; the next step must not take it for its own. Only a reading that was
-    not waited for with the claim belongs to the step behind those that lead there.
+    The result of an effect is for one step only. Before Qualifying it is kept: a reading that started ahead of its
+    claim (`reads_first`) is for the step in Qualifying.
     """
     return state if source in _UNREAD else replace(state, observed=None)
 
 
 def reads_first(task: pendingtask.PendingTask, batch: Batch) -> bool:
-    """Is the write the claim of a new task at the qualifier, which can as well be made with what the reading brings?
+    """Whether the write only claims a new task for the qualifier: it can then be made together with the result of the
+    reading.
 
-    Reading may be repeated: a process that dies in the middle leaves nothing behind that says otherwise.
+    A reading may be repeated, so a crash in the middle leaves no wrong state.
     """
     made = batch.decision
     unread = (task.status.phase or Phase.NEW) in _UNREAD
@@ -100,12 +100,11 @@ def reads_first(task: pendingtask.PendingTask, batch: Batch) -> bool:
 
 
 def write_delay(task: pendingtask.PendingTask, batch: Batch, now: datetime) -> float:
-    """Seconds after which to think of the write again; 0.0: it cannot be put off.
+    """Seconds until the write is reconsidered; 0.0: write now. Called while the queue is busy.
 
-    Delayed are two writes that the next one repeats: that a new task waits for the qualifier, and that a Background run
-    has begun. While the queue is busy they take from the apiserver what other tasks need. The first waits until
-    `MAX_NEW_TASK_DELAY` after the creation (until then the task has no phase), the second until `MAX_RUNNING_DELAY`
-    after the dispatch.
+    Two writes can be delayed, because the next write repeats them: that a new task waits for the qualifier (until
+    `MAX_NEW_TASK_DELAY` after the creation; the task has no phase until then), and that a Background run has started
+    (until `MAX_RUNNING_DELAY` after the dispatch). The apiserver then has more capacity for other tasks.
     """
     made, phase = batch.decision, task.status.phase or Phase.NEW
     if made.effects:
@@ -121,7 +120,7 @@ def write_delay(task: pendingtask.PendingTask, batch: Batch, now: datetime) -> f
 
 
 def _left(since: datetime | None, now: datetime, whole: timedelta) -> float:
-    """Seconds. A clock that was set back tells nobody for how long; a moment's whole second may be the one to come."""
+    """Seconds; 0 if the clock was set back. `since` may be up to a second ahead: times are rounded up."""
     if since is None or not -SECOND < now - since < whole:
         return 0.0
     return min(whole, since + whole - now).total_seconds()
@@ -132,7 +131,7 @@ def _writes_only(made: Decision) -> bool:
 
 
 def _foreseeable(source: Phase, task: pendingtask.PendingTask, state: ObservedState) -> bool:
-    """Would the API or MongoDB be asked for nothing more, now that `task` has left `source`?"""
+    """Whether the next decision, after `task` has left `source`, needs no request to the API or MongoDB."""
     phase, status = task.status.phase or Phase.NEW, task.status
     if phase is source:
         return True
@@ -141,6 +140,6 @@ def _foreseeable(source: Phase, task: pendingtask.PendingTask, state: ObservedSt
     if phase is Phase.READY_FOR_GPU:
         return status.attempt == 0  # pods of earlier runs would have to be listed
     if phase is Phase.ORCHESTRATING and (state.job is None or state.job.state in ENDED):
-        # How it ended is known only when a pod of this run has told; a stored result would have to be read.
+        # Without the outcome of a pod of this run, the stored result would have to be read.
         return last_word(state.pods, status.attempt, state.job) is not None
     return True

@@ -1,7 +1,7 @@
-"""Jobs and pods as the API serves them -> the few facts that decisions are made from. Pure.
+"""Jobs and pods as served by the API -> the few facts that decisions need. Pure.
 
-A label is a claim that anyone may write. A Job is believed in the release's namespace and under the one name that its
-task and attempt give; a pod there, if a Job of that name controls it.
+Labels are not trusted: any writer can set them. A Job is accepted only in the release's namespace and under the name
+that its task and attempt determine; a pod only if a Job of that name controls it there.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from crds.pendingtask import Question
 Raw = Mapping[str, Any]
 
 MESSAGE_CHARACTERS = 16_384
-"""Of a termination message that is looked at: the kubelet cuts at 4096 bytes per container, 12 KiB per pod."""
+"""Longest termination message that is parsed: the kubelet cuts at 4096 bytes per container, 12 KiB per pod."""
 COLLECTION = "task_results"
 _COLLECTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _ANSWERABLE = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
 
 OVERDUE = timedelta(seconds=10)
-"""Beyond a pod's deletionTimestamp, which has its grace period in it: by then a kubelet that is there has ended it."""
+"""After a pod's deletionTimestamp, which includes the grace period: a working kubelet has ended the pod by then."""
 
 
 def believed(raw: Raw, namespace: str) -> bool:
-    """Whether a Job is the run that its labels say. `namespace` is the release's."""
+    """Whether a Job is the run that its labels name. `namespace` is the release's."""
     meta = raw["metadata"]
     return bool(meta["namespace"] == namespace and meta["name"] == _run_name(raw))
 
 
 def owner_uid(raw: Raw) -> str:
-    """Uid of the controlling owner, or "" when there is none."""
+    """Uid of the controlling owner; "" without one."""
     return str(_owner(raw).get("uid", ""))
 
 
 def controlling_job(raw: Raw, namespace: str) -> str:
-    """Uid of the Job that controls a pod of ours; "" for a pod that is not believed."""
+    """Uid of the Job that controls a run's pod; "" for a pod that is not accepted."""
     owner = _owner(raw)
-    ours = raw["metadata"]["namespace"] == namespace and owner.get("kind") == "Job" and owner["name"] == _run_name(raw)
-    return str(owner["uid"]) if ours else ""
+    run = raw["metadata"]["namespace"] == namespace and owner.get("kind") == "Job" and owner["name"] == _run_name(raw)
+    return str(owner["uid"]) if run else ""
 
 
 def _owner(raw: Raw) -> Raw:
@@ -55,7 +55,7 @@ def _owner(raw: Raw) -> Raw:
 
 
 def _run_name(raw: Raw) -> str:
-    """The name that the Job of the run has that the labels tell of; "" when they tell of none."""
+    """Name of the Job of the run that the labels name; "" if they name none."""
     uid, task = task_uid(raw), str((raw["metadata"].get("labels") or {}).get(job.TASK_LABEL, ""))
     return job.name(task, uid, attempt(raw)) if uid and task and attempt(raw) else ""
 
@@ -66,7 +66,7 @@ def task_uid(raw: Raw) -> str:
 
 
 def attempt(raw: Raw) -> int:
-    """Number of the run, from its label; 0 when it has none."""
+    """Number of the run, from its label; 0 without one."""
     text = str((raw["metadata"].get("labels") or {}).get(job.ATTEMPT_LABEL, ""))
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -112,38 +112,38 @@ def _task(meta: Raw) -> tuple[str, str, str]:
 
 
 def pod_view(raw: Raw) -> PodView:
-    """One pod. A pod whose phase is Succeeded or Failed does not live, whatever its deletionTimestamp says."""
+    """One pod. In phase Succeeded or Failed it is not live, with or without a deletionTimestamp."""
     status = raw.get("status") or {}
     container: Raw = next((c for c in status.get("containerStatuses") or () if c["name"] == job.CONTAINER), {})
     state = container.get("state") or {}
     ended, waiting = state.get("terminated"), state.get("waiting") or {}
     live = status.get("phase", "Pending") not in ("Succeeded", "Failed")
-    # A pod that was evicted before its container ran has a reason of its own and no container state.
+    # A pod that was evicted before its container ran has its own reason and no container state.
     exit_code = ended.get("exitCode") if ended else None
     reason = (ended or {}).get("reason") or status.get("reason") or ""
-    why, told = waiting.get("reason", ""), waiting.get("message", "")
-    if not told and live:
-        why, told = _unschedulable(status)
+    why, message = waiting.get("reason", ""), waiting.get("message", "")
+    if not message and live:
+        why, message = _unschedulable(status)
     meta = raw["metadata"]
-    leaving = meta.get("deletionTimestamp")
+    deleted = meta.get("deletionTimestamp")
     return PodView(
         name=meta["name"],
         attempt=attempt(raw),
         live=live,
         started=state.get("running") is not None or ended is not None,
         waiting_reason=why if _REASON.fullmatch(why) else "Waiting",
-        waiting_message=told,
+        waiting_message=message,
         exit_code=exit_code,
         ended_reason=reason,
         outcome=outcome(_text(ended.get("message"))) if ended else None,
         backend=str((meta.get("annotations") or {}).get(job.BACKEND_ANNOTATION, "")),
-        given_up_at=datetime.fromisoformat(leaving) + OVERDUE if leaving else None,
+        given_up_at=datetime.fromisoformat(deleted) + OVERDUE if deleted else None,
         created=datetime.fromisoformat(meta["creationTimestamp"]),
     )
 
 
 def outcome(text: str) -> Outcome | None:
-    """The termination message, or None when it is empty or not ours (a crash leaves anything there)."""
+    """The outcome in a termination message; None if it is empty or has another format, as after a crash."""
     if len(text) > MESSAGE_CHARACTERS:
         return None
     try:
@@ -154,11 +154,10 @@ def outcome(text: str) -> Outcome | None:
 
 
 def recorded(found: Raw) -> Outcome | None:
-    """A termination message or a document of `task_results`, as `orchestrator_job.termination` describes it.
+    """A termination message or a document of `task_results`, in the format of `orchestrator_job.termination`.
 
-    Nothing in it is believed: what has another type than it should is left out, what is too long is cut, and a
-    reference that does not fit `crds.pendingtask.ResultRef` is left out as a whole, since a part of a key names
-    something else.
+    The input is not trusted: fields of a wrong type are dropped, long texts are cut. A reference that does not fit
+    `crds.pendingtask.ResultRef` is dropped as a whole, because part of a key would name another document.
     """
     try:
         reason = ExitReason(found.get("exitReason", ""))
@@ -183,20 +182,20 @@ def recorded(found: Raw) -> Outcome | None:
 
 
 def _text(found: Any) -> str:
-    """A string that every store takes: no halves of surrogate pairs, no NUL; "" for anything else."""
+    """A string that every store accepts (no unpaired surrogates, no NUL); "" for other types."""
     return found.encode(errors="replace").decode().replace("\0", "") if isinstance(found, str) else ""
 
 
 def _seconds(found: Any) -> float | None:
-    """A number of seconds that a backoff can use: finite, not negative, an hour at most."""
+    """Seconds that a backoff can use: finite, not negative, at most 3600; None for anything else."""
     number = isinstance(found, int | float) and not isinstance(found, bool) and found == found  # NaN
     return min(float(min(found, 3600)), 3600.0) if number and found >= 0 else None
 
 
 def _questions(found: Any) -> tuple[Question, ...]:
-    """[{id, text}] as the Job writes them; a bare string gets its number as id. At most 16, as the CRD allows.
+    """[{id, text}] as the Job writes them; a bare string gets its number as id. At most 16, as in the CRD.
 
-    An id that `spec.answers` could not name, or that is there twice, is replaced by the number too.
+    The number also replaces an id that `spec.answers` cannot name, and a duplicate.
     """
     listed: dict[str, Question] = {}
     for number, one in enumerate((found if isinstance(found, list) else [])[:16], start=1):

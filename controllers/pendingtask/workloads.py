@@ -1,13 +1,12 @@
-"""What the operator remembers of Jobs and pods: small, versioned, never the truth.
+"""The cache of Jobs and pods (small, versioned, never the truth), and the reader of one task's run.
 
-Only runs of the release's namespace come in, as `views` believes them. A pod counts for a task once the uid of its Job
-is known. Until then, and after a restart for the last pods of a Job that is gone, it takes its slot and says nothing:
-what it has written of its end is heard when its Job is.
+`Workloads` stores only runs of the release's namespace that `views` accepts. A pod counts for a task once the uid of
+its Job is known. Until then (after a restart: always, for the last pods of a deleted Job) it takes its slot, and its
+outcome is ignored.
 
-What the API and MongoDB say about one task's run: asked for only where its phase needs it.
-
-The index may not know a Job yet (after a restart) or know one that is gone: before a decision rests on the absence of
-a Job or on the end of a run, the API itself is asked.
+`WorkloadReader` asks the API and MongoDB about a task's run, where the task's phase needs it. The cache may lack a Job
+after a restart, or hold one that was deleted: before a decision rests on the absence of a Job or on the end of a run,
+the API is asked.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MAY_RUN = frozenset({JobState.ACTIVE, JobState.SUSPENDED})
 
 
 class _Pod(NamedTuple):
-    """`job` is the uid of the Job that controls it."""
+    """`job` is the uid of the controlling Job."""
 
     version: int
     job: str
@@ -40,7 +39,7 @@ class _Pod(NamedTuple):
 
 
 class Workloads:
-    """Jobs by their names, pods by the uid of their task. `namespace` is the release's."""
+    """Jobs by name, pods by the uid of their task. `namespace` is the release's."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -50,12 +49,12 @@ class Workloads:
         self._pods: dict[str, dict[str, _Pod]] = {}
         self._live: dict[str, tuple[PodView, ...]] = {}
         self.abandoned: set[str] = set()
-        """Uids of tasks that are gone and had a Job; `orphans` takes them out."""
+        """Uids of tasks that no longer exist and had a Job; `orphans` removes them."""
         self.abandonment = asyncio.Event()
-        """Set with each of them."""
+        """Set whenever a uid is added."""
 
     def observe_job(self, raw: Raw) -> bool:
-        """Take a version in; False when it is older than what is known, or not believed."""
+        """Store a version; False if it is older than the stored one, or not accepted by `views`."""
         if not views.believed(raw, self.namespace):
             return False
         name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
@@ -69,7 +68,7 @@ class Workloads:
         return True
 
     def forget_job(self, uid: str, name: str) -> None:
-        """The Job, of the task with that uid, is gone."""
+        """The Job was deleted; `uid` is its task's."""
         names = self._names.get(uid, set())
         if name in names:
             names.discard(name)
@@ -77,18 +76,18 @@ class Workloads:
         self._prune(uid)
 
     def known_jobs(self, namespace: str) -> Iterator[Raw]:
-        """The Jobs of a namespace, as much of them as a deletion needs."""
+        """The Jobs of a namespace, with the fields that a deletion event needs."""
         for uid, names in self._names.items() if namespace == self.namespace else ():
             for name in names:
                 meta = {"uid": self._jobs[name][1].uid, "namespace": namespace, "name": name}
                 yield {"metadata": {**meta, "labels": {job.UID_LABEL: uid}}}
 
     def ran(self, uid: str) -> bool:
-        """Does the task still have a Job, as far as is known?"""
+        """Whether a Job of the task is known."""
         return uid in self._names
 
     def job(self, name: str) -> JobView | None:
-        """The Job as last seen; None means "not seen", not "not there"."""
+        """The Job as last seen; None means "not seen", not "does not exist"."""
         known = self._jobs.get(name)
         return None if known is None else known[1]
 
@@ -98,33 +97,33 @@ class Workloads:
             yield uid, tuple(self._jobs[name][1] for name in sorted(names))
 
     def strays(self, task: pendingtask.PendingTask) -> tuple[str, ...]:
-        """Jobs of runs of the task that have not ended, but for the one that its dispatch names."""
+        """Jobs of the task that have not ended, except the one that its dispatch names."""
         dispatch = task.status.dispatch
         views_ = (self._jobs[name][1] for name in self._names.get(task.metadata.uid, ()))
         found = (view.name for view in views_ if view.state in MAY_RUN)
         return tuple(sorted(name for name in found if dispatch is None or name != dispatch.job_name))
 
     def observe_pod(self, raw: Raw) -> bool:
-        """Take a version in; False when it is older than what is known, or not believed."""
+        """Store a version; False if it is older than the stored one, or not accepted by `views`."""
         owner, task, name = views.controlling_job(raw, self.namespace), views.task_uid(raw), raw["metadata"]["name"]
         known = self._pods.get(task, {}).get(name)
         if not owner or (known is not None and task_index.version(raw) < known.version):
             return False
         self._pods.setdefault(task, {})[name] = _Pod(task_index.version(raw), owner, views.pod_view(raw))
-        self._note(task)
+        self._update_live(task)
         return True
 
     def forget_pod(self, uid: str, name: str) -> None:
-        """The pod is gone. What an ended one said stays until its task is forgotten."""
+        """The pod was deleted. An ended pod, with its outcome, stays until its task is forgotten."""
         pods = self._pods.get(uid, {})
         known = pods.get(name)
         if known is not None and known.view.live:
             del pods[name]
-        self._note(uid)
+        self._update_live(uid)
         self._prune(uid)
 
     def replace_pods(self, uid: str, raws: Iterable[Raw]) -> None:
-        """A fresh list from the API: pods that are not on it do not live any more."""
+        """Apply a fresh list from the API: pods that are not listed no longer live."""
         listed = {raw["metadata"]["name"]: raw for raw in raws}
         for name in list(self._pods.get(uid, {})):
             if name not in listed:
@@ -133,7 +132,7 @@ class Workloads:
             self.observe_pod(raw)
 
     def pods(self, uid: str) -> tuple[PodView, ...]:
-        """Pods of the task as last seen. Of one whose Job is not known only that it lives."""
+        """Pods of the task as last seen. Pods of an unknown Job only while they live, without an outcome."""
         known = self._job_uids.get(uid, set())
         pods = self._pods.get(uid, {}).values()
         return tuple(
@@ -143,18 +142,18 @@ class Workloads:
         )
 
     def forget_task(self, uid: str) -> None:
-        """The task is finished or deleted: what its ended pods said is not needed any more. Live ones stay."""
+        """The task is finished or deleted: drop its ended pods. Live pods stay."""
         left = {name: known for name, known in self._pods.pop(uid, {}).items() if known.view.live}
         if left:
             self._pods[uid] = left
-        self._note(uid)
+        self._update_live(uid)
         self._prune(uid)
 
     def abandon(self, uid: str, *, finishing: bool = False) -> None:
-        """The task is gone, deleted by its user for instance: its Jobs are to go.
+        """The task is gone, for example deleted by its user: its Jobs are to be deleted.
 
-        With `finishing` it may as well have just been finished, by a write whose answer is under way. Its Job has ended
-        then; those are asked about in turn.
+        With `finishing` the task may instead have finished by a write whose response is still outstanding. Its Job has
+        ended then, and is left to the regular sweeps of `orphans`.
         """
         jobs = (self._jobs[name][1] for name in self._names.get(uid, ()))
         if any(not finishing or one.state in MAY_RUN for one in jobs):
@@ -162,7 +161,7 @@ class Workloads:
             self.abandonment.set()
 
     def occupied(self, now: datetime, *, but: Collection[str]) -> dict[str, str]:
-        """Tasks with a live pod, those in `but` left out -> the backend whose slot it takes."""
+        """Uid of each task with a live pod, except those in `but` -> the backend whose slot the pod takes."""
         found: dict[str, str] = {}
         for uid in self._live.keys() - but:
             backends = [pod.backend for pod in self._live[uid] if pod.lives(now)]
@@ -170,7 +169,7 @@ class Workloads:
                 found[uid] = backends[0]
         return found
 
-    def _note(self, uid: str) -> None:
+    def _update_live(self, uid: str) -> None:
         live = tuple(known.view for known in self._pods.get(uid, {}).values() if known.view.live)
         if live:
             self._live[uid] = live
@@ -178,7 +177,7 @@ class Workloads:
             self._live.pop(uid, None)
 
     def _prune(self, uid: str) -> None:
-        """Keep nothing about a task without Jobs and pods."""
+        """Drop the entries of a task without Jobs and pods."""
         if not self._names.get(uid):
             self._names.pop(uid, None)
         if not self._pods.get(uid):
@@ -189,7 +188,7 @@ class Workloads:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The Job of the current attempt and its stored result; pods go to `workloads`."""
+    """The Job of the current attempt and its stored result; pods are stored in `Workloads`."""
 
     job: JobView | None = None
     recorded: Outcome | None = None
@@ -202,13 +201,13 @@ class WorkloadReader:
         self._api, self._memory, self._workloads = api, memory, workloads
 
     async def of(self, task: pendingtask.PendingTask) -> RunState:
-        """Job and stored result, asked for only where the phase needs them; pods go to `workloads`."""
+        """Job and stored result, requested only where the phase needs them."""
         status, meta = task.status, task.metadata
         if status.phase is Phase.READY_FOR_GPU and status.attempt > 0:
             await self._list_pods(task)
-            # A Job that is not known is created, or found, by the launch.
-            kept = status.dispatch
-            return RunState(None if kept is None else self._workloads.job(kept.job_name))
+            # A Job that is not in the cache is found or created by the launch.
+            dispatch = status.dispatch
+            return RunState(None if dispatch is None else self._workloads.job(dispatch.job_name))
         if status.phase not in HOLDS_SLOT or status.dispatch is None:
             return RunState()
         name = status.dispatch.job_name
@@ -219,12 +218,12 @@ class WorkloadReader:
             if job.suspended:
                 await self._list_pods(task)
             return RunState(job)
-        told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
+        reported = last_word(self._workloads.pods(meta.uid), status.attempt, job)
         live = any(pod.live for pod in self._workloads.pods(meta.uid))
-        if not told or live:
+        if not reported or live:
             await self._list_pods(task)
-            told = last_word(self._workloads.pods(meta.uid), status.attempt, job)
-        if told or status.phase is not Phase.ORCHESTRATING:
+            reported = last_word(self._workloads.pods(meta.uid), status.attempt, job)
+        if reported or status.phase is not Phase.ORCHESTRATING:
             return RunState(job)
         stored = await self._memory.result(meta.uid, status.attempt)
         return RunState(job, views.recorded(stored) if stored is not None else None)

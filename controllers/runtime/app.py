@@ -1,4 +1,4 @@
-"""Start and stop: probes first, then the Lease, then kopf lists, then that is compared, then the workers start."""
+"""Start and stop. Order of the start: probes, Lease, kopf's lists, resync of what they brought, workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_SECONDS = 2.0
 
 
 class Runtime:
-    """Everything that lives as long as the process; built inside the event loop."""
+    """All objects that live as long as the process; built inside the event loop."""
 
     def __init__(self, config: settings.Settings, scope: namespaces.Scope) -> None:
         self.config = config
@@ -55,21 +55,21 @@ class Runtime:
             gauges=self._wiring.gauges,
         )
         self._probes = web.AppRunner(self._health.application(), access_log=None)
-        door = tickets.Door(to.api.review, config.history_account, clock=time.monotonic)
-        application = history.History(to.archive, door).application()
+        access = tickets.Door(to.api.review, config.history_account, clock=time.monotonic)
+        application = history.History(to.archive, access).application()
         state = queue_http.QueueState(
             self._observed,
             breaker=lambda: self._wiring.cache.scheduler.breaker.state(time.monotonic()).value,
             leading=lambda: to.lease.leading,
             monotonic=time.monotonic,
         )
-        queue_http.QueueHttp(state, door, monotonic=time.monotonic).serve(application)
+        queue_http.QueueHttp(state, access, monotonic=time.monotonic).serve(application)
         self._history = web.AppRunner(application, access_log=None)
         self._known = False
         self._supervisor = supervisor.Supervisor(clients.die)
 
     async def start(self) -> None:
-        """Answer probes, compete for the lease, and return once the custom resources are there: now kopf may list."""
+        """Answer probes, compete for the lease, and return once the custom resources exist: then kopf may list."""
         config, begin = self.config, self._supervisor.start
         await self._probes.setup()
         await web.TCPSite(self._probes, config.metrics_host, config.metrics_port).start()
@@ -81,7 +81,7 @@ class Runtime:
         begin(self._work(), "start")
 
     async def stop(self) -> None:
-        """Stop writing, hand the lease over, close. What was under way is taken up again by the next leader."""
+        """Stop writing, release the lease, close. The next leader resumes unfinished work."""
         await self._supervisor.stop()
         await self._wiring.readings.close()
         await self._wiring.recorder.finish()
@@ -91,7 +91,7 @@ class Runtime:
         log.info("operator stopped")
 
     def session(self) -> tuple[str, aiohttp.ClientSession]:
-        """The apiserver's URL and a session for kopf that outlives refusals; kopf closes it."""
+        """The apiserver's URL and a session for kopf that handles refused requests; kopf closes it."""
         loaded = self._clients.loaded
         guard = reconnect.Reconnect(
             self._resync, self._beats, lambda: kube.authorization(loaded), counted=self._clients.metrics.call
@@ -99,9 +99,9 @@ class Runtime:
         return loaded.host, kube.session(loaded, middlewares=(guard,))
 
     async def _work(self) -> None:
-        """Take in all that is there, once and in full, before anything acts; then start the workers."""
+        """Read all existing objects completely before any worker acts; then start the workers."""
         begun = time.monotonic()
-        self._health.starting = "the objects that are there already are being read"
+        self._health.starting = "existing objects are being read"
         await self._until(self._read)
         log.info("objects read", seconds=round(time.monotonic() - begun, 3))
         self._known = True
@@ -127,8 +127,8 @@ class Runtime:
         if config.reserve_gpu:
             start(acting.reservation.run(), "reservation")
         start(acting.orphans.run(), "orphans")
-        start(acting.wait_conditions.run(), "reasons of waiting")
-        start(self._resync.run(), "level look")
+        start(acting.wait_conditions.run(), "wait conditions")
+        start(self._resync.run(), "resync")
         for one in (*self._runs, *((self._census,) if self._census else ())):
             start(one.run(), f"watch of {one.path}")
         for number in range(config.workers):
@@ -136,16 +136,16 @@ class Runtime:
 
     def _observed(self) -> wait_reasons.Observed:
         if not self._known:
-            raise errors.Operational("the operator starts; its objects are being read")
+            raise errors.Operational("the operator is starting; existing objects are being read")
         return self._wiring.cache.scheduler.observed()
 
     @staticmethod
     async def _until(step: Callable[[], Awaitable[bool]]) -> None:
-        while not await step():  # noqa: ASYNC110  # what is awaited happens in the cluster, not in this loop
+        while not await step():  # noqa: ASYNC110  # the awaited change happens in the cluster, not in this loop
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _served(self) -> bool:
-        """Are our kinds served? Says what is missing otherwise."""
+        """Whether the custom resources are served; the readiness probe reports what is missing."""
         try:
             absent = KINDS - await self._clients.api.discover(kube.TASKS)
         except errors.JervisError as error:
@@ -156,7 +156,7 @@ class Runtime:
         return not absent
 
     async def _read(self) -> bool:
-        """A worker that has seen one page of the tasks knows neither which comes first nor which slots are taken."""
+        """Read everything: a page of the tasks alone shows neither their order nor which slots are taken."""
         try:
             if self._census is not None:
                 await self._census.read()

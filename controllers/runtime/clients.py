@@ -1,4 +1,4 @@
-"""What the process is connected to: the Kubernetes API, its Lease, MongoDB, the knowledge base, the router."""
+"""The clients of the process: the Kubernetes API, the Lease, MongoDB, the knowledge base, the router."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from router import client as router
 log = structlog.get_logger("operator")
 
 LEASE_LOST = 70
-"""Exit code of a process that may not write any more."""
+"""Exit code of a process that must not write any more."""
 
 
 def die(reason: str) -> NoReturn:
-    """End the process at once: nothing may be written any more, not even on the way out."""
+    """End the process at once, without any further write."""
     log.critical("operator ends", reason=reason)
     sys.stdout.flush()
     os._exit(LEASE_LOST)
 
 
 def wall() -> datetime:
-    """The process's clock."""
+    """The wall clock of the process."""
     return datetime.now(UTC)
 
 
 class Clients:
-    """Every connection, none of them opened yet; `acquired` is set once the Lease is held."""
+    """All clients, not yet connected; `acquired` is set once the Lease is held."""
 
     def __init__(self, config: settings.Settings) -> None:
         self._loop, place = asyncio.get_running_loop(), config.identity or socket.gethostname()
@@ -67,7 +67,7 @@ class Clients:
         store = (config.mongodb_uri, config.mongodb_database)
         self.memory = mongo.Memory(*store, fence=fence, at_wire=self._still_leading)
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
-        trusted = httpx.create_ssl_context()  # one for all: reading the authorities takes longer than all else here
+        trusted = httpx.create_ssl_context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(connections=config.qualify_at_once + 4, verify=trusted),
             event_hooks={"request": [tracing.pass_on, self._fenced]},
@@ -86,7 +86,7 @@ class Clients:
         self._loop.call_soon_threadsafe(self.acquired.set)
 
     async def close(self) -> None:
-        """Hand the Lease over first, so that the next leader does not wait for the rest."""
+        """Release the Lease first, so that the next leader does not wait for the rest."""
         await asyncio.to_thread(self.lease.release)
         clients = (self._kb_http, self._router_http, self.probe_http)
         await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
@@ -95,10 +95,10 @@ class Clients:
         self.archive.close()
 
     async def _fenced(self, _: httpx.Request) -> None:
-        """What the knowledge base is told is the leader's to tell."""
+        """Only the leader may write to the knowledge base."""
         self.lease.check()
 
     def _still_leading(self) -> None:
-        """A write is about to go onto the wire from a thread, where it cannot be refused any more."""
+        """Last check, in a thread that is about to send a write: it cannot be cancelled any more."""
         if not self.lease.leading:
-            die("the lease ran out on the way to MongoDB")
+            die("the lease expired before a write to MongoDB")

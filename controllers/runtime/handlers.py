@@ -1,4 +1,4 @@
-"""From an event to its controller: fenced, only of namespaces that are served, never fatal."""
+"""From an event to its controller: fenced, only for served namespaces, never fatal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from controllers.runtime import clients, wiring
 log = structlog.get_logger("operator")
 
 Observe = Callable[..., None]
-"""Takes an object in: (raw, *, deleted). Synchronous, because it only enqueues."""
+"""Stores an object: (raw, *, deleted). Synchronous, because it only enqueues."""
 
 
 class Handlers:
-    """Takes in what kopf, the streams and the level look report. kopf's type of what a list brings is None."""
+    """The event handlers for kopf, the streams and the resync. `kind`: the event type; None for a listed object."""
 
     def __init__(self, to: clients.Clients, acting: wiring.Wiring, members: namespaces.Namespaces) -> None:
         self._heed, self._metrics, self._members = to.lease.heed, to.metrics, members
@@ -34,24 +34,24 @@ class Handlers:
             self._take(self._connections.observe, kind, raw)
 
     def backend(self, kind: str | None, raw: kube.Object) -> None:
-        """An event of a GpuBackend; those of other namespaces than the release's do not count, and say so."""
+        """An event of a GpuBackend; one outside the release's namespace does not count, which its condition says."""
         if raw["metadata"]["namespace"] in self._members:
             self._take(self._backends.observe, kind, raw)
 
     def job(self, kind: str | None, raw: kube.Object) -> None:
-        """An event of a Job of ours."""
+        """An event of a run's Job."""
         self._take(self._tasks.observe_job, kind, raw)
 
     def pod(self, kind: str | None, raw: kube.Object) -> None:
-        """An event of a pod of ours."""
+        """An event of a run's pod."""
         self._take(self._tasks.observe_pod, kind, raw)
 
     def _take(self, observe: Observe, kind: str | None, raw: kube.Object) -> None:
         try:
-            # Nothing is written under a lower epoch than the one that an object carries.
+            # No write may have a lower epoch than an observed object.
             self._heed((raw.get("status") or {}).get("leaderEpoch") or 0)
             observe(raw, deleted=kind == "DELETED")
         except Exception:
-            # The edge of an event: one object that trips a bug of ours must not keep the others from being taken in.
+            # The edge of an event: an object that triggers a bug must not block the others.
             self._metrics.failures.inc()
-            log.exception("event not taken in", name=raw["metadata"].get("name"))
+            log.exception("event handler failed", name=raw["metadata"].get("name"))

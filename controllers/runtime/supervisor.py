@@ -1,4 +1,4 @@
-"""The coroutines that run as long as the process. One that ends by itself means that the process is not whole."""
+"""The coroutines that run as long as the process. If one ends by itself, the process ends."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 
 class Supervisor:
-    """`die` ends the process, with the reason."""
+    """`die` ends the process with a reason."""
 
     def __init__(self, die: Callable[[str], object]) -> None:
         self._die = die
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run `work` for ever."""
+        """Run `work` until `stop`."""
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     async def stop(self) -> None:
-        """Cancel all; returns when they have ended."""
+        """Cancel all coroutines; returns when they have ended."""
         tasks, self._tasks = self._tasks, []
         for one in tasks:
             one.cancel()

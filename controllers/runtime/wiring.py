@@ -22,7 +22,7 @@ from crds import keyring, order, runtoken
 
 
 class Wiring:
-    """Everything that acts. Nothing does before its `may_act` is set, once the Lease is held."""
+    """All controllers. None acts before its `may_act` is set, once the Lease is held."""
 
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
@@ -34,13 +34,13 @@ class Wiring:
             at_once=config.background_workers,
         )
         self.readings = ingest.Readings(self._monotonic)
-        self._around_tasks()
+        self._events_and_connections()
         self._backends()
         self._tasks()
-        self._after_tasks()
+        self._housekeeping()
 
     def lead(self) -> None:
-        """The Lease is held."""
+        """The Lease is held: let the controllers act."""
         self._to.metrics.leader.set(1)
         for controller in (
             self.tasks,
@@ -54,7 +54,7 @@ class Wiring:
             controller.may_act.set()
 
     def gauges(self) -> None:
-        """Bring the gauges up to date; called before a scrape."""
+        """Update the gauges; called before each scrape."""
         self._to.metrics.epoch.set(self._to.lease.epoch)
         self._to.metrics.events_waiting.set(len(self.recorder))
         self._to.metrics.served(self._served.states())
@@ -62,7 +62,7 @@ class Wiring:
         self.backends.gauges()
 
     async def report_namespace(self, name: str, state: namespaces.State, why: str) -> None:
-        """An Event about the operator's Lease: the namespace itself may hold none. Raises `crds.errors.JervisError`."""
+        """Post an Event on the operator's Lease: the namespace may accept none. Raises `crds.errors.JervisError`."""
         config = self._config
         if not self._to.lease.leading:
             return
@@ -74,7 +74,7 @@ class Wiring:
     def _engaged(self) -> bool:
         return self._work.active > 0 or len(self._work) > 0
 
-    def _around_tasks(self) -> None:
+    def _events_and_connections(self) -> None:
         to = self._to
         self.recorder = events.Recorder(
             to.api,
@@ -114,7 +114,7 @@ class Wiring:
             router_use.of_router(to.router) if config.idle_seconds else None,
             needed=lambda: self.cache.scheduler.background_waits,
             changed=lambda: self.cache.admit_waiting(),
-            heard=to.metrics.router_answers.set,
+            answered=to.metrics.router_answers.set,
             wall=wall,
             monotonic=self._monotonic,
         )
@@ -222,8 +222,8 @@ class Wiring:
             signer = runtoken.Signer(keyring.Keyring(Path(config.run_token_keys), self._monotonic), wall)
         return run_token.RunTokens(self._to.api, self.workloads, config.template(), signer)
 
-    def _after_tasks(self) -> None:
-        """Keeping house, and what finished tasks lead to."""
+    def _housekeeping(self) -> None:
+        """Orphaned runs, the archive, and the reports of outcomes."""
         config, to = self._config, self._to
         polite = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(

@@ -166,7 +166,7 @@ class Fleet:
             None,
             needed=lambda: False,
             changed=lambda: None,
-            heard=lambda _: None,
+            answered=lambda _: None,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
@@ -218,7 +218,7 @@ class Fleet:
                 for number, pod in enumerate(self.pods)
                 if pod.uid == uid
             }
-            self.workloads._note(uid)
+            self.workloads._update_live(uid)
 
     @staticmethod
     def _pod(pod: Pod) -> observed.PodView:

@@ -1,4 +1,4 @@
-"""The execution copies of a recurring task: their names, their manifests, and their creation, which may be repeated."""
+"""Execution copies of a recurring task: names, manifests, and their idempotent creation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from crds.schedule import ConcurrencyPolicy
 from kube import lease
 
 _DROPPED = frozenset({"schedule", "suspend", "answers", "approval"})
-"""What belongs to the template itself, or to the questions of one run."""
+"""Fields of the template itself, or of the questions of one run."""
 _MOST = 220
 _STAMP = "%Y%m%d%H%M"
 
 
 def name(template: kube.Object, due: datetime) -> str:
-    """`<template>-<uid8>-<YYYYMMDDHHMM>` in UTC: one for each template, also of a name cut or used again, and run."""
+    """`<template>-<uid8>-<YYYYMMDDHHMM>` in UTC: unique per template (also if its name is cut or reused) and run."""
     return _name(template["metadata"]["name"], template["metadata"]["uid"], due)
 
 
@@ -29,20 +29,20 @@ def _name(template: str, uid: str, due: datetime) -> str:
 
 
 def manifest(template: kube.Object, due: datetime) -> kube.Object:
-    """The template's spec, due once, owned by the template: whoever deletes the template deletes its copies."""
+    """The template's spec, due once. The template is the owner: its deletion deletes its copies."""
     meta = template["metadata"]
     spec: dict[str, Any] = {key: value for key, value in template["spec"].items() if key not in _DROPPED}
     if spec["type"] == Type.SCHEDULED.value:
-        # This type must have a schedule: the copy's is the moment itself.
+        # This type requires a schedule: that of the copy is the time of the run.
         spec["schedule"] = {"at": decision.moment(due)}
-    kept = {key: value for key, value in (meta.get("labels") or {}).items() if key != labels.ARCHIVED}
+    inherited = {key: value for key, value in (meta.get("labels") or {}).items() if key != labels.ARCHIVED}
     return {
         "apiVersion": template["apiVersion"],
         "kind": template["kind"],
         "metadata": {
             "name": name(template, due),
             "namespace": meta["namespace"],
-            "labels": {**kept, labels.TEMPLATE_UID: meta["uid"]},
+            "labels": {**inherited, labels.TEMPLATE_UID: meta["uid"]},
             "annotations": {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith("jervis.dev/")},
             "ownerReferences": [
                 {
@@ -60,10 +60,10 @@ def manifest(template: kube.Object, due: datetime) -> kube.Object:
 
 
 async def make(api: kube.Kube, task: pendingtask.PendingTask, due: datetime) -> Observation:
-    """The copy for `due`, there once however often this is called; raises `kube.NotFound` without the template."""
+    """Create the copy for `due` unless it exists; raises `kube.NotFound` without the template."""
     template = await api.get(kube.TASKS, task.metadata.namespace, task.metadata.name)
     if template["metadata"]["uid"] != task.metadata.uid:
-        raise kube.NotFound(f"the recurring task {task.metadata.name} is another one now")
+        raise kube.NotFound(f"the recurring task {task.metadata.name} was deleted and created again")
     body = manifest(template, due)
     try:
         holder = await _holder(api, task, body["metadata"]["name"])
@@ -71,12 +71,12 @@ async def make(api: kube.Kube, task: pendingtask.PendingTask, due: datetime) -> 
     except lease.Fenced:
         raise
     except errors.JervisError as error:
-        # A quota, a policy, an apiserver that is busy: the template says so, and tries again.
+        # For example a quota, a policy or a busy apiserver: recorded in the template's condition and retried.
         return trouble(error)
 
 
 async def latest(api: kube.Kube, task: pendingtask.PendingTask, most: datetime) -> CopyMade | NoCopy:
-    """The copy of the latest run up to `most` that has one, be it on record or not."""
+    """The copy of the latest run up to `most` that has one, recorded in the status or not."""
     found: datetime | None = None
     selector = f"{labels.TEMPLATE_UID}={task.metadata.uid}"
     async for raw in api.each(kube.TASKS, task.metadata.namespace, selector):
@@ -88,7 +88,7 @@ async def latest(api: kube.Kube, task: pendingtask.PendingTask, most: datetime) 
 
 
 def _due(task: pendingtask.PendingTask, copy: str) -> datetime | None:
-    """The run of a copy of that name; None when it is not a name of this template's copies."""
+    """The run of a copy of that name; None if the name is not that of a copy of this template."""
     try:
         due = datetime.strptime(copy.rpartition("-")[2], _STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -101,10 +101,10 @@ async def _create(api: kube.Kube, template: kube.Object, body: kube.Object, due:
     try:
         await api.create(kube.TASKS, meta["namespace"], body)
     except kube.AlreadyExists:
-        there = await api.get(kube.TASKS, meta["namespace"], meta["name"])
-        if views.owner_uid(there) != template["metadata"]["uid"]:
+        existing = await api.get(kube.TASKS, meta["namespace"], meta["name"])
+        if views.owner_uid(existing) != template["metadata"]["uid"]:
             return Trouble(
-                f"a task called {meta['name']} exists and is no copy of this one",
+                f"a task named {meta['name']} exists and is not a copy of this one",
                 operational=False,
                 field="metadata.name",
                 remedy="Delete or rename that task.",
@@ -113,7 +113,7 @@ async def _create(api: kube.Kube, template: kube.Object, body: kube.Object, due:
 
 
 async def _holder(api: kube.Kube, task: pendingtask.PendingTask, wanted: str) -> str:
-    """Name of an unfinished copy that forbids another one; "" when there is none or more may run at once."""
+    """Name of an unfinished copy that forbids another one; "" without one, or if several may run."""
     plan = task.spec.schedule
     if plan is None or plan.concurrency_policy is not ConcurrencyPolicy.FORBID:
         return ""

@@ -1,14 +1,14 @@
-"""When a recurring task runs: a cron expression in a time zone as moments of UTC. Pure, and the same from any start.
+"""When a recurring task runs: a cron expression in a time zone -> times in UTC. Pure.
 
-The expression is matched against the wall clock of the zone; where that clock jumps, Debian's rules hold (cron(8)):
+The expression is matched against the wall clock of the zone. Where that clock jumps, Debian's rules apply (cron(8)):
 
-- an expression whose minute and hour are fixed runs once a day all the same: at the first moment after a gap, and at
-  the first of two equal times;
-- one whose minute or hour is a wildcard goes by elapsed time: what falls into a gap is left out, and what the clock
-  shows twice runs twice.
+- an expression with fixed minute and hour still runs once a day: at the first moment after a gap, and at the first of
+  two equal times;
+- an expression with a wildcard minute or hour follows elapsed time: times in a gap are skipped, and times that the
+  clock shows twice run twice.
 
-So the next run depends on the present moment only, not on where somebody began to count: that is what makes the name
-of a copy, which is made of its moment, unique.
+The next run depends on the present time only, not on the start of the search. This keeps the names of copies, which
+contain the time of the run, unique.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import cronsim
 from crds import schedule
 
 _JUMP = timedelta(hours=3)
-"""More than any clock is moved by daylight saving."""
+"""More than any daylight saving shift."""
 _DAY = timedelta(hours=26)
 _MINUTE = timedelta(minutes=1)
-_FIRST_LOOK = timedelta(hours=1)
+_FIRST_SPAN = timedelta(hours=1)
 
 
 class ImpossibleError(ValueError):
-    """The expression or zone names no moment at all."""
+    """The expression or zone yields no run at all."""
 
 
 def next_run(plan: schedule.Schedule, after: datetime) -> datetime:
@@ -38,19 +38,19 @@ def next_run(plan: schedule.Schedule, after: datetime) -> datetime:
     zone = _zone(plan)
     for run in _runs(plan, zone, after, _margin(zone, after, after)):
         return run
-    raise ImpossibleError(f"spec.schedule.cron {plan.cron!r} names no date that ever comes")
+    raise ImpossibleError(f"spec.schedule.cron {plan.cron!r} never matches a date")
 
 
 def last_run(plan: schedule.Schedule, since: datetime, now: datetime) -> datetime | None:
-    """The latest run after `since` and not after `now`; None when there is none. Raises `ImpossibleError`.
+    """The latest run after `since` and not after `now`; None without one. Raises `ImpossibleError`.
 
-    Looks at short spans before long ones: a run every minute has many in a day.
+    Searches short spans before long ones: a run every minute has many in a day.
     """
-    zone, span = _zone(plan), _FIRST_LOOK
+    zone, span = _zone(plan), _FIRST_SPAN
     while True:
         start = max(since, now - span)
         latest = None
-        margin = _margin(zone, start, now) if span == _FIRST_LOOK else _JUMP
+        margin = _margin(zone, start, now) if span == _FIRST_SPAN else _JUMP
         for run in _runs(plan, zone, start, margin):
             if run > now:
                 break
@@ -68,13 +68,13 @@ def _zone(plan: schedule.Schedule) -> ZoneInfo:
 
 
 def _margin(zone: ZoneInfo, start: datetime, end: datetime) -> timedelta:
-    """How far around to look for times that come out of order; none where no clock jumps. For spans below a day."""
+    """How far around a span below a day times may be out of order; 0 if the zone's clock does not jump there."""
     offsets = {at.astimezone(zone).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     return timedelta() if len(offsets) == 1 else _JUMP
 
 
 def _runs(plan: schedule.Schedule, zone: ZoneInfo, after: datetime, margin: timedelta) -> Iterator[datetime]:
-    """All runs after `after`, in order, each once. With no margin only the first is sure to be the first."""
+    """All runs after `after`, in order, each once. With margin 0 only the first one is guaranteed to be right."""
     assert plan.cron is not None
     wall = after.astimezone(zone).replace(tzinfo=None)
     minute, hour = plan.cron.split()[:2]
@@ -100,7 +100,7 @@ def _runs(plan: schedule.Schedule, zone: ZoneInfo, after: datetime, margin: time
 
 
 def _moments(time: datetime, zone: ZoneInfo, fixed: bool) -> tuple[datetime, ...]:
-    """The moments at which the zone's clock shows `time` (naive): none, one or two; one if `fixed`."""
+    """The UTC times at which the zone's clock shows `time` (naive): none, one or two; exactly one if `fixed`."""
     first = time.replace(tzinfo=zone)
     if not _shown(first):
         if not fixed:
@@ -115,5 +115,5 @@ def _moments(time: datetime, zone: ZoneInfo, fixed: bool) -> tuple[datetime, ...
 
 
 def _shown(local: datetime) -> bool:
-    """Does the zone's clock ever show this time?"""
+    """Whether the zone's clock ever shows this time."""
     return local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None, fold=0) == local.replace(tzinfo=None)

@@ -1,14 +1,15 @@
-"""GPU slots: what the Ready backends offer, which tasks hold or wait for a slot, and which run gives its slot to whom.
+"""GPU slots: what the backends offer, which tasks hold or wait for one, and which run is preempted for which task.
 Pure.
 
 `count` subtracts bookings from offers; a slot is one of a backend's `numParallel`. `Bookings` is derived from the
-objects alone, so it is the same after a restart; tasks in other phases take no memory here. `plan` is preemption:
+objects alone, so a restart does not change it; tasks in other phases are not stored. `plan` is preemption:
 
-- A slot that a run gave up is reserved for the user's task that claimed it.
+- A slot that a run released is reserved for the user's task that claimed it.
 - Other free slots go to users' tasks in the order of their clients' turns.
-- Each remaining user's task gets one run to wait for: a run that is stopping already, else the lowest in the queue's
-  order, of those the youngest. A run that was claimed `limit` times is left alone from then on.
-- A claim whose task has its slot, or does not wait any more, passes to the next task or lapses: the run goes on.
+- Each remaining user's task claims one run: one that is stopping already, else the last in queue order, of several the
+  youngest. A run that was claimed `Limits.max_preemptions` times is not claimed again.
+- If the claiming task has its slot, or no longer waits, the claim passes to the next task or is withdrawn: the run
+  continues.
 
 Source: blueprint section 4 "a GPU slot (from GpuBackend)", "Preemption"; operator.md point 11.
 """
@@ -30,8 +31,8 @@ from crds.phases import HOLDS_SLOT, Phase
 class Offer:
     """One backend's slots.
 
-    slots   may be booked: zero unless it is a Ready GPU that is not draining
-    absent  it had so many until a moment ago, and is expected back: there is a GPU, and none of its slots is free
+    slots   slots that may be booked: 0 unless it is a Ready GPU that is not draining
+    absent  slots of a backend that stopped serving a moment ago and is expected back: they exist, none is free
     """
 
     name: str
@@ -42,8 +43,8 @@ class Offer:
 def count(offers: Iterable[Offer], booked: Mapping[str, int], without_gpu: int = 0) -> observed.Slots:
     """The free slots, emptiest backend first. A booking without a known backend takes one from the common total.
 
-    `booked` counts by backend, "" is a run without a slot. One backend may be booked beyond what it offers (it offers
-    less than it did): then the others have as much less to give. Without any GPU so many runs as `without_gpu` may go.
+    `booked` counts runs by backend, "" for runs without a slot. A backend whose offer shrank can have more bookings
+    than slots; the others then offer that many fewer. Without any GPU up to `without_gpu` runs may start.
     """
     offers = list(offers)
     listed = [offer for offer in offers if offer.slots > 0]
@@ -60,7 +61,7 @@ def count(offers: Iterable[Offer], booked: Mapping[str, int], without_gpu: int =
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """For whose run a slot is claimed: `status.preemption` without its time."""
+    """The task and its run that a slot is claimed for: `status.preemption` without its time."""
 
     by: str
     run: int
@@ -68,7 +69,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A task that holds a slot. `started` in seconds since the epoch; `preemptions`: how often its slot was claimed."""
+    """A task that holds a slot. `started`: seconds since the epoch; `preemptions`: number of claims so far."""
 
     uid: str
     order: order.Order
@@ -85,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class UserWaiter:
-    """A user's task in ReadyForGpu. `not_before`: it is postponed until then (seconds since the epoch)."""
+    """A user's task in ReadyForGpu. `not_before`: postponed until then (seconds since the epoch)."""
 
     uid: str
     order: order.Order
@@ -95,7 +96,7 @@ class UserWaiter:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A task that gave its slot up at `since` (seconds since the epoch) and has not run again."""
+    """A task that released its slot at `since` (seconds since the epoch) and has not run again."""
 
     uid: str
     backend: str
@@ -104,8 +105,8 @@ class Released:
 
 
 class Bookings:
-    """By uid. `claimed` are those of `runs` that have a claim; `taken` counts the booked slots by backend, which may be
-    "" or not exist any more."""
+    """By uid. `claimed`: the `runs` with a claim; `taken`: number of booked slots by backend, which may be "" or no
+    longer exist."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -115,11 +116,11 @@ class Bookings:
         self.taken: Counter[str] = Counter()
 
     def observe(self, task: pendingtask.PendingTask, rank: order.Order) -> None:
-        """Take in the present version of a task."""
+        """Store the present version of a task."""
         uid = task.metadata.uid
         self.forget(uid)
         if task.metadata.deletion_timestamp is not None:
-            return  # its pods alone tell how long its slot is taken
+            return  # only its pods show how long its slot is taken
         phase, status = task.status.phase, task.status
         claim = Claim(status.preemption.by, status.preemption.run) if status.preemption else None
         backend = status.dispatch.backend if status.dispatch else ""
@@ -137,7 +138,7 @@ class Bookings:
                 self.released[uid] = Released(uid, backend, claim, _seconds(status.phase_times.get(phase)))
 
     def forget(self, uid: str) -> None:
-        """The task is gone, or another version follows."""
+        """Remove the task: it is gone, or another version follows."""
         run = self.runs.pop(uid, None)
         if run is not None:
             self.taken[run.backend] -= 1
@@ -148,11 +149,11 @@ class Bookings:
         self.released.pop(uid, None)
 
     def served(self) -> bool:
-        """Does a run have a slot that a person waits for?"""
+        """Whether a run that a person waits for holds a slot."""
         return any(not run.background for run in self.runs.values())
 
     def waits(self, claim: Claim, now: float) -> UserWaiter | None:
-        """Whoever the claim is for, if that run still waits for a slot at `now` (seconds since the epoch)."""
+        """The task that the claim is for, if it still waits for that run at `now` (seconds since the epoch)."""
         found = self.user_waiters.get(claim.by)
         return found if found is not None and found.run == claim.run and found.not_before <= now else None
 
@@ -163,7 +164,7 @@ def _seconds(at: datetime | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`go`: users' tasks that have a slot now, in order. `claims`: uid of a run -> who gets its slot."""
+    """`go`: users' tasks that get a slot now, in order. `claims`: uid of a run -> the task that gets its slot."""
 
     go: tuple[str, ...] = ()
     claims: Mapping[str, UserWaiter] = field(default_factory=dict)
@@ -178,17 +179,17 @@ def plan(
     may_stop: Callable[[Run], bool],
 ) -> Plan:
     """
-    waiting   users' tasks that were seen to find no slot, in order
-    reserved  uids of the users' tasks for which a free slot is reserved, in `waiting` or being reconciled
-    free      free slots, the reserved ones included; below 0 when more is booked than there is
-    runs      all that hold a slot
-    waits     whoever a claim is for, while it waits
-    may_stop  may this run be claimed that is not claimed yet?
+    waiting   users' tasks that were reconciled and found no slot, in order
+    reserved  uids of the users' tasks with a reserved free slot, in `waiting` or being reconciled
+    free      free slots including reserved ones; below 0 if more are booked than exist
+    runs      all runs that hold a slot
+    waits     the task that a claim is for, while it waits
+    may_stop  whether a run without a claim may be claimed
     """
     owners = sorted((one for one in waiting if one.uid in reserved), key=lambda one: one.order)
     others = [one for one in waiting if one.uid not in reserved]
     unbound = max(0, free - len(reserved))
-    # Whoever goes must find a slot when looked at: those of the owners that are being looked at are not for others.
+    # A task in `go` must find a slot when it is reconciled: slots of owners in reconciliation stay reserved.
     owned = max(0, free - (len(reserved) - len(owners)))
     going = [*owners[:owned], *others[:unbound]]
     without = {one.uid: one for one in [*owners[owned:], *others[unbound:]]}
@@ -209,19 +210,19 @@ def plan(
         claims[run.uid] = owner
         served.add(owner.uid)
         without.pop(owner.uid, None)
-    withdrawn.sort(key=_worth)
+    withdrawn.sort(key=_preemption_rank)
     for one in without.values():
         if withdrawn:
             claims[withdrawn.pop().uid] = one
     left = [one for one in without.values() if one not in claims.values()]
     if left:
-        victims = heapq.nlargest(len(left), (run for run in candidates if may_stop(run)), key=_worth)
+        victims = heapq.nlargest(len(left), (run for run in candidates if may_stop(run)), key=_preemption_rank)
         claims.update(zip((run.uid for run in victims), left, strict=False))
     place = {one.uid: number for number, one in enumerate(waiting)}
     return Plan(tuple(sorted((one.uid for one in going), key=place.__getitem__)), claims)
 
 
-def _worth(run: Run) -> tuple[int, int, int, int, str]:
-    """The largest gives its slot up first: last in the queue's order, then the youngest run."""
+def _preemption_rank(run: Run) -> tuple[int, int, int, int, str]:
+    """The largest is preempted first: last in queue order, then the youngest run."""
     rank = run.order
     return rank.position, rank.urgency, run.started, rank.created, run.uid

@@ -1,14 +1,14 @@
-"""A wait queue in which clients take turns and no waiter waits for ever. Deterministic; no clock, no I/O.
+"""A wait queue in which clients take turns and every waiter is called eventually. Deterministic; no clock, no I/O.
 
 Foreground before Background, then `queuePosition`. Among waiters of one position clients take turns: first the client
-that holds the fewest places, then the one whose last turn is longest ago. Within a client: what is assigned to us, then
-age. While a Background waiter has aged (`aged_before`), every fourth place goes to an aged one, whatever its position;
-aged waiters take turns by client as well, the one that has waited longest first within its client.
+that holds the fewest places, then the one whose last turn is longest ago. Within a client: tasks that are assigned to
+the team, then age. While a Background waiter has aged (`aged_before`), every fourth place goes to an aged waiter of any
+position; aged waiters take turns by client too, within a client the longest waiting first.
 
-What decides is the set of waiters, the places that clients hold, and when each client had its last turn. Only the last
-is not in the objects: after a restart it is taken from the runs that are under way.
+The order depends on the waiters, the places that clients hold, and each client's last turn. Only the last turns are not
+in the objects: after a restart they are derived from the current runs.
 
-Entering, leaving and calling one waiter cost O(log n).
+`enter`, `leave` and `call` of one waiter cost O(log n).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from controllers.queue import Ranked
 from crds.order import Order
 
 AGED_EVERY = 4
-"""Of so many places one goes to an aged waiter, while there is one."""
+"""One of this many places goes to an aged waiter, while one waits."""
 MOST_CLIENTS = 10_000
-"""Whose last turn is remembered. A client that is forgotten counts as one that had no turn yet."""
+"""Largest number of clients whose last turn is stored. A dropped client counts as one without a turn."""
 
 _BACKGROUND = 1
 _NEVER = -1
@@ -33,7 +33,7 @@ _Place = tuple[int, int, tuple[Any, ...], str]
 
 
 class Waiter(NamedTuple):
-    """`since`: when it began to wait, in seconds since the epoch."""
+    """`since`: start of the wait, in seconds since the epoch."""
 
     uid: str
     order: Order
@@ -41,14 +41,14 @@ class Waiter(NamedTuple):
 
 
 class Turns:
-    """When each client had its last turn, as a count of turns."""
+    """The last turn of each client, as a running number."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self._count = 0
 
     def took(self, client: str) -> None:
-        """The client got a place."""
+        """Record a place for the client."""
         self._last.pop(client, None)
         self._count += 1
         self._last[client] = self._count
@@ -56,19 +56,19 @@ class Turns:
             del self._last[next(iter(self._last))]
 
     def known(self) -> dict[str, int]:
-        """All that are remembered."""
+        """All stored last turns."""
         return dict(self._last)
 
     def last(self, client: str) -> int:
-        """The larger the later; smallest for a client without one."""
+        """Larger is later; smallest for a client without a turn."""
         return self._last.get(client, _NEVER)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the order of waiters depends on besides themselves: places by client, the last turn of each, ageing.
+    """What the order depends on besides the waiters: places and last turn by client, ageing.
 
-    `since_aged` is that of the queue.
+    `since_aged` is `WaitQueue.since_aged`.
     """
 
     held: Mapping[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Standing:
 
 
 def arrange(waiters: Iterable[Waiter], standing: Standing) -> list[str]:
-    """The order in which a `WaitQueue` calls them when each keeps its place; made at once, in O(n log n)."""
+    """The order in which a `WaitQueue` calls the waiters if each keeps its place; computed at once, in O(n log n)."""
     held, last, since_aged = Counter(standing.held), standing.last, standing.since_aged
     groups: dict[tuple[int, int], dict[str, list[Waiter]]] = {}
     aged: dict[str, list[Waiter]] = {}
@@ -99,7 +99,7 @@ def arrange(waiters: Iterable[Waiter], standing: Standing) -> list[str]:
     def first(
         places: list[_Place], lines: dict[str, list[Waiter]], rank: Callable[[Waiter], tuple[Any, ...]]
     ) -> Waiter | None:
-        """Keys only grow while waiters go, so an outdated one is noticed when it comes up."""
+        """Keys only grow while waiters leave, so an outdated key is detected at the top of the heap."""
         while places:
             client, line = places[0][3], lines[places[0][3]]
             while line and line[-1].uid in gone:
@@ -117,10 +117,10 @@ def arrange(waiters: Iterable[Waiter], standing: Standing) -> list[str]:
     for position in sorted(groups):
         places = heap(groups[position], _by_order)
         while (chosen := first(places, groups[position], _by_order)) is not None:
-            waits_long = first(old, aged, _by_age)
-            if waits_long is not None:
+            longest = first(old, aged, _by_age)
+            if longest is not None:
                 due = since_aged >= AGED_EVERY - 1
-                chosen, since_aged = (waits_long, 0) if due else (chosen, since_aged + 1)
+                chosen, since_aged = (longest, 0) if due else (chosen, since_aged + 1)
             gone.add(chosen.uid)
             held[chosen.order.client] += 1
             out.append(chosen.uid)
@@ -137,7 +137,7 @@ def _by_age(one: Waiter) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class _Group:
-    """Waiters of one position, or the aged ones, by client. `clients` is filled for a group that is called from."""
+    """Waiters of one position, or the aged ones, by client. `clients` is filled while the group is `current`."""
 
     lines: dict[str, Ranked[str]]
     clients: Ranked[str]
@@ -145,17 +145,17 @@ class _Group:
 
 
 class WaitQueue:
-    """Who waits for one kind of place."""
+    """The waiters for one kind of place. The group that is called from is `current`."""
 
     def __init__(self, turns: Turns | None = None) -> None:
         self.turns = turns or Turns()
         self.since_aged = 0
-        """Places given since the last aged one, while one waited."""
+        """Places given since the last aged waiter got one, counted while an aged waiter waits."""
         self._waiters: dict[str, Waiter] = {}
         self._groups: dict[tuple[int, int], _Group] = {}
         self._positions: Ranked[tuple[int, int]] = Ranked()
         self._front: tuple[int, int] | None = None
-        self._young: Ranked[str] = Ranked()  # Background, by the time that they wait; aged ones leave it
+        self._young: Ranked[str] = Ranked()  # Background waiters by start of wait, without the aged
         self._aged = _Group({}, Ranked(), current=True)
         self._held: Counter[str] = Counter()
 
@@ -166,11 +166,11 @@ class WaitQueue:
         return uid in self._waiters
 
     def waiters(self) -> list[Waiter]:
-        """All, in no order."""
+        """All waiters, unordered."""
         return list(self._waiters.values())
 
     def enter(self, uid: str, order: Order, since: int) -> None:
-        """Wait, or wait in another place."""
+        """Add a waiter, or move it."""
         waiter = Waiter(uid, order, since)
         if self._waiters.get(uid) == waiter:
             return
@@ -186,7 +186,7 @@ class WaitQueue:
             self._young.put(uid, (since, order))
 
     def leave(self, uid: str) -> None:
-        """Not waiting any more."""
+        """Remove a waiter."""
         waiter = self._waiters.pop(uid, None)
         if waiter is None:
             return
@@ -202,20 +202,20 @@ class WaitQueue:
         self._part(self._aged, waiter)
 
     def next_to_age(self, aged_before: float) -> int | None:
-        """Since when the Background waiter that ages next has waited; None when there is none."""
+        """Start of wait of the Background waiter that ages next; None without one."""
         self._age(aged_before)
         first = self._young.peek()
         return None if first is None else int(first[1][0])
 
     def aged(self, aged_before: float) -> bool:
-        """Has a Background waiter waited since before that time?"""
+        """Whether a Background waiter has waited since before that time."""
         self._age(aged_before)
         return bool(self._aged.lines)
 
     def call(
         self, count: int, held: Mapping[str, int], aged_before: float, *, aged_only: bool = False
     ) -> list[tuple[str, Order]]:
-        """Take out the next `count`, in order; `held`: places by client, those of called ones included."""
+        """Remove and return the next `count` waiters, in order. `held`: places by client, including called waiters."""
         self._hold(held)
         self._age(aged_before)
         called: list[tuple[str, Order]] = []
@@ -235,7 +235,7 @@ class WaitQueue:
         return called
 
     def took(self, client: str) -> None:
-        """The client got a place: its next turn comes after those of the others."""
+        """Record a place for the client: its next turn comes after those of other clients."""
         self.turns.took(client)
         self._rank(client)
 
@@ -278,7 +278,7 @@ class WaitQueue:
         self._place(group, client)
 
     def _rank(self, client: str) -> None:
-        """What decides about the client's turn has changed."""
+        """Update the client's position after a change of its places or its last turn."""
         for group in (self._aged, None if self._front is None else self._groups.get(self._front)):
             if group is not None and client in group.lines:
                 self._place(group, client)

@@ -1,15 +1,14 @@
-"""When did a user last ask the router for something? Asked only while Background work waits, off every hot path.
+"""What the operator asks of the router: users' activity, and the reservation of a GPU for users' runs.
 
-A router that does not answer leaves that open: `in_doubt_since` says since when, and Background work is held up by it
-no longer than by a user. The router counts requests of priority P0 except those of Background runs (`X-Jervis-Mode`).
-Source: seed 000 "Preemption" (active user requests), blueprint section 4 "Execution".
+`UserActivity`: when a user last had a request at the router. It asks only while Background work waits, outside every
+hot path. If the router does not answer, the activity is unknown (`in_doubt_since`); that delays Background work no
+longer than a user's request does. The router counts requests of priority P0 except those of Background runs
+(`X-Jervis-Mode`). Source: seed 000 "Preemption" (active user requests), blueprint section 4 "Execution".
 
-A GPU is kept for the runs that a user waits for: announced to the router when the first one has a slot, so that the
-model is loaded while the pod starts, renewed as long as there is one, and given back after the last.
-
-One owner for all of them, because the router gives a GPU to one; the next operator renews what this one announced. An
-operator that ends gives nothing back. Nothing depends on it: without a reservation, or with a router that does not
-answer, the run's own first request has the model loaded.
+`GpuReservation`: announced to the router when the first run that a user waits for has a slot, so that the model loads
+while the pod starts; renewed while there is such a run; released after the last one. All runs share one owner, because
+the router reserves a GPU for one owner only. An operator that stops does not release it: the next leader renews it. The
+reservation is optional: without it, the run's first request loads the model.
 Source: seed 000 "Orchestrator Pre-announcement Protocol"; decision 0016.
 """
 
@@ -34,7 +33,7 @@ ANSWER_SECONDS = 2.0
 
 
 class Seen(NamedTuple):
-    """`last`: the last user request; `on`: by backend, when one was last given to it."""
+    """`last`: time of the last user request; `on`: by backend, time of the last one that it was given."""
 
     last: datetime | None = None
     on: Mapping[str, datetime] = MappingProxyType({})
@@ -44,7 +43,7 @@ Ask = Callable[[], Awaitable[Seen]]
 
 
 def of_router(router: client.Client) -> Ask:
-    """Ask that router, for two seconds at most."""
+    """The activity as that router reports it; raises TimeoutError after `ANSWER_SECONDS`."""
 
     async def ask() -> Seen:
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -56,12 +55,12 @@ def of_router(router: client.Client) -> Ask:
 
 
 class UserActivity:
-    """`ask` brings what the router has seen of users; without one tasks alone tell of them.
+    """`ask` returns the users' activity at the router; None: tasks alone show it.
 
-    `last_on` is by backend; `unplaced` is the last request that no backend is known to serve.
+    `last_on` is by backend; `unplaced` is the last request without a known backend.
 
-    `needed` says whether Background work waits; `changed` is called when it may go on, or not, because of an answer;
-    `heard` is told whether the router answered.
+    `needed` returns whether Background work waits. After each request to the router, `answered` receives whether it
+    answered, and `changed` is called, since Background work may now have to start or to wait.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class UserActivity:
         *,
         needed: Callable[[], bool],
         changed: Callable[[], None],
-        heard: Callable[[bool], None],
+        answered: Callable[[bool], None],
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
         every: float = ASK_EVERY_SECONDS,
     ) -> None:
-        self._ask, self._needed, self._changed, self._heard = ask, needed, changed, heard
+        self._ask, self._needed, self._changed, self._answered = ask, needed, changed, answered
         self._wall, self._monotonic, self._every = wall, monotonic, every
         self._wanted = asyncio.Event()
         self._asked_at: float | None = None
@@ -87,7 +86,7 @@ class UserActivity:
         self.in_doubt_since: datetime | None = None
 
     def wanted(self) -> None:
-        """Background work waits: ask soon. What was heard too long ago is doubtful until then."""
+        """Background work waits: ask soon. Until then an old answer counts as unknown."""
         if self._ask is None:
             return
         recent = self._asked_at is not None and self._monotonic() - self._asked_at < 2 * self._every
@@ -97,7 +96,7 @@ class UserActivity:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Ask whenever it is needed; for ever."""
+        """Ask periodically while needed; never returns."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -112,39 +111,37 @@ class UserActivity:
             seen = await self._ask()
         except (errors.JervisError, TimeoutError, pydantic.ValidationError) as error:
             self.in_doubt_since = self.in_doubt_since or self._wall()
-            self._tell(False, str(error) or "no answer in time")
+            self._report(False, str(error) or "no answer in time")
         else:
-            # The router's clock is not ours: what it says is never later than now.
+            # The clocks may differ: no time is later than now.
             now = self._wall()
             self.last = None if seen.last is None else min(seen.last, now)
             self.last_on = {name: min(at, now) for name, at in seen.on.items()}
             placed = max(seen.on.values(), default=None)
             self.unplaced = self.last if placed is None or (seen.last is not None and placed < seen.last) else None
             self.in_doubt_since = None
-            self._tell(True, "")
+            self._report(True, "")
         self._asked_at, self._pending = self._monotonic(), False
         self._changed()
 
-    def _tell(self, answers: bool, reason: str) -> None:
-        self._heard(answers)
+    def _report(self, answers: bool, reason: str) -> None:
+        self._answered(answers)
         if answers is not self._answers:
             self._answers = answers
-            log.info("router tells of users" if answers else "router does not tell of users", reason=reason)
+            log.info("user activity known" if answers else "user activity unknown", reason=reason)
 
 
-log = structlog.get_logger(__name__)
-
-LOOK_EVERY_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 RENEW_SECONDS = 60.0
-"""Under the shortest time after which the router takes an idle reservation back."""
+"""Below the shortest idle time after which the router releases a reservation."""
 LINGER_SECONDS = 30.0
-"""A person who has an answer often asks again: two changes of model sets cost more than this."""
+"""Delay of the release: users often ask again, and two changes of model sets cost more than this."""
 READY_SECONDS = 10.0
-"""How long one announcement waits for the models; the router goes on loading without it."""
+"""How long one announcement waits for the models; after that the router continues to load them."""
 
 
 class GpuReservation:
-    """`wanted` says whether a user's run has a slot and keeping a GPU for it takes nothing from the others."""
+    """`wanted` returns whether a user's run has a slot and a reservation takes no GPU from other work."""
 
     def __init__(
         self,
@@ -160,18 +157,18 @@ class GpuReservation:
         self._wanted, self._monotonic, self._sleep = wanted, monotonic, sleep
         self._renew_at = float("-inf")
         self._release_at = float("-inf")
-        self._told = ""
+        self._logged = ""
         self.held = False
-        """Something may be reserved in our name."""
+        """The router may hold a reservation of this owner."""
 
     async def run(self) -> None:
-        """Look again and again; for ever."""
+        """Check periodically; never returns."""
         while True:
             await self.once()
-            await self._sleep(LOOK_EVERY_SECONDS)
+            await self._sleep(CHECK_SECONDS)
 
     async def once(self) -> None:
-        """Announce, renew or release, if it is time to."""
+        """Announce, renew or release, if due."""
         now = self._monotonic()
         if self._wanted():
             self._release_at = now + LINGER_SECONDS
@@ -186,15 +183,15 @@ class GpuReservation:
             async with asyncio.timeout(READY_SECONDS):
                 ready = await self._router.announce(self._owner, self._model)
         except TimeoutError:
-            self._renew_at = self._monotonic() + LOOK_EVERY_SECONDS
-            self._say("a GPU is reserved and its models are being loaded")
+            self._renew_at = self._monotonic() + CHECK_SECONDS
+            self._log("a GPU is reserved and its models are being loaded")
         except errors.JervisError as error:
             self.held = not isinstance(error, client.Taken | client.Rejected)
             self._renew_at = self._monotonic() + max(RENEW_SECONDS / 4, getattr(error, "retry_after", None) or 0.0)
-            self._say("no GPU is reserved", reason=error.message)
+            self._log("no GPU is reserved", reason=error.message)
         else:
             self._renew_at = self._monotonic() + RENEW_SECONDS
-            self._say("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
+            self._log("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
 
     async def _release(self) -> None:
         self._renew_at = float("-inf")
@@ -202,14 +199,14 @@ class GpuReservation:
             async with asyncio.timeout(READY_SECONDS):
                 await self._router.release(self._owner)
         except (errors.JervisError, TimeoutError) as error:
-            # The router takes it back itself after some idle minutes; until then we ask once more now and then.
+            # The router releases an idle reservation itself after some minutes; until then the release is retried.
             self._release_at = self._monotonic() + RENEW_SECONDS / 4
-            self._say("the GPU is not given back", reason=str(error) or "no answer in time")
+            self._log("the GPU is not released", reason=str(error) or "no answer in time")
         else:
             self.held = False
-            self._say("the GPU is given back")
+            self._log("the GPU is released")
 
-    def _say(self, event: str, **facts: str) -> None:
-        if event != self._told:
-            self._told = event
+    def _log(self, event: str, **facts: str) -> None:
+        if event != self._logged:
+            self._logged = event
             log.info(event, **facts)

@@ -11,7 +11,7 @@ from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed
-from tests.controllers.decide.test_usertask import asked
+from tests.controllers.decide.test_user_task import asked
 
 RUNNING = {
     "type": "Dispatched",

@@ -226,7 +226,7 @@ async def test_what_was_put_aside_and_is_gone_is_forgotten() -> None:
     archive.documents.clear()
     slept.append(3600.0)
     assert await one.once() == 0
-    assert one._aside == {}
+    assert one._deferred == {}
 
 
 async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> None:

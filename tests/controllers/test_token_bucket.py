@@ -1,4 +1,4 @@
-"""The token bucket against what it promises: never more than the burst and what has come back since."""
+"""The token bucket: never more than the burst plus the refill since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReadyForGpu: who goes, who waits and says so, what a claim books."""
+"""ReadyForGpu: which tasks start, which wait with a condition, what a claim books."""
 
 from __future__ import annotations
 

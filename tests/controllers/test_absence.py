@@ -1,5 +1,4 @@
-"""When runs are given up because their backend is gone: never by the operator's opinion alone, unless nothing else is
-known for long."""
+"""When runs are stopped because their backend is gone: after the router confirms it, or after a long silence."""
 
 from __future__ import annotations
 

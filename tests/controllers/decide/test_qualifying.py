@@ -1,4 +1,4 @@
-"""Qualification: ten at once, contents read first, backoff for ever, routing."""
+"""Qualifying: the concurrency limit, reading before routing, backoff without end, routing."""
 
 from __future__ import annotations
 

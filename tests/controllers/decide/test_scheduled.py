@@ -1,4 +1,4 @@
-"""New and Scheduled: when a task begins."""
+"""New and Scheduled: when a task starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several steps in one write: how far, what is written, what is told, and that it ends where single steps end."""
+"""Batched transitions: how many steps, the patch, the reports, and the same end as single steps."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The GPU that is kept for users' runs: announced once, renewed, given back after a while; a router that fails is no
-trouble."""
+"""The GPU reserved for users' runs: announced once, renewed, released after a delay; a failing router does no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wait queue: clients take turns, no waiter waits for ever, and the set of waiters alone decides."""
+"""The wait queue: clients take turns, every waiter is called, and the order depends on the set of waiters only."""
 
 from __future__ import annotations
 

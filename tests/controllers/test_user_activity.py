@@ -1,4 +1,4 @@
-"""The router's word about users: asked only when it is needed, and its silence holds nobody up for long."""
+"""Users' activity at the router: asked only when needed; a silent router delays Background work for a limited time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bench:
             self.router,
             needed=lambda: True,
             changed=self.changed,
-            heard=self.heard.append,
+            answered=self.heard.append,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
@@ -89,7 +89,7 @@ async def test_nobody_is_asked_without_a_router() -> None:
         raise AssertionError("nothing to tell")
 
     users = router_use.UserActivity(
-        None, needed=lambda: True, changed=ignore, heard=ignore, wall=lambda: NOW, monotonic=lambda: 0.0
+        None, needed=lambda: True, changed=ignore, answered=ignore, wall=lambda: NOW, monotonic=lambda: 0.0
     )
     users.wanted()
     assert users.in_doubt_since is None

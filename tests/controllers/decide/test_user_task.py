@@ -1,4 +1,4 @@
-"""UserTask: what a person answers, approves, refuses."""
+"""UserTask: answers, approvals and refusals of a person."""
 
 from __future__ import annotations
 

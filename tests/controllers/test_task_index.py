@@ -1,4 +1,4 @@
-"""What the index says of those who wait."""
+"""The index of tasks: start of wait and reasons of waiting tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurring tasks: none twice, at most one made up for, edits plan anew; clocks jump, processes crash."""
+"""Recurring tasks: no run twice, at most one caught up, edits plan anew; clocks jump, processes crash."""
 
 from __future__ import annotations
 

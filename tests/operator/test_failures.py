@@ -1,4 +1,4 @@
-"""Tasks that the operator cannot decide about end in a status that a person sees, and hold up no other."""
+"""Tasks whose reconciliation fails end in a status that a person sees, and do not block other tasks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
             None,
             needed=lambda: False,
             changed=lambda: None,
-            heard=lambda _: None,
+            answered=lambda _: None,
             wall=wall,
             monotonic=time.monotonic,
         )

@@ -1,4 +1,4 @@
-"""Why a task waits, what comes before it, and what of that another namespace gets to see."""
+"""Why a task waits, what comes before it, and how much of that another namespace sees."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from controllers.pendingtask.slots import wait_conditions, wait_reasons
 from crds.phases import Phase
 from crds.waits import MESSAGES, Queue, Reason
 from tests.controllers import build
-from tests.controllers.test_rooms import USER, Desk
+from tests.controllers.test_slot_scheduler import USER, Desk
 
 SINCE = {"phaseTimes": {"ReadyForGpu": "2027-03-01T11:50:00Z", "ReadyForQualification": "2027-03-01T11:50:00Z"}}
 

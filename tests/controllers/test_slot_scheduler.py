@@ -1,4 +1,4 @@
-"""The index of tasks and the scheduler they wait in."""
+"""The slot scheduler and the index of tasks under it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Desk:
             None,
             needed=lambda: False,
             changed=lambda: None,
-            heard=lambda _: None,
+            answered=lambda _: None,
             wall=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
