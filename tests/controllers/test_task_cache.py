@@ -13,7 +13,7 @@ from controllers.pendingtask import cache
 from controllers.pendingtask.decision import WaitFor
 from crds.phases import Phase
 from tests.controllers import build
-from tests.controllers.test_rooms import Desk
+from tests.controllers.test_slot_scheduler import Desk
 
 
 def created(seconds: int) -> str:
