@@ -55,7 +55,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "lean streams for Jobs and pods": Mechanism(
         (
             ("operator/main.py", "\n# -- settings -", KOPF_FOR_RUNS),
-            ("controllers/runtime/app.py", "for one in (*self._runs, *(", "for one in (*("),
+            ("controllers/runtime/app.py", "for one in (*self._runs, *(", "for one in (*(), *("),
         ),
         {"lifecycle": FLOW, "dispatch": ("question.p50_ms", "question.p99_ms")},
     ),
