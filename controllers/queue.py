@@ -112,24 +112,11 @@ class Ranked(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """`put` from the event handlers, `get` and `done` from the workers, `wake` for later. Belongs to one event loop.
+    """`put` from the event handlers, `get` and `done` from the workers, `wake` for later. Belongs to one event loop."""
 
-    Of the keys whose rank is `yielding`, at most `at_once` are in process at the same time: their requests often wait
-    for a saturated apiserver, where the requests of better ranked keys would queue behind them.
-    """
-
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        capacity: int = 100_000,
-        *,
-        yielding: Callable[[Rank], bool] = lambda rank: False,
-        at_once: int = 1,
-    ) -> None:
+    def __init__(self, clock: Callable[[], float], capacity: int = 100_000) -> None:
         self._clock = clock
         self._capacity = capacity
-        self._yielding, self._at_once = yielding, at_once
-        self._yielding_busy: set[K] = set()
         self._ready: Ranked[K] = Ranked()
         self._later: Ranked[K] = Ranked()
         self._rank_later: dict[K, Rank] = {}
@@ -192,7 +179,7 @@ class WorkQueue(Generic[K]):
         """The next key; it is in process until `done`."""
         while True:
             self._promote()
-            first = self._next()
+            first = self._ready.pop()
             if first is not None:
                 self._busy.add(first[0])
                 if len(self._ready):
@@ -204,9 +191,6 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """`key` is processed; if it was put meanwhile, it is ready again."""
         self._busy.discard(key)
-        if key in self._yielding_busy:
-            self._yielding_busy.discard(key)
-            self._changed.set()
         rank = self._again.pop(key, None)
         if rank is not None:
             self.put(key, rank)
@@ -214,16 +198,6 @@ class WorkQueue(Generic[K]):
     def depth(self) -> Iterable[Rank]:
         """Ranks of all ready keys: for metrics."""
         return self._ready.ranks()
-
-    def _next(self) -> tuple[K, Rank] | None:
-        """Yielding keys rank behind all others: if the first key yields and may not start, no other key may."""
-        first = self._ready.peek()
-        if first is None or not self._yielding(first[1]):
-            return self._ready.pop()
-        if len(self._yielding_busy) >= self._at_once:
-            return None
-        self._yielding_busy.add(first[0])
-        return self._ready.pop()
 
     async def _sleep(self) -> None:
         first = self._later.peek()

@@ -155,8 +155,6 @@ class Settings(BaseSettings):
     """Users' runs at the same time without a slot, while no GPU backend is there: the router may answer from a CPU."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Tasks looked at at the same time."""
-    background_workers: Annotated[int, Field(ge=1, le=256)] = 16
-    """How many of them may be background tasks: fewer leave workers for users when the apiserver is slow."""
     queue_capacity: Annotated[int, Field(ge=1)] = 100_000
 
     request_timeout: Annotated[float, Field(gt=0)] = 10

@@ -86,10 +86,6 @@ MECHANISMS: dict[str, Mechanism] = {
         (("controllers/backpressure.py", "SHARE = 3.0", "SHARE = 0.0"),),
         {"dispatch": ("mail.p50_ms", "mail.p99_ms"), "lifecycle": FLOW},
     ),
-    "background workers bounded": Mechanism(
-        (("controllers/runtime/wiring.py", "at_once=config.background_workers", "at_once=10_000"),),
-        {"lifecycle": FLOW, "crowd": ("draining.p99_ms",)},
-    ),
     "garbage collector": Mechanism(
         (
             ("operator/main.py", "    gc.freeze()\n", ""),

@@ -18,7 +18,7 @@ from controllers.pendingtask.effects import executor, ingest, orphans, run_token
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
-from crds import keyring, order, runtoken
+from crds import keyring, runtoken
 
 
 class Wiring:
@@ -27,12 +27,7 @@ class Wiring:
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
-        self._work: queue.WorkQueue[str] = queue.WorkQueue(
-            self._monotonic,
-            config.queue_capacity,
-            yielding=lambda rank: order.Order(*rank).lane != 0,
-            at_once=config.background_workers,
-        )
+        self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
         self.readings = ingest.Readings(self._monotonic)
         self._events_and_connections()
         self._backends()

@@ -113,26 +113,6 @@ async def test_a_forgotten_key_is_gone() -> None:
     assert queue.sleeping == 0
 
 
-async def test_those_that_yield_take_only_some_of_the_workers() -> None:
-    queue: WorkQueue[str] = WorkQueue(Clock(), yielding=lambda rank: rank[0] != 0, at_once=2)
-    for key in ("b1", "b2", "b3"):
-        queue.put(key, (1, key))
-    assert [await queue.get(), await queue.get()] == ["b1", "b2"]
-    third = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)
-    assert not third.done()
-    queue.put("user", (0, "user"))
-    assert await third == "user", "whoever comes first has a worker"
-    fourth = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)
-    assert not fourth.done()
-    queue.done("user")
-    await asyncio.sleep(0)
-    assert not fourth.done(), "the place of one that yields is not free by that"
-    queue.done("b1")
-    assert await fourth == "b3"
-
-
 class RankedModel(RuleBasedStateMachine):
     """Against a dictionary: whatever the history, the smallest rank comes out."""
 
