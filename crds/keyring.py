@@ -47,7 +47,7 @@ class Keyring:
                     self._ring = runtoken.ring(found)
                     self._found = found
             except runtoken.Unusable as error:
-                log.error("keys of run tokens", error=error.message, remedy=error.remedy)
+                log.error("run token keys unusable", error=error.message, remedy=error.remedy)
         return self._ring
 
     def _read(self) -> tuple[bytes, ...]:

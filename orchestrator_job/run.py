@@ -45,8 +45,8 @@ _log = structlog.get_logger("orchestrator_job.run")
 class Run:
     """The run of one process.
 
-    `fields` are added to every log line, `holder` names the process in the fence, `now` is in UTC, `traced` records each
-    step as a span.
+    `fields` are added to every log line, `holder` names the process in the fence, `now` is in UTC, `traced` records
+    each step as a span.
     """
 
     def __init__(
