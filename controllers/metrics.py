@@ -14,18 +14,22 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        self.queue_depth = Gauge(f"{_PREFIX}_queue_depth", "Tasks ready to be looked at", ["lane"], registry=registry)
-        self.queue_sleeping = Gauge(f"{_PREFIX}_queue_sleeping", "Tasks that wait for a moment", registry=registry)
-        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a waiting room", ["room"], registry=registry)
+        self.queue_depth = Gauge(
+            f"{_PREFIX}_queue_depth", "Tasks that wait for a reconcile", ["lane"], registry=registry
+        )
+        self.queue_sleeping = Gauge(
+            f"{_PREFIX}_queue_sleeping", "Tasks whose next reconcile has a time", registry=registry
+        )
+        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a wait queue", ["room"], registry=registry)
         self.waiting_reasons = Gauge(
             f"{_PREFIX}_waiting_reasons",
-            "Waiting tasks by what they lack",
+            "Waiting tasks by reason",
             ["lane", "reason"],
             registry=registry,
         )
         self.oldest = Gauge(
             f"{_PREFIX}_waiting_oldest_seconds",
-            "How long the task that has waited longest is in its phase; held ones do not count",
+            "Longest time of a waiting task in its phase; held ones do not count",
             ["lane", "phase"],
             registry=registry,
         )
@@ -38,20 +42,20 @@ class Metrics:
         )
         self.corrections = Counter(
             f"{_PREFIX}_corrections",
-            "What a list showed and no event had reported: objects deleted, versions missed",
+            "Changes found by a list and reported by no event: objects deleted, versions missed",
             ["kind", "what"],
             registry=registry,
         )
-        self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "How late the event loop is", registry=registry)
+        self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "Delay of the event loop", registry=registry)
         self.watch_age = Gauge(
-            f"{_PREFIX}_watch_age_seconds", "Since the watch was last heard", ["watch"], registry=registry
+            f"{_PREFIX}_watch_age_seconds", "Time since the watch last received something", ["watch"], registry=registry
         )
         self.api = Counter(f"{_PREFIX}_api_requests", "Kubernetes API calls", ["verb", "code"], registry=registry)
         self.transitions = Counter(f"{_PREFIX}_transitions", "Phase changes", ["source", "target"], registry=registry)
         self.retries = Counter(f"{_PREFIX}_retries", "Postponed tries by reason", ["reason"], registry=registry)
         self.conflicts = Counter(f"{_PREFIX}_conflicts", "Writes that lost to a newer version", registry=registry)
         self.failures = Counter(
-            f"{_PREFIX}_reconcile_failures", "Looks at a task that ended in an error of ours", registry=registry
+            f"{_PREFIX}_reconcile_failures", "Reconciles that ended in an error of ours", registry=registry
         )
         self.undecided = Counter(
             f"{_PREFIX}_undecided",
@@ -61,20 +65,20 @@ class Metrics:
         )
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",
-            "One look at one task",
+            "One reconcile of one task",
             registry=registry,
             buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
         )
         self.slots = Gauge(f"{_PREFIX}_gpu_slots", "GPU slots", ["state"], registry=registry)
-        self.qualifying = Gauge(f"{_PREFIX}_qualifying", "Qualifications under way", registry=registry)
+        self.qualifying = Gauge(f"{_PREFIX}_qualifying", "Running qualifications", registry=registry)
         self.leader = Gauge(f"{_PREFIX}_leader", "1 while this replica holds the lease", registry=registry)
         self.epoch = Gauge(f"{_PREFIX}_leader_epoch", "leaseTransitions of the lease held", registry=registry)
         self.breaker = Gauge(
-            f"{_PREFIX}_dispatch_breaker_open", "1 while dispatching rests after failures", registry=registry
+            f"{_PREFIX}_dispatch_breaker_open", "1 while no run is dispatched after failures", registry=registry
         )
         self.refusing = Gauge(
             f"{_PREFIX}_dispatch_refused_namespaces",
-            "Namespaces whose dispatches were refused several times in a row and rest",
+            "Namespaces without dispatches, because several in a row were refused",
             registry=registry,
         )
         self.preemptions = Counter(
@@ -85,28 +89,30 @@ class Metrics:
         )
         self.preemption_issued = Histogram(
             f"{_PREFIX}_preemption_issue_seconds",
-            "From a user's task that finds no slot until a Background run is told to stop",
+            "From a user's task that finds no slot until a Background run is asked to stop",
             registry=registry,
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
         )
         self.preemption_immune = Gauge(
-            f"{_PREFIX}_preemption_immune", "Background runs left alone: claimed too often", registry=registry
+            f"{_PREFIX}_preemption_immune",
+            "Background runs that are not preempted any more: claimed too often",
+            registry=registry,
         )
         self.router_answers = Gauge(
             f"{_PREFIX}_router_answers",
-            "0 while the router does not say when it last served a user; asked only while Background work waits",
+            "0 while the router does not report when it last served a user; queried only while Background work waits",
             registry=registry,
         )
         self.router_answers.set(1)
         self.jobs_created = Counter(f"{_PREFIX}_jobs_created", "Jobs created", registry=registry)
         self.events_dropped = Counter(
             f"{_PREFIX}_events_dropped",
-            "Transitions that no Event could tell: refused, or the apiserver was away for a minute",
+            "Transitions without an Event: refused, or the apiserver was unavailable for a minute",
             registry=registry,
         )
         self.events_merged = Counter(
             f"{_PREFIX}_events_merged",
-            "Transitions told in the Event of a later one of their object",
+            "Transitions reported in the Event of a later one of their object",
             registry=registry,
         )
         self.events_waiting = Gauge(
@@ -140,7 +146,7 @@ class Metrics:
         )
         self.outcomes = Counter(
             f"{_PREFIX}_outcomes",
-            "Finished runs that the knowledge base was told about: remembered, insignificant, refused; or postponed",
+            "Finished runs reported to the knowledge base: remembered, insignificant, refused; or postponed",
             ["told"],
             registry=registry,
         )

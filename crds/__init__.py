@@ -1,10 +1,11 @@
-"""The vocabulary of Jervis: the three custom resources and the words every room shares.
+"""The vocabulary of Jervis: the three custom resources and the types that all packages share.
 
 I own: the pydantic models of PendingTask, Connection and GpuBackend, their phases, conditions, value objects
 (`scope`, `priority`, `exits`) and the base of all errors. The CRD manifests in this folder are generated from the
 models by `python -m crds`; they are never edited by hand.
 
-Who may call me: everybody. I import nothing of ours and do no I/O, but for `keyring`, which reads keys from a folder.
+Who may call me: every package. I import no other package of Jervis and do no I/O, except in `keyring`, which reads keys
+from a folder.
 """
 
 GROUP = "jervis.dev"

@@ -1,4 +1,4 @@
-"""`python -m crds` prints the three CRDs; `python -m crds --write` renews the files beside this module."""
+"""`python -m crds` prints the three CRDs; `python -m crds --write` writes the files beside this module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BANNER = "# Generated from the models in crds/ by `python -m crds --write`. Do 
 
 
 class _Dumper(yaml.SafeDumper):
-    """Spells every list and mapping out: anchors do not survive server-side apply's field ownership."""
+    """Writes every list and mapping in full: anchors do not survive server-side apply's field ownership."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -27,7 +27,7 @@ def render(definition: definitions.Definition) -> str:
 
 
 def path(definition: definitions.Definition) -> Path:
-    """The file it is committed in."""
+    """The committed file."""
     return HERE / f"{GROUP}_{definition.plural}.yaml"
 
 

@@ -1,4 +1,4 @@
-"""Addresses of services: as messages and logs may show them, and which of them are never called. Pure."""
+"""Addresses of services: how messages and logs show them, and which ones are never called. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 METADATA = ("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
-"""Where clouds serve credentials to any process that asks: AWS, Azure, Google, Alibaba, Oracle."""
+"""Metadata services of AWS, Azure, Google, Alibaba and Oracle: they give credentials to any process that asks."""
 _METADATA = frozenset(ipaddress.ip_address(text) for text in METADATA)
 
 
 def shown(url: str) -> str:
-    """The URL without the user and the password in it: what is said about an address opens no door."""
+    """The URL without user and password, for logs and messages."""
     return _USERINFO.sub("", url)
 
 
 def carried(address: Address) -> Address:
-    """The IPv4 address within an IPv6 one that only carries it: mapped, 6to4, NAT64 (RFC 4291, 3056, 6052)."""
+    """The IPv4 address embedded in an IPv6 one (mapped, 6to4, NAT64; RFC 4291, 3056, 6052), or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
@@ -33,10 +33,10 @@ def carried(address: Address) -> Address:
 
 
 def never_called(text: str, *, loopback: bool = False) -> str:
-    """What forbids to connect to an IP address that a user's URL led to; "" when nothing does.
+    """Why an IP address that a user's URL resolves to is never called; "" when it may be called.
 
-    Private networks are allowed: backends live there. `loopback` allows 127.0.0.0/8 and ::1. `text` is as a resolver
-    returns it, an IPv6 zone included. Raises ValueError for anything but an IP address.
+    Private networks are allowed: backends run there. `loopback` allows 127.0.0.0/8 and ::1. `text` is the address as a
+    resolver returns it, including an IPv6 zone. Raises ValueError for any other text.
     """
     address = carried(ipaddress.ip_address(text.partition("%")[0]))
     if address in _METADATA:

@@ -16,7 +16,7 @@ from crds.model import Model, Time
 
 
 class Status(StrEnum):
-    """Three-valued on purpose: Unknown means that nobody could look."""
+    """Unknown: the state could not be determined."""
 
     TRUE = "True"
     FALSE = "False"
@@ -60,7 +60,7 @@ def put(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...
 
 
 def make(type_: str, ok: bool | None, reason: str, message: str, *, now: datetime, generation: int = 0) -> Condition:
-    """A condition from a plain answer: True, False, or None for "could not be found out"."""
+    """A condition; `ok` is None when the state could not be determined."""
     status = Status.UNKNOWN if ok is None else Status.TRUE if ok else Status.FALSE
     return Condition(
         type=type_,

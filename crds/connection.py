@@ -16,7 +16,7 @@ from crds.values import HOST_RULES, FixedIdentifier, OptionalIdentifier, SecretR
 
 
 class Type(StrEnum):
-    """Which protocol the source speaks."""
+    """Protocol of the source."""
 
     EMAIL = "Email"
     JIRA = "Jira"
@@ -41,20 +41,20 @@ class Filter(Model):
     include: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
     """Folders, projects, spaces or branches; empty means all."""
     exclude: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=64)] = ()
-    """Taken away from include."""
+    """Removed from include."""
     since: Time | None = None
-    """Nothing older."""
+    """Items before this moment are skipped."""
     query: Annotated[str, Field(max_length=2048)] = ""
     """The source's own query language, for example JQL."""
 
 
 class RateLimit(Model):
-    """Bound on calls of the source."""
+    """Limit on requests to the source."""
 
     requests_per_minute: Annotated[int, Field(ge=1, le=6000)] = 60
     """Sustained rate."""
     burst: Annotated[int, Field(ge=1, le=1000)] = 10
-    """How many at once."""
+    """Requests in one burst."""
 
 
 _SCHEMES = {
@@ -65,7 +65,7 @@ _HTTP_TYPES = "['Jira', 'Confluence', 'GitHub', 'GitLab']"
 
 
 class Spec(Model):
-    """Where items come from and how often."""
+    """The source, its credentials and its limits."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -89,11 +89,11 @@ class Spec(Model):
     )
 
     type: Annotated[Type, Field(json_schema_extra=rules(IMMUTABLE))]
-    """Which protocol. Immutable."""
+    """Protocol of the source. Immutable."""
     client_id: FixedIdentifier
     """The client that the data belongs to. Immutable."""
     project_id: OptionalIdentifier = ""
-    """Its project, if all items are about one."""
+    """The client's project, if all items belong to one."""
     group_id: OptionalIdentifier = ""
     """The project's group."""
     url: Annotated[
@@ -107,9 +107,9 @@ class Spec(Model):
             ),
         ),
     ]
-    """Where the source is."""
+    """Address of the source."""
     secret_ref: SecretRef | None = None
-    """Its credentials: keys username and password, or token."""
+    """Credentials for the source: keys username and password, or token."""
     poll_interval: Annotated[
         str,
         Field(
@@ -127,7 +127,7 @@ class Spec(Model):
     filter: Filter | None = None
     """Which items are taken."""
     rate_limit: RateLimit | None = None
-    """Bound on calls of the source."""
+    """Limit on requests to the source."""
     suspend: bool = False
     """Stop polling; what was fetched is still worked off."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100
@@ -135,16 +135,16 @@ class Spec(Model):
 
 
 class Items(Model):
-    """Source items by state (seed 000: NEW, INDEXING, INDEXED)."""
+    """Number of source items by state."""
 
     new: Annotated[int, Field(ge=0)] = 0
     """Fetched, no task yet."""
     indexing: Annotated[int, Field(ge=0)] = 0
-    """Being turned into a task."""
+    """A task is being created."""
     indexed: Annotated[int, Field(ge=0)] = 0
-    """Handed over as a task."""
+    """The task exists."""
     failed: Annotated[int, Field(ge=0)] = 0
-    """Given up, with the reason kept beside the item."""
+    """Given up; the reason is stored with the item."""
 
 
 class Workspace(Model):
@@ -155,13 +155,13 @@ class Workspace(Model):
     retry_count: Annotated[int, Field(ge=0)] = 0
     """Failed tries."""
     next_retry_at: Time | None = None
-    """Not before."""
+    """Earliest time of the next try."""
     last_error: Annotated[str, Field(max_length=1024)] = ""
-    """What went wrong last."""
+    """The last error."""
 
 
 class Status(Model):
-    """What the operator knows about the source."""
+    """State of the source, written by the operator."""
 
     model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
@@ -174,7 +174,7 @@ class Status(Model):
     ] = ()
     """Ready, CredentialsValid, WorkspaceReady."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
-    """The generation that the rest is about."""
+    """The generation that the rest of the status is about."""
     cursor: Annotated[str, Field(max_length=4096)] = ""
     """Opaque position in the source."""
     last_poll_time: Time | None = None
@@ -184,7 +184,7 @@ class Status(Model):
     workspace: Workspace | None = None
     """The clone of a Git connection."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
-    """leaseTransitions of the operator that wrote this."""
+    """leaseTransitions of the Lease of the operator that wrote this."""
 
 
 class Connection(Model):

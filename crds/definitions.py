@@ -1,4 +1,4 @@
-"""The three CustomResourceDefinitions: names, printer columns, selectable fields around the models' schemas."""
+"""The three CustomResourceDefinitions: the models' schemas with names, printer columns and selectable fields."""
 
 from __future__ import annotations
 
@@ -100,20 +100,20 @@ ALL = (
             Column("Type", ".spec.type"),
             Column("Client", ".spec.clientId"),
             Column("Mode", ".spec.mode"),
-            Column("Phase", ".status.phase", description="Where the task stands"),
-            Column("Route", ".status.route.decision", description="What qualification decided"),
+            Column("Phase", ".status.phase", description="Phase of the task"),
+            Column("Route", ".status.route.decision", description="Decision of qualification"),
             Column("Dispatch", _condition("Dispatched", "reason"), description="Running, Preempted, NoFreeSlot, ..."),
             Column("Succeeded", _condition("Succeeded", "status"), description="True or False once it has ended"),
             Column("Due", ".status.scheduledFor", description="When a Scheduled task is due; the next run"),
             Column("Attempt", ".status.attempt", "integer", wide=True),
-            Column("Preempted", ".status.preemptions", "integer", wide=True, description="How often, so far"),
-            Column("Slot-For", ".status.preemption.name", wide=True, description="Who gets its GPU slot"),
+            Column("Preempted", ".status.preemptions", "integer", wide=True, description="Number of preemptions"),
+            Column("Slot-For", ".status.preemption.name", wide=True, description="Task that gets its GPU slot"),
             Column("Job", ".status.dispatch.jobName", wide=True),
             Column("Next-Retry", ".status.retry.nextAt", wide=True),
             Column("Reason", ".status.route.reason", wide=True),
             Column("Result", ".status.result.summary", wide=True),
             Column("Ended", ".status.completedAt", wide=True, description="When it reached its last phase"),
-            Column("Ttl", ".spec.ttlSecondsAfterFinished", "integer", wide=True, description="Its own time to live"),
+            Column("Ttl", ".spec.ttlSecondsAfterFinished", "integer", wide=True, description="Time to live in seconds"),
             _AGE,
         ),
         selectable=(".status.phase", ".status.preemption.by", ".spec.type", ".spec.clientId"),

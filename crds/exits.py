@@ -14,7 +14,7 @@ DRAINED = 42
 
 
 class ExitReason(StrEnum):
-    """What the operator does next follows from the reason; see `FINAL`, `RESUMABLE` and `ASKS`."""
+    """`FINAL`, `RESUMABLE` and `ASKS` say what the operator does next."""
 
     ANSWERED = "Answered"
     REJECTED = "Rejected"
@@ -33,11 +33,11 @@ class ExitReason(StrEnum):
 
 
 ASKS = frozenset({ExitReason.NEEDS_INPUT, ExitReason.NEEDS_APPROVAL})
-"""A person has to say something; the task becomes a UserTask."""
+"""The run needs an answer or a decision of a person; the task becomes a UserTask."""
 
 RESUMABLE = frozenset({ExitReason.DRAINED, ExitReason.UNAVAILABLE, ExitReason.FENCED})
-"""Nothing is wrong with the task: it runs again from its checkpoint."""
+"""The task has no error: it runs again from its checkpoint."""
 
 FINAL = frozenset({ExitReason.ANSWERED, ExitReason.REJECTED})
-"""The task is Completed: it is answered, or a person has refused what it was about to do. Every other reason is a
-failure that a person looks at."""
+"""The task is Completed: it is answered, or a person has rejected its action. Every other reason is a failure that goes
+to a person."""

@@ -1,4 +1,4 @@
-"""GpuBackend (`gpu`): one Ollama server, what it can hold and what it is meant to hold.
+"""GpuBackend (`gpu`): one Ollama server, its capacity and its model sets.
 
 Source: blueprint section 3; seed 000 "Model Sets (alternating on GPU)" and "Key Configuration".
 """
@@ -14,7 +14,7 @@ from crds.conditions import Condition
 from crds.model import ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import HttpUrl, Identifier, ModelName, Quantity, SecretRef
 
-# A model's name as Ollama spells it, or a pattern in which `*` stands for anything.
+# A model's name as Ollama spells it, or a pattern in which `*` matches any characters.
 ModelPattern = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$")]
 
 
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class Capability(StrEnum):
-    """What a backend may be asked for."""
+    """Kinds of requests that a backend serves."""
 
     GENERATE = "generate"
     EMBED = "embed"
@@ -42,7 +42,7 @@ class Circuit(StrEnum):
 
 
 class Preemption(StrEnum):
-    """How far a request may give way to a more urgent one."""
+    """When a request may be interrupted for a more urgent one."""
 
     NEVER = "Never"
     BEFORE_FIRST_BYTE = "BeforeFirstByte"
@@ -53,20 +53,20 @@ class ModelSpec(Model):
     """One model of a set."""
 
     name: ModelPattern
-    """As Ollama spells it; `qwen3` and `qwen3:latest` are the same. `*` stands for anything, as in `qwen2.5:*`; an
-    exact name counts before the longest pattern."""
+    """As Ollama spells it; `qwen3` and `qwen3:latest` are the same. `*` matches any characters, as in `qwen2.5:*`. An
+    exact name is preferred to patterns, a longer pattern to a shorter one."""
     vram: Quantity | None = None
-    """Memory it takes when loaded."""
+    """GPU memory of the loaded model."""
     num_ctx: Annotated[int, Field(ge=256, le=1_048_576)] | None = None
-    """Context length it is loaded with; a request with another one would reload it."""
+    """Context length of the loaded model; a request with another one would reload it."""
     cpu_allowed: bool = False
-    """May a CPU backend serve it instead?"""
+    """Whether a CPU backend may serve the model instead."""
     priority: Annotated[int, Field(ge=0, le=3)] | None = None
     """Priority of requests that name this model and carry no header: 0 (critical) to 3 (background)."""
 
 
 class ModelSet(Model):
-    """Models that are loaded together (seed 000: set A orchestrator, set B background)."""
+    """Models that are loaded together."""
 
     name: Identifier
     """For example orchestrator or background."""
@@ -78,7 +78,7 @@ class ModelSet(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ]
-    """What is in it."""
+    """Models of the set."""
 
 
 class Ceiling(Model):
@@ -88,11 +88,12 @@ class Ceiling(Model):
     """Who: system:serviceaccount:NAMESPACE:NAME, the name of a token, or an address; `*` stands for anything, an exact
     name counts before the longest pattern."""
     priority: Annotated[int, Field(ge=0, le=3)]
-    """0 (critical) to 3 (background). A more urgent claim is lowered to it and counted, never refused."""
+    """0 (critical) to 3 (background). A request with a more urgent priority is lowered to this one and counted; it is
+    not refused."""
 
 
 class Reservation(Model):
-    """How long an orchestrator may keep the GPU for itself."""
+    """How long an orchestrator may reserve the GPU."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -106,11 +107,11 @@ class Reservation(Model):
     max_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1800
     """Upper bound of one reservation, in seconds."""
     idle_release_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """Released after so many seconds without a request."""
+    """A reservation without a request for this many seconds is released."""
 
 
 class Spec(Model):
-    """Where the server is and what it offers."""
+    """The server, its capacity and its limits."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -131,21 +132,21 @@ class Spec(Model):
     kind: Kind = Kind.GPU
     """GPU or CPU."""
     pool: Identifier = "default"
-    """Backends of one pool share work; of a pool's GPUs, when there are several, one is never reserved."""
+    """Backends of one pool share the requests. In a pool with several GPUs one is never reserved."""
     weight: Annotated[int, Field(ge=1, le=100)] = 1
-    """Share of the work: one of weight 2 takes twice as many requests as one of weight 1."""
+    """Share of the requests: weight 2 gets twice as many as weight 1."""
     vram: Quantity | None = None
     """Memory of the GPU."""
     num_parallel: Annotated[int, Field(ge=1, le=65_536)] = 1
     """OLLAMA_NUM_PARALLEL of the server: requests in flight per model."""
     max_in_flight: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Requests in flight over all models. Left out: numParallel for a CPU, no further bound for a GPU."""
+    """Requests in flight over all models. When absent: numParallel for a CPU, no further bound for a GPU."""
     max_loaded_models: Annotated[int, Field(ge=1, le=64)] = 3
     """OLLAMA_MAX_LOADED_MODELS of the server."""
     capabilities: Annotated[
         tuple[Capability, ...], Field(min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = (Capability.GENERATE, Capability.EMBED, Capability.VISION)
-    """What it may be asked for; requests for anything else go to another backend."""
+    """Requests that the backend serves; others go to another backend."""
     model_sets: Annotated[
         tuple[ModelSet, ...],
         Field(
@@ -153,14 +154,14 @@ class Spec(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = ()
-    """Sets of models that take turns on it; none means whatever the server lists."""
+    """Sets of models that are loaded in turn. Without any, every model that the server lists may be used."""
     reservation: Annotated[
         Reservation, Field(json_schema_extra={"default": {"maxSeconds": 1800, "idleReleaseSeconds": 300}})
     ] = Field(default_factory=Reservation)
-    """How long an orchestrator may keep it."""
+    """How long an orchestrator may reserve the GPU."""
     preemption: Preemption = Preemption.BEFORE_FIRST_BYTE
-    """BeforeFirstByte: background requests whose answer has not begun move elsewhere when a P0 needs the slot.
-    AfterFirstByte: running P3 answers end with an error line as well. Never: nobody gives way."""
+    """BeforeFirstByte: background requests whose answer has not begun move to another backend when a P0 request needs
+    the slot. AfterFirstByte: running P3 answers end with an error line as well. Never: no request is interrupted."""
     ceilings: Annotated[
         tuple[Ceiling, ...],
         Field(
@@ -168,9 +169,10 @@ class Spec(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["client"]},
         ),
     ] = ()
-    """How urgent a client's requests may be. They hold for the whole router; of several backends' the lowest counts."""
+    """Most urgent priority of each client's requests, valid for the whole router. If several backends have a ceiling
+    for a client, the least urgent one is used."""
     drain: bool = False
-    """No new requests; running ones end."""
+    """Accept no new requests; running requests finish."""
     secret_ref: SecretRef | None = None
     """Bearer token for the server, key token."""
 
@@ -181,24 +183,24 @@ class LoadedModel(Model):
     name: ModelName
     """As the server spells it."""
     vram: Quantity | None = None
-    """Memory of the GPU that it takes."""
+    """GPU memory that it uses."""
 
 
 class Holder(Model):
-    """A reservation in force."""
+    """An active reservation."""
 
     holder: Annotated[str, Field(max_length=253)]
-    """Who."""
+    """Client that has the reservation."""
     until: Time
-    """Until when."""
+    """End of the reservation."""
     lease_id: Annotated[str, Field(max_length=64)] = ""
-    """What renews and releases it."""
+    """Id by which the client renews and releases it."""
     model_set: Annotated[str, Field(max_length=63)] = ""
     """The model set that it is for."""
 
 
 class Status(Model):
-    """What is known about the server; written on change only."""
+    """State of the server; written on change only."""
 
     model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
@@ -211,21 +213,21 @@ class Status(Model):
     ] = ()
     """Ready, Reachable, ModelsLoaded."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
-    """The generation that the rest is about."""
+    """The generation that the rest of the status is about."""
     active_set: Annotated[str, Field(max_length=512)] = ""
-    """The model set that is loaded; several, when they fit side by side, are joined by commas."""
+    """The loaded model set; several sets that fit together are joined by commas."""
     loaded_models: Annotated[
         tuple[LoadedModel, ...], Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Models in memory."""
     reservation: Holder | None = None
-    """The reservation in force."""
+    """The active reservation."""
     circuit: Circuit | None = None
     """State of the circuit breaker."""
     version: Annotated[str, Field(max_length=128)] = ""
-    """What the server calls itself."""
+    """Version that the server reports."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
-    """leaseTransitions of the operator that wrote this."""
+    """leaseTransitions of the Lease of the operator that wrote this."""
 
 
 class GpuBackend(Model):

@@ -1,7 +1,7 @@
-"""The history of finished tasks as it is asked for and answered: `GET /api/v1/history` of the operator.
+"""Responses and names of the operator's history API, `GET /api/v1/history`.
 
-A caller shows a ticket: a token of a ServiceAccount that has no rights, of the namespace whose history is wanted, for
-this audience alone (docs/decisions/0007). The Kubernetes API gives one to whoever may create it there.
+A caller authenticates with a ticket: a short-lived token, for this audience only, of a ServiceAccount without rights in
+the namespace whose history is requested (docs/decisions/0007). RBAC decides who may create such a token.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from crds import phases
 from crds.model import Model
 
 AUDIENCE = "history.jervis.dev"
-"""What a ticket is good for."""
+"""Audience of the tickets."""
 TICKET_HEADER = "X-Jervis-Ticket"
-"""Carries the ticket where the apiserver is in between: its service proxy takes Authorization for itself."""
+"""Carries the ticket through the apiserver's service proxy, which uses Authorization itself."""
 COMPONENT = "history"
-"""Label app.kubernetes.io/component of the ServiceAccounts that tickets are made of."""
+"""Label app.kubernetes.io/component of the ServiceAccounts of the tickets."""
 ADDRESS_ANNOTATION = "jervis.dev/history"
 """On such a ServiceAccount: `NAMESPACE/SERVICE:PORT` of the operator."""
 
@@ -25,85 +25,85 @@ class Entry(Model):
     """A finished task in a list."""
 
     uid: str
-    """Identity of the object that it was."""
+    """Uid of the task."""
     namespace: str
     """Its namespace."""
     name: str
-    """Its name; another task may have it now."""
+    """Its name; a newer task may have the same name."""
     client_id: str
     """The client that its data belongs to."""
     project_id: str = ""
     """The client's project."""
     type: str
-    """Where the work came from."""
+    """spec.type."""
     phase: phases.Phase
     """Done, Completed or Error."""
     created_at: str
-    """When it was created; RFC 3339, as all times here."""
+    """When it was created; all times are RFC 3339."""
     completed_at: str
     """When it ended."""
     archived_at: str
     """When it was archived."""
     attempt: int = 0
-    """Runs that it took."""
+    """Number of runs."""
     decision: str = ""
-    """What qualification decided."""
+    """Decision of qualification."""
     exit_reason: str = ""
     """Why the last run ended."""
     summary: str = ""
-    """How it ended, in words."""
+    """The result as text for people."""
     correlation_id: str = ""
-    """Ties together what belongs to one conversation or import."""
+    """Common to all tasks of one conversation or import."""
 
 
 class Page(Model):
-    """Finished tasks, the one that ended last first."""
+    """Finished tasks, latest end first."""
 
     items: tuple[Entry, ...]
     """At most `limit`."""
     next: str | None = None
-    """Give it as `before` for the page that follows; null on the last one."""
+    """Value of `before` for the next page; null on the last one."""
 
 
 class Whole(Entry):
-    """Everything that is known of one finished task."""
+    """A finished task with its object and result."""
 
     object: dict[str, Any]
-    """The PendingTask as it was archived, without managedFields."""
+    """The archived PendingTask, without managedFields."""
     result: dict[str, Any] | None = None
-    """What its last run stored in `task_results`; null when no run did."""
+    """The document that its last run stored in `task_results`; null without one."""
 
 
 class Result(Model):
-    """What the last run of a task stored, of one that lives or has ended."""
+    """The stored result of a task's last run; the task may be unfinished."""
 
     uid: str
-    """Identity of the task."""
+    """Uid of the task."""
     namespace: str
     """Its namespace."""
     name: str
     """Its name."""
     archived: bool
-    """It has ended and is in the archive."""
+    """True when the task has ended and is archived."""
     result: dict[str, Any]
-    """The document of `task_results`: answer, citations, evidence, questions and how it came about."""
+    """The document of `task_results`: answer, citations, evidence, questions and the steps that led to them."""
 
 
 class Problem(Model):
-    """What is wrong."""
+    """An error."""
 
     code: str
     """bad_request, unauthorized, forbidden, not_found or unavailable."""
     message: str
-    """A sentence."""
+    """One sentence for people."""
     field: str | None = None
-    """The parameter that is wrong."""
+    """The wrong parameter."""
     remedy: str | None = None
-    """How to mend it."""
+    """How to fix it."""
 
 
 class Failure(Model):
-    """Every answer that is not 200."""
+    """Body of every response that is not 200."""
 
     error: Problem
-    """What is wrong."""
+    """The error."""

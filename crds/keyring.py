@@ -1,12 +1,12 @@
-"""The keys of run tokens from the folder where the release's Secret is mounted.
+"""The keys of run tokens, read from the folder where the release's Secret is mounted.
 
-Each file is one key. `signing` signs, the others are accepted too, so a key is rotated without a gap:
+Each file is one key. `signing` signs; all keys verify. To rotate the key without a gap:
 
-    1. add the new key under another name; wait until each pod has it (the kubelet takes about a minute)
-    2. exchange the two: the new key is `signing`, the former one stays beside it
-    3. remove the former one once the last token that it signed has expired
+    1. add the new key under another name; wait until every pod has it (the kubelet takes about a minute)
+    2. exchange the two: the new key is `signing`, the old one gets the other name
+    3. remove the old key when the last token that it signed has expired
 
-The folder is read again when it changes, at most once a second; keys that cannot be used leave the former ones.
+The folder is read at most once a second. If the new keys are unusable, the old ones stay in use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ log = structlog.get_logger(__name__)
 
 
 class Keyring:
-    """The keys in `folder` now: call it. `monotonic` gives seconds. Raises runtoken.Unusable when it is made."""
+    """Call it to get the present keys of `folder`. `monotonic` gives seconds. The constructor raises
+    runtoken.Unusable."""
 
     def __init__(self, folder: Path, monotonic: Callable[[], float]) -> None:
         self._folder = folder
@@ -36,7 +37,7 @@ class Keyring:
         self._ring = runtoken.ring(self._found)
 
     def __call__(self) -> runtoken.Ring:
-        """Another object after a change, the same one before."""
+        """The keys; a new object after each change."""
         now = self._monotonic()
         if now - self._looked >= _EVERY:
             self._looked = now
@@ -46,11 +47,11 @@ class Keyring:
                     self._ring = runtoken.ring(found)
                     self._found = found
             except runtoken.Unusable as error:
-                log.error("keys of run tokens", error=error.message, remedy=error.remedy)
+                log.error("run token keys unusable", error=error.message, remedy=error.remedy)
         return self._ring
 
     def _read(self) -> tuple[bytes, ...]:
-        # The kubelet's own links and folders begin with a dot.
+        # Names that begin with a dot are the kubelet's own links and folders.
         try:
             names = sorted(entry.name for entry in self._folder.iterdir() if not entry.name.startswith("."))
             if SIGNING not in names:

@@ -1,7 +1,7 @@
-"""What every model of a custom resource shares: camelCase on the wire, docstrings as field descriptions.
+"""Base of the custom resources' models: camelCase on the wire, docstrings as field descriptions.
 
-Unknown fields are ignored when parsing: the apiserver has already refused or pruned what its schema does not know, and
-an older operator must be able to read what a newer one wrote.
+Unknown fields are ignored when parsing: the apiserver has already refused or pruned fields that its schema does not
+know, and an older operator must be able to read objects of a newer one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T", bound="Model")
 
 
 def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """CEL rules as the schema keyword that the apiserver evaluates; each pair is (rule, message with the remedy)."""
+    """The schema keyword for CEL rules; each pair is (rule, message with the remedy)."""
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
 
@@ -29,16 +29,15 @@ def _rfc3339(moment: datetime) -> str:
 
 
 ONE_WRITER: dict[str, Any] = {"x-kubernetes-map-type": "atomic"}
-"""Schema keyword of a status: whoever writes it owns all of it. Only the operator does (the admission policy sees to
-that), and the names of its fields once more in `metadata.managedFields` were a third of an object that every write,
-every watch and etcd carry along (docs/decisions/0027)."""
+"""Schema keyword of a status: its writer owns all of it. Only the operator writes it, which the admission policy
+ensures. Ownership per field in `metadata.managedFields` was a third of the object (docs/decisions/0027)."""
 
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
-"""Any duration that a decision adds or takes away stays within what a datetime can hold."""
+"""Adding or subtracting a duration never leaves the range of datetime."""
 
 
 def within_years(field: str) -> tuple[str, str]:
-    """The CEL rule of an object that refuses a moment that `Time` could not hold."""
+    """The CEL rule that refuses a moment outside the range of `Time`."""
     year = f"self.{field}.getFullYear()"
     return (
         f"!has(self.{field}) || ({year} >= {_FIRST_YEAR} && {year} <= {_LAST_YEAR})",
@@ -73,12 +72,12 @@ class Model(BaseModel):
     )
 
     def wire(self) -> dict[str, Any]:
-        """The object as the apiserver stores it: camelCase keys, absent instead of null."""
+        """The object as the apiserver stores it: camelCase keys, no nulls."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class Metadata(Model):
-    """The part of metav1.ObjectMeta that decisions are made from."""
+    """The part of metav1.ObjectMeta that decisions use."""
 
     name: str
     namespace: str = "default"

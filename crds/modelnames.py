@@ -1,4 +1,4 @@
-"""Names of models and patterns of them: one rule for what a GpuBackend says, in the router and in the operator. Pure.
+"""Names of models and patterns of them: one rule for the router and the operator. Pure.
 
 Source: Ollama's `types/model/name.go`: `[host/][namespace/]model[:tag]`, compared without case; the defaults are host
 `registry.ollama.ai`, namespace `library`, tag `latest`.
@@ -17,7 +17,7 @@ _TAG = "latest"
 # Bounded: the argument comes from clients.
 @lru_cache(maxsize=4096)
 def normalise(name: str) -> str:
-    """`Registry.Ollama.ai/library/Qwen3` -> `qwen3:latest`; an empty name stays empty (it names no model)."""
+    """`Registry.Ollama.ai/library/Qwen3` -> `qwen3:latest`; an empty name stays empty."""
     text = name.strip().lower()
     _, scheme, rest = text.partition("://")
     if scheme:
@@ -34,22 +34,22 @@ def family(name: str) -> str:
 
 
 def is_pattern(name: str) -> bool:
-    """Does the name hold a `*`?"""
+    """Whether the name contains a `*`."""
     return "*" in name
 
 
 class Pattern:
-    """Names with `*` for anything; `text` is normalised but for a missing tag, which stays missing only after a `*`."""
+    """A name in which `*` matches any characters. `text` is normalised; no tag is added after a final `*`."""
 
     def __init__(self, text: str) -> None:
         self.text = normalise(text) if not text.rstrip().endswith("*") else normalise(text + ":").rstrip(":")
         self._matches = re.compile(".*".join(map(re.escape, self.text.split("*")))).fullmatch
 
     def fits(self, name: str) -> bool:
-        """Is a normalised name meant?"""
+        """Whether the pattern matches a normalised name."""
         return self._matches(name) is not None
 
 
 def fits(entry: str, model: str) -> bool:
-    """Does the entry of a model set, a name or a pattern, mean that model? `model` is normalised."""
+    """Whether an entry of a model set, a name or a pattern, matches the normalised name `model`."""
     return Pattern(entry).fits(model) if is_pattern(entry) else normalise(entry) == model

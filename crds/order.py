@@ -1,10 +1,10 @@
-"""The order in which tasks are taken: Foreground, then `queuePosition` with nulls last, what is urgent, the older one.
+"""The order of tasks in every queue: Foreground first, then `queuePosition` with nulls last, then urgent, then oldest.
 
-Among tasks of one lane and position clients take turns (`controllers.pendingtask.turns`); the rest of the order holds
-within a client.
+Among tasks of one lane and position clients take turns (`controllers.pendingtask.slots.fair_share`); the rest of the
+order applies within a client.
 
-Source: seed 000 "Qualification Loop" (`queuePosition ASC NULLS LAST, createdAt ASC`) and "Three-Way Task Routing": what
-is assigned to us goes to the GPU with high priority, so it comes before the others that nobody gave a position.
+Source: seed 000 "Qualification Loop" (`queuePosition ASC NULLS LAST, createdAt ASC`) and "Three-Way Task Routing": a
+task that is assigned to us goes to the GPU with high priority, before others without a position.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _LAST = 1 << 62
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 CHAT = frozenset({pendingtask.Type.USER_INPUT})
-"""A question is work by itself and no knowledge; somebody waits for its answer."""
+"""Types that are questions: they are not ingested, and a person waits for the answer."""
 
 
 class Order(NamedTuple):
-    """Smaller is sooner. `lane` is 0 for Foreground and 1 for Background; `created` in seconds since the epoch.
+    """Smaller comes first. `lane` is 0 for Foreground and 1 for Background; `created` in seconds since the epoch.
 
-    `client` comes last: names are unique, so it decides about nothing by itself.
+    `client` is last and never decides, because names are unique.
     """
 
     lane: int
@@ -42,7 +42,7 @@ class Order(NamedTuple):
 
 
 def foreground(spec: pendingtask.Spec) -> bool:
-    """Does a person wait? A chat message is always in the foreground, whatever its mode says."""
+    """Whether a person waits for the task. A chat message is always Foreground, whatever its mode."""
     return spec.mode is pendingtask.Mode.FOREGROUND or spec.type in CHAT
 
 

@@ -1,4 +1,4 @@
-"""PendingTask (`pt`): one piece of work, from a mail that arrived to a question that a person asked.
+"""PendingTask (`pt`): one piece of work, for example a mail or a person's question.
 
 Source: blueprint section 3; seed 000 "TaskTypeEnum values", seed 002 for questions and approvals.
 """
@@ -18,12 +18,12 @@ from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
-# What the apiserver takes as a whole object (etcd's request limit). It is only the bound that CEL's cost needs: the
-# schema's "too long" cannot name a remedy, so a rule refuses whatever is over CONTENT_BYTES.
+# etcd's request limit. The schema needs a bound for the cost of CEL; a rule refuses everything over CONTENT_BYTES,
+# because the schema's "too long" cannot name a remedy.
 _REQUEST_BYTES = 1_572_864
 SUMMARY_BYTES = 2048
 APPROVALS = 8
-"""Decisions on approvals that a status holds."""
+"""Maximum of decisions on approvals in a status."""
 
 
 class Type(StrEnum):
@@ -41,14 +41,14 @@ class Type(StrEnum):
 
 
 class Mode(StrEnum):
-    """Foreground: a person waits. Background: whenever a GPU has nothing better to do."""
+    """Foreground: a person waits for the answer. Background: runs when a GPU is free."""
 
     FOREGROUND = "Foreground"
     BACKGROUND = "Background"
 
 
 class Decision(StrEnum):
-    """What qualification decided (seed 000 "Three-Way Task Routing", seed 002 directives)."""
+    """Decision of qualification (seed 000 "Three-Way Task Routing", seed 002 directives)."""
 
     INFO_ONLY = "InfoOnly"
     EXECUTE = "Execute"
@@ -59,7 +59,7 @@ class Decision(StrEnum):
 
 
 class UserTaskKind(StrEnum):
-    """What a person has to do before the task goes on."""
+    """What a person has to do before the task continues."""
 
     QUESTION = "Question"
     APPROVAL = "Approval"
@@ -74,7 +74,7 @@ class Verdict(StrEnum):
 
 
 MOST_ENTRIES = 64
-"""Of messages, and of answers. The schema allows one more, so that a rule can refuse it and name the remedy: the
+"""Maximum of messages, and of answers. The schema allows one more: the rule that refuses it names a remedy, which the
 schema's own "too many" cannot."""
 _APPEND_ONLY = rules(
     ("oldSelf.all(o, self.exists(n, n.id == o.id))", "is append-only; entries cannot be removed"),
@@ -89,18 +89,18 @@ _AS_MAP = {"x-kubernetes-list-type": "map"}
 
 
 class Attachment(Model):
-    """A file that came with the content."""
+    """A file that belongs to the content."""
 
     name: Annotated[str, Field(min_length=1, max_length=255)]
-    """File name as it arrived."""
+    """Original file name."""
     media_type: Annotated[str, Field(max_length=127, pattern=r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")]
     """IANA media type, for example image/png."""
     content_ref: ContentRef
-    """Where the bytes are."""
+    """Reference to the bytes."""
 
 
 class Message(Model):
-    """Something a user said about this task."""
+    """A user's message about this task."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -111,11 +111,11 @@ class Message(Model):
     id: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9._-]+$")]
     """Chosen by the sender; the same id twice is the same message."""
     text: Annotated[str, Field(min_length=1, max_length=8192)]
-    """What was said."""
+    """The message."""
     author: Annotated[str, Field(max_length=253)] = ""
-    """Who said it."""
+    """Author of the message."""
     at: Time | None = None
-    """When."""
+    """Time of the message."""
 
 
 class Answer(Model):
@@ -128,7 +128,7 @@ class Answer(Model):
     text: Annotated[str, Field(min_length=1, max_length=8192)]
     """The answer."""
     author: Annotated[str, Field(max_length=253)] = ""
-    """Who answered."""
+    """Author of the answer."""
 
 
 class Approval(Model):
@@ -139,9 +139,9 @@ class Approval(Model):
     request_id: Annotated[str, Field(max_length=63)] = ""
     """Which request is meant; empty means the one that is open."""
     comment: Annotated[str, Field(max_length=2048)] = ""
-    """Why."""
+    """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
-    """Who decided."""
+    """Author of the decision."""
 
 
 class Budget(Model):
@@ -161,7 +161,7 @@ class Budget(Model):
 
 
 class Spec(Model):
-    """What is to be done."""
+    """Input and settings of the task."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -178,13 +178,13 @@ class Spec(Model):
     client_id: FixedIdentifier
     """The client that the data belongs to. Immutable."""
     project_id: OptionalIdentifier = ""
-    """The client's project, if it is about one."""
+    """The client's project, if the task belongs to one."""
     group_id: OptionalIdentifier = ""
     """The group that the project belongs to, if any."""
     source_urn: Urn | None = None
-    """Identity of the source item, for example email::<id@host>; the same one replaces what was known."""
+    """Identity of the source item, for example email::<id@host>; a later task with the same one replaces the item."""
     correlation_id: Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9._:-]*$")] = ""
-    """Ties together what belongs to one conversation or import; shown in every log line."""
+    """Common to all tasks of one conversation or import; shown in every log line."""
     content: (
         Annotated[
             str,
@@ -205,17 +205,17 @@ class Spec(Model):
     ) = None
     """The text itself, at most 32 KiB."""
     content_ref: ContentRef | None = None
-    """The text by reference, for anything larger."""
+    """Reference to a larger text."""
     attachments: Annotated[
         tuple[Attachment, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
-    """Files that came with it."""
+    """Files that belong to the content."""
     mode: Mode = Mode.BACKGROUND
     """Foreground when a person waits for the answer."""
     queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Explicit place in the queue; tasks without one come after those with one: urgent ones first, then the oldest."""
     schedule: Schedule | None = None
-    """When it is due."""
+    """When the task is due."""
     messages: Annotated[
         tuple[Message, ...],
         Field(
@@ -223,7 +223,7 @@ class Spec(Model):
             json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["id"], **_APPEND_ONLY},
         ),
     ] = ()
-    """What the user added since. Append-only."""
+    """Messages that the user added later. Append-only."""
     answers: Annotated[
         tuple[Answer, ...],
         Field(
@@ -235,13 +235,13 @@ class Spec(Model):
     approval: Approval | None = None
     """The decision on an approval request."""
     suspend: bool = False
-    """Hold the task where it is; a running Job is asked to drain, and goes on from its checkpoint later."""
+    """Hold the task in its phase. A running Job saves a checkpoint and stops; it resumes from there later."""
     active_deadline_seconds: Annotated[int, Field(ge=1, le=604_800)] | None = None
-    """Upper bound of one run, in seconds; at most a week (604800). Ten seconds before it the run ends by itself with
-    DeadlineExceeded; it resumes from its checkpoint when it is tried again. As for Jobs, it starts anew when a
-    suspended run resumes."""
+    """Upper bound of one run, in seconds; at most a week (604800). The run ends itself ten seconds earlier with
+    DeadlineExceeded; a retry resumes from its checkpoint. As with Jobs, the time starts anew when a suspended run
+    resumes."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
-    """How long the finished object stays, in seconds; default from the operator's settings."""
+    """Seconds after which the finished object is deleted; default from the operator's settings."""
     budget: Budget | None = None
     """Upper bounds of one run."""
 
@@ -252,22 +252,23 @@ class Retry(Model):
     count: Annotated[int, Field(ge=0)] = 0
     """Tries since the last success."""
     next_at: Time | None = None
-    """Not before."""
+    """Earliest time of the next try."""
     reason: Annotated[str, Field(max_length=1024)] = ""
-    """What went wrong last: a CamelCase word, a colon, a sentence."""
+    """The last error: a CamelCase word, a colon, a sentence."""
 
 
+# Source: seed 000 "Three-Way Task Routing".
 class Hints(Model):
-    """What ingestion found out about the content (seed 000 "Three-Way Task Routing")."""
+    """Facts about the content that ingestion found."""
 
     has_actionable_content: bool = False
-    """Somebody is asked to do something."""
+    """The content asks for an action."""
     is_assigned_to_me: bool = False
-    """That somebody is us."""
+    """The action is assigned to our team."""
     has_future_deadline: bool = False
-    """By a date that is still to come."""
+    """The action has a deadline in the future."""
     suggested_deadline: Time | None = None
-    """That date."""
+    """That deadline."""
     urgency: Annotated[str, Field(max_length=32)] = ""
     """low, normal or high."""
 
@@ -276,11 +277,11 @@ class Route(Model):
     """The outcome of qualification."""
 
     decision: Decision
-    """What happens with the task."""
+    """The decision."""
     hints: Hints | None = None
-    """From which facts."""
+    """Facts that the decision is based on."""
     reason: Annotated[str, Field(max_length=1024)] = ""
-    """In words."""
+    """Reason for the decision, as a sentence."""
 
 
 class Dispatch(Model):
@@ -297,14 +298,14 @@ class Dispatch(Model):
 
 
 class Preemption(Model):
-    """Another task gets this one's GPU slot."""
+    """The claim of another task on this one's GPU slot."""
 
     by: Annotated[str, Field(min_length=1, max_length=63)]
-    """Uid of the task that gets it."""
+    """Uid of the task that gets the slot."""
     name: Annotated[str, Field(max_length=317)] = ""
-    """Namespace and name of that task; empty when it is of another namespace."""
+    """Namespace and name of that task; empty when it is in another namespace."""
     run: Annotated[int, Field(ge=1)]
-    """For which run of that task; once that run is dispatched, the slot is not kept any more."""
+    """Run of that task which gets the slot; the reservation ends when that run is dispatched."""
     at: Time
     """When the slot was claimed."""
 
@@ -319,7 +320,7 @@ class Question(Model):
 
 
 class UserTask(Model):
-    """What the task waits for."""
+    """The request to a person that the task waits for."""
 
     kind: UserTaskKind
     """Question, Approval or Failure."""
@@ -328,11 +329,11 @@ class UserTask(Model):
     ] = ()
     """Empty for an approval or a failure."""
     details_ref: Annotated[str, Field(max_length=1024)] = ""
-    """Where the details are; content is never copied into here."""
+    """Reference to the details; content is never copied here."""
     request_id: Annotated[str, Field(max_length=63)] = ""
     """Identity of this request; put it into spec.approval.requestId to decide on this one and no other."""
     earlier_approval: Annotated[str, Field(max_length=64)] = ""
-    """SHA-256 of the spec.approval that was there when the request was made: that one decides nothing."""
+    """SHA-256 of the spec.approval that existed before the request; that approval does not count."""
 
 
 class Decided(Model):
@@ -341,59 +342,59 @@ class Decided(Model):
     request_id: Annotated[str, Field(max_length=63)]
     """The request, as status.userTask.requestId named it."""
     attempt: Annotated[int, Field(ge=0)]
-    """Number of the run that asked."""
+    """Number of the run that made the request."""
     verdict: Verdict
     """Approved or Rejected."""
     comment: Annotated[str, Field(max_length=2048)] = ""
-    """Why."""
+    """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
-    """Who decided."""
+    """Author of the decision."""
 
 
 class ResultRef(Model):
-    """Where the whole result is."""
+    """Reference to the whole result."""
 
     store: Annotated[str, Field(max_length=32)] = "mongodb"
     """Kind of store."""
     collection: Annotated[str, Field(max_length=63)] = "task_results"
     """Collection in it."""
     key: Annotated[str, Field(max_length=253)] = ""
-    """Key in that."""
+    """Key in the collection."""
 
 
 class Result(Model):
-    """How it ended."""
+    """Result of the task."""
 
     summary: Annotated[str, Field(max_length=SUMMARY_BYTES)] = ""
     """At most 2 KiB."""
     ref: ResultRef | None = None
-    """The whole of it."""
+    """Reference to the whole result."""
     exit_reason: ExitReason | None = None
     """Why the last run ended."""
 
 
 class Status(Model):
-    """What the operator knows about the task."""
+    """State of the task, written by the operator."""
 
     model_config = ConfigDict(json_schema_extra=ONE_WRITER)
 
     phase: phases.Phase | None = None
-    """Where it stands; absent until the operator has seen it."""
+    """Phase of the task; absent until the operator has seen it."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(max_length=16, json_schema_extra={**_AS_MAP, "x-kubernetes-list-map-keys": ["type"]}),
     ] = ()
-    """Qualified, Dispatched, Finished and so on."""
+    """Qualified, Dispatched, Finished and others."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The generation that the rest of the status is about."""
     attempt: Annotated[int, Field(ge=0)] = 0
     """Number of the current run; the Job's name ends in it."""
     preemptions: Annotated[int, Field(ge=0)] = 0
-    """How often a user's task claimed its slot; from the operator's maximum on it is left alone."""
+    """How often a user's task claimed the slot; at the operator's maximum the run is not preempted any more."""
     preemption: Preemption | None = None
-    """Who gets its slot: set before the run is stopped, taken away when it goes on."""
+    """The claim on the slot: set before the run is stopped, removed when it resumes."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
-    """leaseTransitions of the operator that wrote this; a lower one must lose."""
+    """leaseTransitions of the Lease of the operator that wrote this; a write with a lower value is refused."""
     retry: Retry | None = None
     """The next try after an operational error."""
     route: Route | None = None
@@ -401,49 +402,49 @@ class Status(Model):
     dispatch: Dispatch | None = None
     """The current run."""
     user_task: UserTask | None = None
-    """What the task waits for."""
+    """The request to a person that the task waits for."""
     approvals: Annotated[
         tuple[Decided, ...], Field(max_length=APPROVALS, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = ()
     """Decisions on approval requests, in order; the latest eight. The next run reads them."""
     messages_seen: Annotated[int, Field(ge=0)] = 0
-    """How many of spec.messages the last run has read."""
+    """Number of spec.messages that the last run has read."""
     answers_seen: Annotated[int, Field(ge=0)] = 0
-    """How many of spec.answers the last run has read."""
+    """Number of spec.answers that the last run has read."""
     scheduled_for: Time | None = None
-    """When a Scheduled task becomes due; of a recurring one the next run."""
+    """When a Scheduled task becomes due; the next run of a recurring one."""
     recurrence: Recurrence | None = None
-    """What a recurring task has planned and made."""
+    """Planned and last run of a recurring task."""
     result: Result | None = None
-    """How it ended."""
+    """Result of the task."""
     trace_id: Annotated[str, Field(max_length=32)] = ""
     """OpenTelemetry trace, when tracing is on."""
     phase_times: Annotated[dict[str, Time], Field(max_length=16)] = Field(default_factory=dict)
     """When each phase was last entered."""
     completed_at: Time | None = None
-    """When it reached a terminal phase; the TTL counts from here."""
+    """When it reached a terminal phase; the time to live starts here."""
 
     @property
     def next_attempt(self) -> int:
-        """Number of the run that the next claim starts, or takes up again when it has not been seen to end."""
+        """Number of the run that the next claim starts, or resumes if its end has not been observed."""
         return self.attempt if self.dispatch is not None and self.attempt > 0 else self.attempt + 1
 
     @property
     def request_id(self) -> str:
-        """Identity of the open request to a person: which run asked, and when.
+        """Identity of the open request to a person: run and time.
 
-        A decision on an earlier request, of the same run even, must not count for this one.
+        A decision on an earlier request, even of the same run, must not count for this one.
         """
         asked = self.phase_times.get(phases.Phase.USER_TASK)
         return f"run-{self.attempt}" + (f"-{int(asked.timestamp())}" if asked is not None else "")
 
 
 JOB_SUSPENDED = "JobSuspended"
-"""Reason of the condition Dispatched while somebody else than the operator holds the run's Job."""
+"""Reason of the condition Dispatched while the run's Job is suspended, and not by the operator."""
 
 
 def held_by_job(status: Status) -> bool:
-    """Does the task wait for whoever suspended its Job?"""
+    """Whether the task waits until its Job, which the operator has not suspended, is resumed."""
     if status.phase is not phases.Phase.READY_FOR_GPU:
         return False
     said = find(status.conditions, "Dispatched")

@@ -1,4 +1,4 @@
-"""The phases of a PendingTask. Which one may follow which is decided in `controllers.pendingtask.phases`.
+"""The phases of a PendingTask. `controllers.pendingtask.phases` has the table of transitions.
 
 Source: seed 000 "Task States Flow" under CamelCase names; `docs/names.md` maps them.
 """
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """A task without a phase is New: nobody has looked at it yet."""
+    """A task without a phase is New: the operator has not processed it yet."""
 
     NEW = "New"
     SCHEDULED = "Scheduled"
@@ -29,7 +29,7 @@ HOLDS_SLOT = frozenset({Phase.DISPATCHED_GPU, Phase.ORCHESTRATING})
 """A GPU slot is booked."""
 
 UNFINISHED = ",".join(f"status.phase!={phase.value}" for phase in sorted(TERMINAL))
-"""Field selector of the tasks that have not ended."""
+"""Field selector of unfinished tasks."""
 
 ASKING = f"status.phase={Phase.USER_TASK.value}"
-"""Field selector of the tasks that wait for a person."""
+"""Field selector of tasks that wait for a person."""

@@ -1,7 +1,7 @@
-"""One scale of urgency for everything that wants a model: P0 (a person waits) to P3 (background).
+"""One priority scale for all model requests: P0 (a person waits) to P3 (background).
 
 Sources: seed 000 "Priority Levels" (P0..P3 and the older 100/50), seed 001 (KB lanes, 4 for outcomes); blueprint
-section 9 settles how they map onto each other.
+section 9 maps them to each other.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 
 HEADER = "X-Ollama-Priority"
-# `Background` says that no person waits, whatever the priority: such requests do not count as user activity.
+# `Background`: no person waits, whatever the priority; the request does not count as user activity.
 MODE_HEADER = "X-Jervis-Mode"
 
-# Writes of this priority or a more urgent one take the knowledge base's fast lane (seed 001 "Dual Semaphore").
+# Writes of this or a more urgent priority use the knowledge base's fast lane (seed 001 "Dual Semaphore").
 URGENT = 2
 
 
@@ -38,8 +38,8 @@ _NAMES = {
 def parse(text: str | None) -> Priority | None:
     """Read a priority header: 0..3, P0..P3, a class name, 100 or 50 of the older protocol, 4 and above as P3.
 
-    Returns None for a missing, empty, "auto" or unknown value: such a request is served by the model table and is
-    never refused for its header.
+    Returns None for a missing, empty, "auto" or unknown value: the model table then decides, the request is not
+    refused.
     """
     word = (text or "").split(",", 1)[0].strip().lower()
     if word in _NAMES:

@@ -1,10 +1,10 @@
-"""What of a hard rule a program can hold, whatever a model makes of the rest of it. Pure.
+"""The part of a hard rule that the program enforces, independently of the model. Pure.
 
-A rule is text for the model (seed 002 "Hard Rules"). Lines of it that begin with `enforce:` are provisions:
+A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with `enforce:` are provisions:
 
     enforce: never-use-source jira::SEC-*      evidence of this source (or of those that begin so) is not shown
-    enforce: never-use-kind meeting            nor documents of this kind
-    enforce: never-say account number          an answer with these words, however cased and spaced, is not given
+    enforce: never-use-kind meeting            evidence of this kind is not shown
+    enforce: never-say account number          an answer with these words, in any case and spacing, is not given
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
@@ -33,7 +33,7 @@ class Provision:
 
 
 def of(text: str) -> tuple[Provision, ...]:
-    """The provisions of a rule's content. Raises ValueError for a line that says nothing a program can hold."""
+    """The provisions of a rule's content. Raises ValueError for an unknown or incomplete line."""
     found = []
     for verb, words in _LINE.findall(text):
         name = verb.lower()
@@ -51,13 +51,13 @@ def of(text: str) -> tuple[Provision, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Provisions:
-    """All that hold together, in the order of their rules."""
+    """All provisions that apply, in the order of their rules."""
 
     all: tuple[Provision, ...] = ()
 
     @classmethod
     def together(cls, texts: Iterable[str]) -> Provisions:
-        """Of several rules."""
+        """The provisions of several rules."""
         return cls(tuple(one for text in texts for one in of(text)))
 
     @property
@@ -66,14 +66,15 @@ class Provisions:
         return any(one.verb == NEEDS_APPROVAL for one in self.all)
 
     def shows(self, source_urn: str, kind: str) -> bool:
-        """Whether evidence of this source and kind may be put before a model."""
+        """Whether evidence of this source and kind may be shown to a model."""
         return kind not in self._words("never-use-kind") and not any(
             source_urn.startswith(words[:-1]) if words.endswith("*") else source_urn == words
             for words in self._words("never-use-source")
         )
 
     def objection(self, said: str, *, cites: bool, final: bool = True) -> str | None:
-        """Why `said` must not be given to anybody; None when it may. A question back (not `final`) need not cite."""
+        """Why the answer `said` must not be given; None when it may. A question to the user (not `final`) needs no
+        citation."""
         spoken = _fold(said)
         for words in self._words("never-say"):
             if _fold(words) in spoken:

@@ -1,17 +1,17 @@
-"""The run token: what one run of one task may do, signed by the operator, verified offline by the services it calls.
+"""The run token: the rights of one run of one task, signed by the operator, verified offline by the services it calls.
 
 A JSON Web Token (RFC 7519), HS256, media type `jervis-run+jwt`. Registered claims: `iss` jervis-operator, `sub` the
 task's uid, `aud` the services that accept it, `iat`, `exp`. Private claims: `ns`, `attempt`, `client`, `project`,
-`group`, `mode`, `ceiling` (0..3, the most urgent priority that counts). A claim that a reader does not know is ignored;
-a claim whose meaning changes gets another media type.
+`group`, `mode`, `ceiling` (0..3, the most urgent priority allowed). Readers ignore unknown claims; a claim that changes
+its meaning gets another media type.
 
     Refused (Permanent)     the token is not accepted
-    +-- Malformed           not a run token, too long, or claims that cannot be used
+    +-- Malformed           not a run token, too long, or unusable claims
     +-- UnknownKey          signed with a key that is not accepted (any more)
     +-- WrongSignature      changed after it was signed
-    +-- WrongAudience       meant for another service
+    +-- WrongAudience       issued for another service
     +-- Expired             `exp` has passed
-    Unusable (Permanent)    the keys cannot sign or verify anything
+    Unusable (Permanent)    the keys cannot sign or verify
 
 The algorithm is fixed here and never read from the token (RFC 8725, 2.1). The time is a parameter.
 """
@@ -42,9 +42,9 @@ KNOWLEDGE_BASE = "jervis-kb"
 ROUTER = "jervis-router"
 AUDIENCE = (KNOWLEDGE_BASE, ROUTER)
 KEY_BYTES = 32
-"""HS256 is as strong as its key: RFC 7518, 3.2."""
+"""Minimum length for HS256: RFC 7518, 3.2."""
 TOKEN_CHARS = 4096
-"""Longer ones are refused unread. A token of the longest claims has about 900."""
+"""Longer tokens are refused unread. A token with the longest claims has about 900 characters."""
 LEEWAY = timedelta(seconds=30)
 """How far the clocks of two nodes may differ."""
 _ALGORITHM = "HS256"
@@ -65,23 +65,23 @@ class Refused(errors.Permanent):
 
 
 class Malformed(Refused):
-    """It is not a run token, or its claims cannot be used."""
+    """Not a run token, or unusable claims."""
 
 
 class UnknownKey(Refused):
-    """It was signed with a key that is not accepted."""
+    """Signed with a key that is not accepted."""
 
 
 class WrongSignature(Refused):
-    """It was changed after it was signed."""
+    """Changed after it was signed."""
 
 
 class WrongAudience(Refused):
-    """It is meant for another service."""
+    """Issued for another service."""
 
 
 class Expired(Refused):
-    """Its time is over."""
+    """`exp` has passed."""
 
 
 class Unusable(errors.Permanent):
@@ -89,7 +89,7 @@ class Unusable(errors.Permanent):
 
 
 class Run(BaseModel):
-    """Which run a token is for and what it opens: `scope` names a client, `ceiling` is its most urgent priority."""
+    """The run that a token is for, and its rights: `scope` names a client, `ceiling` is its most urgent priority."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -108,7 +108,7 @@ class Run(BaseModel):
 
 
 class Claims(Run):
-    """A run and when and where its token is accepted."""
+    """A run, and when and by which services its token is accepted."""
 
     audience: tuple[str, ...] = AUDIENCE
     issued_at: AwareDatetime
@@ -122,9 +122,9 @@ class Claims(Run):
 
 
 def ring(secrets: Iterable[bytes]) -> Ring:
-    """Keys by their ids, in the given order; the first signs. Raises Unusable.
+    """Keys by id, in the given order; the first signs. Raises Unusable.
 
-    An id is the start of the key's SHA-256: nothing has to be numbered, and two keys never share one.
+    An id is the start of the key's SHA-256, so ids are unique without being assigned.
     """
     made: dict[str, bytes] = {}
     for secret in secrets:
@@ -141,12 +141,12 @@ def ring(secrets: Iterable[bytes]) -> Ring:
 
 
 def is_run_token(token: str) -> bool:
-    """Whether a bearer token says that it is a run token; nothing about it is verified."""
+    """Whether a bearer token has the type of a run token; nothing is verified."""
     return _header(token).get("typ") == TYPE
 
 
 class Signer:
-    """Signs with the first key of `keys()`, which is asked for each token; `now` gives the time in UTC."""
+    """Signs with the first key of `keys()`, which is called for each token; `now` gives the time in UTC."""
 
     def __init__(self, keys: Callable[[], Ring], now: Callable[[], datetime]) -> None:
         self._keys = keys
@@ -163,7 +163,7 @@ class Signer:
 
 
 class Verifier:
-    """Accepts what any key of `keys()` signed for `audience`. Verified tokens are remembered by their digest."""
+    """Accepts tokens for `audience` signed by any key of `keys()`. Verified tokens are cached by their digest."""
 
     def __init__(self, keys: Callable[[], Ring], now: Callable[[], datetime], audience: str) -> None:
         self._keys = keys
@@ -211,7 +211,7 @@ class Verifier:
         return claims
 
 
-# PyJWT would ask the machine's clock; issuer, audience and expiry are judged above, with ours.
+# PyJWT would use the machine's clock; issuer, audience and expiry are checked above with our clock.
 _SIGNATURE_ONLY: Any = {
     "verify_signature": True,
     "enforce_minimum_key_length": True,

@@ -1,4 +1,4 @@
-"""When a task is due: once at a moment, or again and again by a cron expression."""
+"""When a task is due: once, or repeatedly by a cron expression."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FIELDS = (
     _cron_field(f"1[0-2]|0?[1-9]|{_MONTHS}"),
     _cron_field(f"[0-7]|{_DAYS}", "(#[1-5]|L)?"),
 )
-# Five fields within their ranges, so that the apiserver refuses most wrong expressions; what only the calendar can
-# refuse (31 February) becomes a condition.
+# Five fields within their ranges, so that the apiserver refuses most wrong expressions. The operator detects the others
+# by the calendar and sets a condition.
 CRON = "(?i)^" + "[ ]+".join(f"({field})" for field in _FIELDS) + "$"
 
 
-# A day that none of the listed months has, and no day of the week that would do instead.
+# A day that none of the listed months has, without a day of the week as an alternative.
 _NEVER = (
     r"(?i)^[^ ]+ +[^ ]+ +(30|31)(,(30|31))* +(0?2|feb)(,(0?2|feb))* +[*]$",
     r"(?i)^[^ ]+ +[^ ]+ +31(,31)* +(0?[2469]|11|feb|apr|jun|sep|nov)(,(0?[2469]|11|feb|apr|jun|sep|nov))* +[*]$",
@@ -38,21 +38,21 @@ _NEVER = (
 
 
 class ConcurrencyPolicy(StrEnum):
-    """May a run of a recurring task start while the one before has not ended? As for CronJobs."""
+    """Whether a run may start while an earlier one has not ended, as for CronJobs."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
 
 
 class Recurrence(Model):
-    """The memory of a recurring task: whatever happens to the operator, no run is made twice."""
+    """State of a recurring task; no run is created twice, also after a crash of the operator."""
 
     cron: Annotated[str, Field(max_length=128)] = ""
-    """The expression that status.scheduledFor follows from."""
+    """The expression from which status.scheduledFor was computed."""
     time_zone: Annotated[str, Field(max_length=64)] = ""
-    """The zone of that."""
+    """Time zone of the expression."""
     last_run: Time | None = None
-    """The moment of the last run for which a copy was made."""
+    """Time of the last run for which a copy was created."""
     last_task: Annotated[str, Field(max_length=253)] = ""
     """Name of that copy."""
 
@@ -70,7 +70,7 @@ class Schedule(Model):
     )
 
     at: Time | None = None
-    """One moment, RFC 3339. Qualification begins ten minutes ahead (operator.settings.advanceSeconds)."""
+    """One moment, RFC 3339. Qualification begins ten minutes earlier (operator.settings.advanceSeconds)."""
     cron: (
         Annotated[
             str,
@@ -83,7 +83,7 @@ class Schedule(Model):
                         "must have five fields within their ranges: minute hour day-of-month month day-of-week",
                     ),
                     *(
-                        (f"!self.matches('{never}')", "names a day that none of its months has; it would never run")
+                        (f"!self.matches('{never}')", "has a day that none of its months has; it would never run")
                         for never in _NEVER
                     ),
                 ),
@@ -95,4 +95,4 @@ class Schedule(Model):
     time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z]+([_/+-][A-Za-z0-9_+-]+){0,3}$")] | None = None
     """IANA name, for example Europe/Prague; UTC when absent."""
     concurrency_policy: ConcurrencyPolicy | None = None
-    """Allow (when absent) or Forbid: skip a run while the copy of an earlier one has not ended."""
+    """Allow (default) or Forbid: skip a run while the copy of an earlier run has not ended."""

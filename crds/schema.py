@@ -1,7 +1,7 @@
-"""From a pydantic model to the structural OpenAPI schema that a CRD wants.
+"""Converts a pydantic model to the structural OpenAPI schema that a CRD requires.
 
-JSON Schema as pydantic writes it differs in four ways: definitions are referenced instead of spelled out, optional
-fields are `anyOf` with null, everything has a title, and defaults may be null. A structural schema allows none of it.
+A structural schema allows no references, no `anyOf` with null for optional fields, no titles and no null as a default;
+pydantic's JSON Schema has all four.
 
 Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 """
@@ -14,12 +14,12 @@ from pydantic import BaseModel
 
 Schema = dict[str, Any]
 
-# Keywords whose values are not schemas and must be copied as they are.
+# Keywords whose values are not schemas and are copied unchanged.
 _OPAQUE = ("default", "enum", "required", "pattern")
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """The schema of `model` by its wire names, without references."""
+    """The schema of `model` with its wire names, without references."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _flatten(raw, raw.get("$defs", {}))
 
@@ -43,7 +43,7 @@ def _flatten(node: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _resolve(node: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Spell a reference out; what stands beside it (a field's description and rules) wins over the definition."""
+    """Replace a reference by its definition; the field's own description and rules override those of the definition."""
     if "$ref" not in node:
         return node
     target = definitions[node["$ref"].rsplit("/", 1)[-1]]

@@ -1,4 +1,4 @@
-"""Whose data it is. Every read and write of the knowledge base carries a Scope; there is no unscoped call.
+"""The owner of data: every read and write of the knowledge base has a Scope; there is no unscoped call.
 
 Source: seed 001 "Multi-tenant Scoping (with Project Groups)":
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-# The same pattern stands in the CRDs: an identifier becomes part of Weaviate tenants and ArangoDB collection names.
+# The CRDs use the same pattern: an identifier becomes part of Weaviate tenants and ArangoDB collection names.
 IDENTIFIER = r"^[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?$"
 OPTIONAL_IDENTIFIER = r"^([A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?)?$"
 
 
 class Scope(BaseModel):
-    """Client, project and group of a piece of data or of a question; `""` means "not bound to one"."""
+    """Client, project and group of data or of a query; `""`: not bound to one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -39,10 +39,11 @@ class Scope(BaseModel):
         return not self.client_id
 
     def covers(self, owner: Scope) -> bool:
-        """Whether what `owner` owns goes when this scope is erased.
+        """Whether erasing this scope deletes the data of `owner`.
 
-        A client's erasure takes everything of the client; a project's what the project owns, whichever its group; a
-        group's what the group itself owns and nothing of its projects; the global scope's the global data alone.
+        Erasing a client deletes all data of the client. Erasing a project deletes the project's own data, in any group.
+        Erasing a group deletes the group's own data, not that of its projects. Erasing the global scope deletes the
+        global data only.
         """
         if owner.client_id != self.client_id:
             return False

@@ -1,10 +1,9 @@
-"""Spans of what a process does, as children of whoever asked for it. Off by default, and then nothing is imported.
+"""Spans of a process's work, as children of the caller's span. Off by default; then OpenTelemetry is not imported.
 
-Where spans go, and how many of them, is said by the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT,
-OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES ...), which OpenTelemetry's SDK reads itself. Sending happens in a thread
-of the SDK's; a collector that is away costs spans, never work.
+The SDK reads exporter and sampler from its standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER,
+OTEL_RESOURCE_ATTRIBUTES ...). It sends in its own thread; if the collector is unavailable, only spans are lost.
 
-The parent travels as `traceparent` (https://www.w3.org/TR/trace-context/), whether this process traces or not.
+The parent is passed as `traceparent` (https://www.w3.org/TR/trace-context/), whether this process traces or not.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 Value = str | int | float | bool
 Attributes = Mapping[str, Value]
 Tell = Callable[[str, Value], None]
-"""Adds an attribute to the span that is open."""
+"""Adds an attribute to the open span."""
 
 _NONE: Attributes = MappingProxyType({})
 _current: ContextVar[str] = ContextVar("traceparent", default="")
@@ -33,7 +32,7 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 
 
 class Request(Protocol):
-    """As much of a request of httpx as is needed here."""
+    """The part of httpx.Request that is used here."""
 
     @property
     def headers(self) -> Headers: ...
@@ -46,21 +45,21 @@ class Headers(Protocol):
 
 
 class Spans(Protocol):
-    """`parent` is a traceparent; None is whatever is open, "" nothing. A malformed one counts as none."""
+    """`parent` is a traceparent; None means the open span, "" no parent. A malformed one counts as none."""
 
     def span(
         self, name: str, told: Attributes = _NONE, *, parent: str | None = None, server: bool = False
     ) -> AbstractContextManager[Tell]:
-        """A span around a `with`; an error that leaves it is told. `server`: it answers a request from outside."""
+        """A span around a `with`; it records an error that leaves it. `server`: it serves a request of a client."""
         ...
 
     def close(self) -> None:
-        """Send what is left; blocks for a few seconds at the most."""
+        """Send the remaining spans; blocks for a few seconds at most."""
         ...
 
 
 class Off:
-    """Nothing is traced, but a parent that came in still goes on to whoever is called."""
+    """Records no spans, but passes the caller's `traceparent` on."""
 
     @contextmanager
     def span(
@@ -70,14 +69,14 @@ class Off:
             yield _nothing
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""
 
 
 class Telemetry:
-    """Spans of `service` through OpenTelemetry's SDK; `exporter` is OTLP over HTTP unless a test brings its own."""
+    """Spans of `service` through OpenTelemetry's SDK; `exporter` is OTLP over HTTP unless a test passes another one."""
 
     def __init__(self, service: str, exporter: SpanExporter | None = None) -> None:
-        # Imported late: whoever does not trace pays nothing for it.
+        # Imported late: a process that does not trace does not pay for it.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk import resources
         from opentelemetry.sdk import trace as sdk
@@ -105,29 +104,29 @@ class Telemetry:
             with _inside(f"00-{own.trace_id:032x}-{own.span_id:016x}-{flags:02x}"):
                 yield span.set_attribute
         except BaseException as error:
-            # Its text may hold what somebody wrote; its class says enough.
+            # The class only: the text may contain user data.
             span.set_status(api.StatusCode.ERROR, type(error).__name__)
             raise
         finally:
             span.end()
 
     def close(self) -> None:
-        """Flush and end the SDK's thread."""
+        """Flush and stop the SDK's thread."""
         self._provider.shutdown()
 
 
 def start(on: bool, service: str) -> Spans:
-    """What a setting `tracing` asks for."""
+    """The Spans for a setting `tracing`."""
     return Telemetry(service) if on else Off()
 
 
 def current() -> str:
-    """The traceparent of what is being done; "" when nobody traces it."""
+    """The traceparent of the present work; "" when it is not traced."""
     return _current.get()
 
 
 async def pass_on(request: Request) -> None:
-    """An event hook of HTTP clients: whoever is called hears of the span that is open."""
+    """An event hook of HTTP clients: sends the open span as `traceparent`."""
     parent = _current.get()
     if parent:
         request.headers[trace.HEADER] = parent
@@ -135,7 +134,7 @@ async def pass_on(request: Request) -> None:
 
 @contextmanager
 def _inside(parent: str) -> Iterator[None]:
-    # Not reset by its token: a generator that is closed by the event loop ends in another context than it began in.
+    # Not reset by its token: a generator that the event loop closes ends in another context than it began in.
     before = _current.get()
     _current.set(parent)
     try:
@@ -160,4 +159,4 @@ def _context(parent: str) -> Context:
 
 
 def _nothing(name: str, value: Value) -> None:
-    """Nobody listens."""
+    """Ignores the attribute."""

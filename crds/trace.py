@@ -1,6 +1,6 @@
-"""One trace per task, without anything to remember: its id is the task's uid, and so is its root span's.
+"""One trace per task, without stored state: trace id and root span id are computed from the task's uid.
 
-Source: https://www.w3.org/TR/trace-context/ (traceparent). A uid is a random UUID, 128 bits as a trace id has them.
+Source: https://www.w3.org/TR/trace-context/ (traceparent). A uid is a random UUID of 128 bits, like a trace id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 
 HEADER = "traceparent"
 VARIABLE = "JERVIS_TRACEPARENT"
-"""Where a run finds it."""
+"""Environment variable of a run that holds its traceparent."""
 
 
 def trace_id(uid: str) -> str:
@@ -23,5 +23,5 @@ def root_span(uid: str) -> str:
 
 
 def parent(uid: str) -> str:
-    """What a request for this task carries, so that what others record of it belongs to the task's trace."""
+    """The traceparent of requests for this task: spans of other services join the task's trace."""
     return f"00-{trace_id(uid)}-{root_span(uid)}-01"

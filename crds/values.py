@@ -1,4 +1,4 @@
-"""Value objects that more than one kind uses: identifiers, references, URLs, quantities.
+"""Value objects of several kinds: identifiers, references, URLs, quantities.
 
 Every string and list has a bound: the apiserver refuses a CRD whose CEL rules could cost too much.
 """
@@ -40,10 +40,10 @@ def quantity_bytes(text: str) -> int:
     return int(float(text))
 
 
-# A URL in an object is user input that a privileged pod will call: no credentials in it, never a link-local or metadata
-# address, and addresses in their usual form only, so that what is read is what is called. A name is judged by what it
-# resolves to, when it is called (`controllers.gpubackend.probe`); the rest is the network policy's matter. These are
-# patterns over the whole URL: the apiserver takes url().getHostname() for unbounded and refuses rules about it.
+# A URL in an object is user input that a privileged pod will call: no credentials, no link-local or metadata address,
+# and addresses in their usual notation only, so that the host shown is the host called. A name is checked when it is
+# called, by the addresses it resolves to (`controllers.gpubackend.probe`); the network policy does the rest. The rules
+# are patterns over the whole URL: the apiserver counts url().getHostname() as unbounded and refuses rules about it.
 _END = "([:/?#]|$)"
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _QUAD = f"self.matches('^[^:]+://({_OCTET}[.]){{3}}{_OCTET}{_END}')"
@@ -74,7 +74,7 @@ HttpUrl = Annotated[str, Field(min_length=8, max_length=2048, json_schema_extra=
 
 
 class SecretRef(Model):
-    """A Secret of the same namespace."""
+    """A Secret in the same namespace."""
 
     name: SecretName
     """Name of the Secret."""
@@ -83,19 +83,19 @@ class SecretRef(Model):
 
 
 class Store(StrEnum):
-    """Where content that is too large for an object lives."""
+    """Store for content that is too large for an object."""
 
     GRIDFS = "gridfs"
 
 
 class ContentRef(Model):
-    """Content kept outside the object; `POST /api/v1/content` of the knowledge base answers one."""
+    """Content stored outside the object; `POST /api/v1/content` of the knowledge base returns one."""
 
     store: Store = Store.GRIDFS
-    """Which store holds it."""
+    """The store that holds the content."""
     key: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
-    """Its key there."""
+    """Key in the store."""
     sha256: Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")]
-    """SHA-256 of the content in lower-case hex; checked when it is read."""
+    """SHA-256 of the content in lower-case hex; checked when the content is read."""
     bytes: Annotated[int, Field(ge=1, le=268435456)]
     """Size in bytes, at most 256 MiB."""

@@ -1,6 +1,6 @@
-"""Why tasks wait, as the operator answers `GET /api/v1/queue` and writes into the condition `Dispatched`.
+"""Why tasks wait: the response of `GET /api/v1/queue` and the reasons of the condition `Dispatched`.
 
-Source: seed 000, queue status (items of Foreground and Background that are pending, `orchestratorHealthy`).
+Source: seed 000, queue status (pending items of Foreground and Background, `orchestratorHealthy`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crds.pendingtask import Mode
 
 
 class Reason(StrEnum):
-    """What a waiting task lacks."""
+    """Why a task waits."""
 
     SUSPENDED = "Suspended"
     JOB_SUSPENDED = "JobSuspended"
@@ -31,21 +31,21 @@ MESSAGES = {
     Reason.SUSPENDED: "spec.suspend is true; set it to false to go on.",
     Reason.JOB_SUSPENDED: "Its Job is suspended, and not by the operator.",
     Reason.POSTPONED: "The last try failed; status.retry says why and when the next one follows.",
-    Reason.QUALIFIER_BUSY: "Every place at the qualifier is taken.",
+    Reason.QUALIFIER_BUSY: "The qualifier is at its limit of concurrent tasks.",
     Reason.NO_GPU_BACKEND: "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or repair one.",
-    Reason.CIRCUIT_OPEN: "Runs could not be dispatched several times in a row; the next try follows within 30 s.",
+    Reason.CIRCUIT_OPEN: "The dispatch of several runs in a row failed; the next try follows within 30 s.",
     Reason.NAMESPACE_REFUSED: "Runs of this namespace were refused several times in a row; see its Events.",
-    Reason.USERS_ACTIVE: "Users are active; Background runs start once they have been quiet.",
-    Reason.NO_FREE_SLOT: "Every GPU slot is taken; `kubectl jervis queue` shows what comes before this task.",
-    Reason.TURN: "Its turn has come, or is about to.",
+    Reason.USERS_ACTIVE: "Users are active; Background runs start when no user has been active for a while.",
+    Reason.NO_FREE_SLOT: "No GPU slot is free; `kubectl jervis queue` shows which tasks come before this one.",
+    Reason.TURN: "The task is next, or among the next.",
 }
 
 
 class Waiting(Model):
-    """A task that waits for its turn."""
+    """A waiting task."""
 
     uid: str
-    """Identity of the task."""
+    """Uid of the task."""
     name: str
     """Its name."""
     client_id: str
@@ -57,57 +57,57 @@ class Waiting(Model):
     phase: phases.Phase
     """New and ReadyForQualification wait for the qualifier, ReadyForGpu for a GPU slot."""
     reason: Reason
-    """What it lacks."""
+    """Why it waits."""
     message: str
-    """The same as a sentence."""
+    """The reason as a sentence."""
     since: Time
-    """Since when it waits for its turn; RFC 3339."""
+    """Since when it waits; RFC 3339."""
     not_before: Time | None = None
     """It is postponed until then."""
     position: int | None = None
-    """Its place among all that wait for the same, from 1; null while it is suspended or postponed."""
+    """Its position in its queue, from 1; null while it is suspended or postponed."""
     before: int = 0
-    """How many tasks have their turn before it, those of other namespaces included."""
+    """Number of tasks before it in the queue, including those of other namespaces."""
     before_own: tuple[str, ...] = ()
-    """The first of them by name: at most five, of the same namespace and client."""
+    """Names of the first of them: at most five, of the same namespace and client."""
     aged: bool = False
-    """It has waited for so long that it is taken before its place."""
+    """True when it has waited so long that it is taken out of order."""
 
 
 class Lane(Model):
     """The waiting tasks of the namespace in one mode."""
 
     pending: int = 0
-    """How many."""
+    """Number of waiting tasks."""
     oldest: Time | None = None
-    """Since when the one that has waited longest does; suspended ones do not count."""
+    """Since when the first of them waits; suspended tasks do not count."""
 
 
 class Slots(Model):
     """GPU slots of all Ready backends."""
 
     total: int
-    """How many."""
+    """Number of slots."""
     free: int
-    """How many are free."""
+    """Number of free slots."""
 
 
 class Queue(Model):
-    """What waits in a namespace, and for what."""
+    """The waiting tasks of a namespace and the state of the dispatcher."""
 
     leading: bool
-    """False: this replica stands by. Turns, the breaker and users' activity are then as far as it knows."""
+    """False for a standby replica: it does not know whose turn came last, the breaker's state and users' activity."""
     orchestrator_healthy: bool
     """False while runs cannot be dispatched."""
     breaker: str
     """Closed, Open or HalfOpen."""
     slots: Slots
-    """What waiters wait for."""
+    """GPU slots."""
     foreground: Lane
     """Tasks that a person waits for."""
     background: Lane
-    """All others."""
+    """All other tasks."""
     items: tuple[Waiting, ...]
-    """Foreground first, each in the order of turns; at most `limit`."""
+    """Foreground first, then Background, each in queue order; at most `limit`."""
     more: int = 0
-    """How many are left out."""
+    """Number of waiting tasks beyond `limit`."""

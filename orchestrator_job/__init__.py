@@ -1,13 +1,13 @@
-"""The program of one orchestrator run: a LangGraph that reads a task, gathers evidence, answers, and says how it ended.
+"""The program of one orchestrator run: a LangGraph that reads a task, gathers evidence, answers and reports an outcome.
 
 I own: the graph (intake -> evidence -> respond -> approve -> finalize), its checkpoints and fence, the effects
 ledger, the budgets of a run, `task_results`, and the termination message that the operator reads.
 
-Who may call me: nobody imports me. A Kubernetes Job starts `python -m orchestrator_job`.
+Who may call me: no other package imports me. A Kubernetes Job starts `python -m orchestrator_job`.
 
-What I never do: talk to the Kubernetes API, to a model or to the knowledge base past `router.client` and `kb.client`,
-write a file other than the termination message, or decide what becomes of the task: I report, the operator decides.
+What I never do: call the Kubernetes API, call a model or the knowledge base except through `router.client` and
+`kb.client`, write a file other than the termination message, or decide about the task: I report, the operator decides.
 
-My root is `__main__.py`: it reads `settings.Settings` once, builds, wires, runs. LangGraph is imported by `graph` and
-`checkpoints` alone, and those two only while a run starts.
+My root is `__main__.py`: it reads `settings.Settings` once, builds, wires, runs. Only `graph` and `checkpoints` import
+LangGraph, and only while a run starts.
 """

@@ -1,7 +1,7 @@
 """`python -m orchestrator_job`: the root of a run. Reads the settings, builds, wires, runs, reports, exits.
 
-Exit status: 0 finished (answered, or asks the user), 42 drained (resume me), 1 failed. A termination message is written
-in every case. The signal handlers are installed before anything slow is imported, hence the imports inside functions.
+Exit status: 0 finished (answered, or asks the user), 42 drained (to be resumed), 1 failed. A termination message is
+written in every case. The signal handlers are installed before slow imports, hence the imports inside functions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
     traced = spans.start(configured.tracing and bool(configured.traceparent), "jervis-orchestrator-job")
     ended = _run(configured, request, fields, traced)
     status = _report(ended, reporting, configured.task_uid, configured.attempt)
-    # Last of all: a collector that is away must not delay the message to the operator.
+    # Last: an unavailable collector must not delay the message to the operator.
     traced.close()
     return status
 
@@ -68,7 +68,7 @@ def _run(
     async def whole() -> outcome.Outcome:
         request.attach(asyncio.get_running_loop())
         insistence = patience.Patience(configured.unavailable_seconds)
-        # trust_env off: router and knowledge base are cluster services; a proxy of the node must not see their traffic.
+        # trust_env off: router and knowledge base are cluster services; a node's proxy must not see their traffic.
         hooks = {"request": [spans.pass_on]}
         about: dict[str, spans.Value] = {"jervis.task.uid": configured.task_uid, "jervis.attempt": configured.attempt}
         async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False, event_hooks=hooks) as http:
@@ -87,7 +87,7 @@ def _run(
         return asyncio.run(whole())
     except errors.JervisError as error:
         return outcome.of_error(error)
-    except Exception as error:  # noqa: BLE001 - the process's edge: a bug too must reach the operator as a message
+    except Exception as error:  # noqa: BLE001 - the process's edge: the operator needs a message about a bug as well
         structlog.get_logger("orchestrator_job").exception("bug")
         return outcome.of_bug(error)
 
@@ -98,12 +98,12 @@ def _report(result: outcome.Outcome, reporting: settings.Reporting, task_uid: st
     from orchestrator_job import termination
 
     log = structlog.get_logger("orchestrator_job")
-    # How it ended and not what it says: the answer is in the status and the result, for those who may read them.
+    # Without the answer: status and result hold it, with their own access rights.
     log.info("ended", exit_reason=result.reason.value, exit_code=result.exit_code, summary_chars=len(result.summary))
     try:
         termination.write(reporting.termination_log, termination.encode(result, task_uid, attempt))
     except OSError as error:
-        # The exit status still tells the operator what to do; only the words are lost.
+        # The operator still gets the exit status; only the message is lost.
         log.error("termination message not written", path=str(reporting.termination_log), reason=str(error))
     return result.exit_code
 

@@ -1,8 +1,8 @@
-"""What a run was about, for whoever decides whether it is worth remembering. Pure, and no model is asked.
+"""Category, action and steps of a run, from which the knowledge base decides whether to remember it. Pure, no model.
 
-Category and action are those of seed 001 "Significance Filter". This program answers: its action is `respond`. What
-a user asks in a conversation is `advice`; a mail, a ticket, an order or a scheduled task is a `single_task`. The steps
-are what the answer rests on beyond the task's own text: the evidence that it cites, and what a person was asked.
+Category and action are those of seed 001 "Significance Filter". This program's action is `respond`. A question in a
+conversation is `advice`; a mail, a ticket, an order or a scheduled task is a `single_task`. The steps are what the
+answer is based on besides the task's own text: the cited evidence and the user's answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from orchestrator_job import memory, pack
 
 ACTION = "respond"
 _SHOWN = 500
-"""Characters of a cited piece that a step repeats."""
+"""Characters of a cited item that a step contains."""
 
 
 def of(task: memory.TaskMemory, items: Sequence[pack.Item], cited: Collection[int]) -> Mapping[str, Any]:
@@ -29,12 +29,12 @@ def of(task: memory.TaskMemory, items: Sequence[pack.Item], cited: Collection[in
 
 
 def category(kind: pendingtask.Type) -> writing.TaskCategory:
-    """By the task's type alone."""
+    """The category; it depends on the task's type only."""
     return writing.TaskCategory.ADVICE if kind is pendingtask.Type.USER_INPUT else writing.TaskCategory.SINGLE_TASK
 
 
 def _evidence(items: Sequence[pack.Item], cited: Collection[int]) -> list[dict[str, str]]:
-    """Own text is cited as origin Task or User; what the knowledge base found says where it was found."""
+    """The cited items of the knowledge base; those of origin Task or User are the task's own text."""
     found = [item for item in items if item.id in cited and item.origin not in ("Task", "User")]
     return [{"action": f"found {item.source}", "result": item.content[:_SHOWN]} for item in found]
 

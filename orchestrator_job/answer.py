@@ -1,4 +1,4 @@
-"""The model's answer: its schema, its validation against the evidence, and what to tell the model when it is wrong."""
+"""The model's answer: its schema, its validation against the evidence, and the error message for the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FREE = provisions.Provisions()
 
 
 class Unusable(errors.InvalidOutput):
-    """The answer does not follow the schema or cites what is not there; the text says what to mend."""
+    """The answer does not follow the schema or cites unknown evidence; the text says what to correct."""
 
 
 class Answer(BaseModel):
@@ -34,15 +34,15 @@ class Answer(BaseModel):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema that the model is held to."""
+    """The JSON schema of the model's answer."""
     return Answer.model_json_schema(by_alias=True)
 
 
 def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions = _FREE) -> Answer:
     """The validated answer, citations sorted and complete (marks in the text count as citations).
 
-    Raises Unusable for anything that is not JSON of the schema, for a citation of unknown evidence, for an empty
-    answer, for a need of input without a question, and for what `held` forbids to say.
+    Raises Unusable for text that is not JSON of the schema, for a citation of unknown evidence, for an empty answer,
+    for needsInput without a question, and for an answer that `held` forbids.
     """
     try:
         given = Answer.model_validate_json(text)

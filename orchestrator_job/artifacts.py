@@ -1,7 +1,7 @@
-"""Large values beside the checkpoint, addressed by the SHA-256 of their content: documents, evidence packs, answers.
+"""Large values outside the checkpoint, addressed by the SHA-256 of their content: documents, evidence packs, answers.
 
 `orchestrator_artifacts`: {_id: "<task uid>/<sha256>", taskUid, round, body (JSON text), createdAt}.
-Writing the same value twice is one document; a value is checked against its address when it is read.
+The same value written twice is one document; a value is checked against its hash when it is read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Artifacts:
         return key
 
     async def get(self, key: str) -> JsonValue:
-        """The value under `key`. Raises CheckpointRefused when it is gone or is not what the key says."""
+        """The value under `key`. Raises CheckpointRefused when it is missing or does not match its hash."""
         document = await self._database.find_one(COLLECTION, {"_id": self._id(key)})
         if document is None or hashlib.sha256(str(document["body"]).encode()).hexdigest() != key:
             found = "missing" if document is None else "damaged"
@@ -55,7 +55,7 @@ class Artifacts:
         return value
 
     async def prune(self, round_number: int) -> int:
-        """Delete what only earlier rounds needed; returns how many were deleted."""
+        """Delete artifacts that only earlier rounds used; returns their number."""
         return await self._database.delete(COLLECTION, {"taskUid": self._task_uid, "round": {"$lt": round_number}})
 
     def _id(self, key: str) -> str:

@@ -28,13 +28,13 @@ TTL_SECONDS = 30 * 24 * 3600
 
 
 class Serializer(JsonPlusSerializer):
-    """Plain data only: no pickle, and no class outside LangGraph's safe list is ever built from a checkpoint."""
+    """Plain data only: no pickle, and no class outside LangGraph's safe list is built from a checkpoint."""
 
     def __init__(self) -> None:
         super().__init__(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Raises CheckpointRefused beyond LIMIT: something large belongs into `artifacts`."""
+        """Raises CheckpointRefused beyond LIMIT: large values belong into `artifacts`."""
         kind, raw = super().dumps_typed(obj)
         if len(raw) > LIMIT:
             raise errors.CheckpointRefused(
@@ -44,7 +44,7 @@ class Serializer(JsonPlusSerializer):
 
 
 class Saver(MongoDBSaver):
-    """The saver of one task and one process. Only its asynchronous methods are fenced and repeated; use those."""
+    """The saver of one task and one process. Only its asynchronous methods are fenced and retried; use those."""
 
     def __init__(self, database: mongo.Database, guard: fence.Fence) -> None:
         # Creates the indexes: blocking, so construct it through `open_saver`.
@@ -67,7 +67,7 @@ class Saver(MongoDBSaver):
                 {
                     "thread_id": settings["thread_id"],
                     "checkpoint_ns": settings.get("checkpoint_ns", ""),
-                    "type": {"$exists": True},  # a stamp whose checkpoint never followed is none
+                    "type": {"$exists": True},  # a stamp without its checkpoint does not count
                 },
                 projection=["checkpoint_id"],
                 sort=[("epoch", -1), ("checkpoint_id", -1)],
@@ -78,14 +78,14 @@ class Saver(MongoDBSaver):
         try:
             return super().get_tuple(config)
         except (ValueError, KeyError, TypeError, NotImplementedError) as error:
-            # What msgpack, a missing field or an unknown serialisation raise: the bytes are not of this program.
+            # Raised by msgpack, for a missing field or an unknown serialisation: another program wrote the bytes.
             raise errors.CheckpointRefused(
                 f"The checkpoint of task {settings['thread_id']} cannot be read: {type(error).__name__}: {error}",
                 remedy=f"Delete the task's thread from {CHECKPOINTS}, so that the next run begins anew.",
             ) from error
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As `get_tuple`, outwaiting MongoDB."""
+        """As `get_tuple`, retried while MongoDB is unavailable."""
         return await self._database.call("read the checkpoint", lambda: self.get_tuple(config))
 
     async def aput(
@@ -119,7 +119,7 @@ class Saver(MongoDBSaver):
         await self._database.call("write a node's result", lambda: self.put_writes(config, writes, task_id, task_path))
 
     async def keep_latest(self, thread_id: str) -> int:
-        """Delete all but the latest checkpoint of a finished thread; returns how many were deleted."""
+        """Delete all but the latest checkpoint of a finished thread; returns the number of deleted ones."""
         latest = await self.aget_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
         if latest is None:
             return 0

@@ -1,7 +1,7 @@
-"""Being asked to stop. SIGTERM (preemption, eviction, node shutdown) and SIGINT ask; the run drains, then is cancelled.
+"""Stop requests: on SIGTERM (preemption, eviction, node shutdown) or SIGINT the run drains, then is cancelled.
 
-Only the standard library is imported here: as process 1 of a container Python would not notice a SIGTERM at all without
-a handler, so this one is installed before the slow imports.
+Only the standard library is imported here: as process 1 of a container Python ignores SIGTERM without a handler, so
+this one is installed before the slow imports.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from types import FrameType
 
 
-class Drained(Exception):  # noqa: N818 - not an error: the run did what it was asked to
-    """The run stopped at a checkpoint because it was asked to; nothing is wrong."""
+class Drained(Exception):  # noqa: N818 - not an error: the run stopped on request
+    """The run stopped at a checkpoint on request; this is no failure."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -21,14 +21,14 @@ class Drained(Exception):  # noqa: N818 - not an error: the run did what it was 
 
 
 class Request:
-    """Whether somebody asked the process to stop, and who wants to be told."""
+    """The request to stop the process, and its listeners."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
         self._listeners: list[Callable[[str], None]] = []
 
     def install(self, signals: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Handle the signals from now on, event loop or not."""
+        """Handle the signals from now on, with or without an event loop."""
         for number in signals:
             signal.signal(number, self._on_signal)
 
@@ -38,13 +38,13 @@ class Request:
             loop.add_signal_handler(number, self.ask, number.name)
 
     def listen(self, told: Callable[[str], None]) -> None:
-        """Call `told(reason)` when a stop is asked for, or at once when it already was."""
+        """Call `told(reason)` when a stop is requested, or at once if it already was."""
         self._listeners.append(told)
         if self.reason is not None:
             told(self.reason)
 
     def ask(self, reason: str) -> None:
-        """Ask the run to stop; only the first reason counts."""
+        """Request the run to stop; only the first reason counts."""
         if self.reason is None:
             self.reason = reason
             for told in self._listeners:

@@ -1,6 +1,6 @@
-"""The nodes that end a round: a person's approval where a rule asks for one, then the result.
+"""The nodes that end a round: a person's approval if a rule requires one, then the result.
 
-Approval is a node of its own: nothing stands before its stop, and a resume begins with it. Both act through the ledger.
+Approval is a separate node: a run that stops there repeats no other step when it resumes. Both act through the ledger.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from orchestrator_job import (
 from orchestrator_job.state import State
 
 _KEY_CHARS = 16
-"""Of the answer's address; two answers of one round do not share them."""
+"""Characters of the answer's hash in a key; different for two answers of one round."""
 
 
 class Account:
-    """What a round has come to, as `task_results` keeps it."""
+    """Builds the document of a round for `task_results`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Account:
     async def body(
         self, state: State, reason: exits.ExitReason, summary: str, questions: list[dict[str, str]]
     ) -> dict[str, Any]:
-        """The document. A rejected answer and what it rests on stay out of it."""
+        """The document, without a rejected answer and its steps."""
         given = await self.answer(state)
         items = pack.load(await self._store.get(state["pack"]))
         held = await self.rules(state)
@@ -85,7 +85,7 @@ class Account:
 
 
 class Approval:
-    """Stops a round whose rules want a person's approval, until there is one for this very answer."""
+    """Stops a round whose rules require approval, until a person has approved exactly this answer."""
 
     def __init__(self, account_of: Account, database: mongo.Database, guard: fence.Fence, book: ledger.Ledger) -> None:
         self._account = account_of
@@ -99,19 +99,19 @@ class Approval:
         held = await self._account.rules(state)
         if given.needs_input or not held.provisions.needs_approval:
             return {"approval": {}}
-        # The answer's address is part of the key: what was approved is this answer and no other.
+        # The answer's hash is part of the key: an approval counts for this answer only.
         step = f"r{state['round']}.approval.{state['answer'][:_KEY_CHARS]}"
         decided = await self._book.decide(step, {"answer": state["answer"]})
         if decided is not None:
             return {"approval": decided.wire()}
-        sentence = f"A rule wants a person's approval before this answer is given: {given.answer}"
+        sentence = f"A rule requires a person's approval before this answer is given: {given.answer}"
         summary = termination.shorten(sentence, pendingtask.SUMMARY_BYTES)
         body = await self._account.body({**state, "approval": {}}, exits.ExitReason.NEEDS_APPROVAL, summary, [])
         await self._book.settle(
             f"{step}.proposal", self._guard.attempt, results.SaveResult(self._database, self._guard, body)
         )
         raise errors.NeedsApproval(
-            summary, remedy="Approve it to have it given, reject it to have it withheld.", stored=True
+            summary, remedy="Approve it to give the answer, reject it to withhold it.", stored=True
         )
 
 
@@ -162,7 +162,7 @@ class Finalize:
 
 
 def _end(given: answer.Answer, approval: Mapping[str, Any]) -> tuple[exits.ExitReason, str]:
-    """The exit reason of a round and what a person reads."""
+    """The exit reason of a round and its summary for people."""
     if given.needs_input:
         return exits.ExitReason.NEEDS_INPUT, " ".join(["Needs to know:", *given.questions])
     if approval.get("verdict") == pendingtask.Verdict.REJECTED:

@@ -1,10 +1,10 @@
-"""Why a run cannot go on. Each class carries the exit reason that the operator is told.
+"""Why a run cannot continue. Each class has the exit reason that is reported to the operator.
 
 crds.errors.Operational
-+-- StoreUnavailable   MongoDB is away or busy
++-- StoreUnavailable   MongoDB is unavailable or busy
 crds.errors.Permanent
 +-- Failure            names its ExitReason
-    +-- InvalidInput        what the operator or the user gave cannot be worked on
+    +-- InvalidInput        unusable input of the operator or the user
     +-- InvalidOutput       the model did not keep to the schema, retries included
     +-- BudgetExhausted     steps or model calls are used up
     +-- DeadlineExceeded    the run's wall clock is used up
@@ -24,17 +24,17 @@ from crds.exits import ExitReason
 
 
 class StoreUnavailable(errors.Operational):
-    """MongoDB did not answer, or answered that it cannot serve just now."""
+    """MongoDB did not answer, or reported that it is temporarily unavailable."""
 
 
 class Failure(errors.Permanent):
-    """The run ends here; `reason` is what the operator is told."""
+    """The run ends; `reason` is reported to the operator."""
 
     reason: ClassVar[ExitReason] = ExitReason.ERROR
 
 
 class InvalidInput(Failure):
-    """Settings, task memory or content that cannot be worked on."""
+    """Unusable settings, task memory or content."""
 
     reason = ExitReason.INVALID_INPUT
 
@@ -46,19 +46,19 @@ class InvalidOutput(Failure):
 
 
 class BudgetExhausted(Failure):
-    """Steps or model calls of this run are used up."""
+    """The steps, model calls or tokens of this run are used up."""
 
     reason = ExitReason.BUDGET_EXHAUSTED
 
 
 class DeadlineExceeded(Failure):
-    """The run took longer than it may."""
+    """The run exceeded its time limit."""
 
     reason = ExitReason.DEADLINE_EXCEEDED
 
 
 class Stuck(Failure):
-    """The same step was taken again and again without new evidence."""
+    """The same step was repeated without new evidence."""
 
     reason = ExitReason.STUCK
 

@@ -47,7 +47,7 @@ class Fence:
         return self.epoch
 
     async def check(self) -> None:
-        """Raises Fenced when somebody else has the task by now."""
+        """Raises Fenced when another process has the task."""
         if await self._database.find_one(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch}) is None:
             raise self._lost()
 
@@ -56,9 +56,9 @@ class Fence:
     ) -> Booking:
         """Book one model call of this round, and `tokens` for its prompt, before it is made.
 
-        Kept here and not in the state: a call that was running when the process died was paid for all the same. A
-        booking whose answer got lost may count twice, never zero times. A call that is refused is taken off again, so
-        that a raised budget is worth what it says. Raises Fenced or BudgetExhausted.
+        Stored here and not in the state, so that a call counts even if the process dies in it. A booking whose response
+        is lost may count twice, never zero times. A refused call is subtracted again, so that a raised budget is fully
+        usable. Raises Fenced or BudgetExhausted.
         """
         spent = await self._add(round_number, 1, tokens)
         if spent.calls > limit:

@@ -1,6 +1,6 @@
-"""The graph itself, and the only place that runs it: intake -> evidence -> respond -> approve -> finalize.
+"""The graph and the only place that runs it: intake -> evidence -> respond -> approve -> finalize.
 
-LangGraph's own exceptions end here; what leaves this module is the vocabulary of `errors` and `drain`.
+LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from orchestrator_job.state import State
 
 
 class Node(Protocol):
-    """One step: reads the state and returns what changes in it."""
+    """One step: reads the state and returns its changes."""
 
     async def __call__(self, state: State) -> State: ...
 
@@ -47,7 +47,7 @@ class Program:
         self._control.request_drain(reason)
 
     async def found(self) -> dict[str, Any]:
-        """The thread's last state, written results of nodes included; empty for a thread that never ran."""
+        """The thread's last state, including written results of nodes; empty for a new thread."""
         snapshot = await self._compiled.aget_state(self._config)
         return dict(snapshot.values)
 
@@ -55,7 +55,7 @@ class Program:
         """Run from the start with `begin`, or resume after the last finished node with None; the final state.
 
         Every super-step is durable before the next one starts. Raises drain.Drained after `request_drain`,
-        BudgetExhausted after `max_steps`, and whatever a node raises.
+        BudgetExhausted after `max_steps`, and the errors of the nodes.
         """
         try:
             final = await self._compiled.ainvoke(begin, self._config, durability="sync", control=self._control)

@@ -1,14 +1,13 @@
-"""The effects ledger: every effect on the outside, and every approval, is announced, started and settled under one key.
+"""The effects ledger: every external effect, and every approval, is announced, started and settled under one key.
 
 `orchestrator_ledger`: {_id: "<task uid>/<step>/<ordinal>", taskUid, step, ordinal, state: intent | started | done,
 intent, result, askedBy?, decidedBy?, attempt, epoch, updatedAt}. `askedBy` is the attempt that asked a person about it,
 `decidedBy` the request whose decision was used.
 
-The key is made of the task, the plan step and the ordinal in it, never of arguments that a model wrote: the same step
-resumed is the same effect, however the model words it the second time. `started` without `done` means a process died in
-between: the outside is then asked by key; only what is known to be harmless to repeat is repeated. For the rest a
-person decides: Approved does it (again), Rejected leaves it out. A decision counts once, for the
-request that it answers.
+The key consists of the task, the plan step and the ordinal in it, never of arguments that a model wrote: a resumed step
+is the same effect, even if the model words it differently. `started` without `done` means that a process died in
+between: the effect is then looked up by its key, and repeated only if it is `repeatable`. For other effects a person
+decides: Approved does it again, Rejected skips it. A decision counts once, for the request that it answers.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ Receipt = dict[str, Any]
 
 
 class Effect(Protocol):
-    """One thing done to the outside."""
+    """One external effect."""
 
     repeatable: bool
-    """Doing it twice under the same key ends in the same world."""
+    """Whether performing it twice under the same key has the same result as once."""
 
     def intent(self) -> Mapping[str, Any]:
-        """What is about to be done, for the reader of the ledger; small."""
+        """A short description for readers of the ledger."""
         ...
 
     async def find(self, key: str) -> Receipt | None:
-        """The receipt if the outside already has this effect under `key`, None if it does not have it."""
+        """The receipt if the effect exists under `key`, else None."""
         ...
 
     async def perform(self, key: str) -> Receipt:
-        """Do it, leaving `key` with it so that `find` can tell; returns what to remember."""
+        """Perform the effect, stored with `key` so that `find` sees it; returns the receipt."""
         ...
 
 
@@ -60,8 +59,8 @@ class Ledger:
         self._now = now
 
     async def settle(self, step: str, ordinal: int, effect: Effect) -> Receipt:
-        """Make sure that the effect has happened exactly once and return its receipt; {"skipped": True, ...} when a
-        person has decided against doing it.
+        """Ensure that the effect happens exactly once and return its receipt; {"skipped": True, ...} when a person has
+        rejected it.
 
         Raises Fenced when a newer process has the task, MayHaveHappened when it is unknown whether it took place.
         """
@@ -89,9 +88,9 @@ class Ledger:
         return await self._mark(key, "done", await effect.perform(key))
 
     async def decide(self, step: str, what: Mapping[str, Any]) -> pendingtask.Decided | None:
-        """A person's decision on `step`, or None: the request is on record now, and the run must end with it.
+        """A person's decision on `step`, or None: the request is then recorded, and the run must end with it.
 
-        `what` says what is decided about; small. Raises Fenced when a newer process has the task.
+        `what` is a short description of the request. Raises Fenced when a newer process has the task.
         """
         key, entry = await self._open(step, 0, what)
         if entry["state"] == "done":
@@ -104,7 +103,7 @@ class Ledger:
         return decided
 
     def _decision(self, entry: Mapping[str, Any]) -> pendingtask.Decided | None:
-        """The latest decision on what this entry's latest request asked."""
+        """The latest decision on this entry's latest request."""
         asked, used = entry.get("askedBy"), entry.get("decidedBy")
         fitting = [one for one in self._decisions if one.attempt == asked and one.request_id != used]
         return fitting[-1] if fitting else None

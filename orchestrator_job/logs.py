@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line on stdout, with the task and its correlation id in every line."""
+"""Structured logs: one JSON object per line on stdout; every line has the task and its correlation id."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Fields = dict[str, object]
 
 
 def configure(level: str) -> Fields:
-    """Send structlog's and the libraries' records (theirs from warning on) to stdout. Call once, from the root.
+    """Send structlog's records, and those of libraries from warning on, to stdout. Call once, from the root.
 
-    What is put into the returned mapping stands in every later line of the process, whichever task or thread logs it.
+    Every later line of the process contains the fields of the returned mapping, in all tasks and threads.
     """
     fields: Fields = {}
 

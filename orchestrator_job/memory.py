@@ -1,4 +1,4 @@
-"""Task memory: what the operator wrote for this run before it created the Job. Read only; one document per task uid.
+"""Task memory: the run's input, which the operator wrote before it created the Job. Read only; one document per uid.
 
 Source: seed 000 "TaskMemory - Context Passing" and "Python Orchestrator - Task Context Loading".
 """
@@ -53,19 +53,19 @@ class TaskMemory(BaseModel):
 
     @property
     def source(self) -> str:
-        """What its content, and with it its files, are known by in the knowledge base."""
+        """The source URN of the content and its files in the knowledge base."""
         return self.source_urn or f"task::{self.task_uid}"
 
     @property
     def asked_by_user(self) -> bool:
-        """True when the content is what a person asks of us; otherwise it is a document that somebody else wrote."""
+        """True when the content is a user's request; otherwise it is a document of a third party."""
         return self.type in (pendingtask.Type.USER_INPUT, pendingtask.Type.USER_TASK, pendingtask.Type.SCHEDULED)
 
     def digest(self) -> str:
-        """Identity of what this round has to answer: it changes when a message or an answer is added.
+        """Identity of the round's input: it changes when a message or an answer is added.
 
-        SHA-256 in hex over content (or its reference's hash), messages and answers. A decision on an approval is about
-        this round's own answer, so it changes nothing here.
+        SHA-256 in hex over content (or its reference's hash), messages and answers. A decision on an approval is not
+        included: it is about this round's own answer.
         """
         said = {
             "content": self.content,
@@ -86,12 +86,12 @@ async def load(database: mongo.Database, task_uid: str) -> TaskMemory:
             remedy=f"The operator writes {COLLECTION!r} before it creates the Job; check that both use one MongoDB.",
         )
     try:
-        # A driver gives None for what was stored as null; absent and null mean the same here.
+        # The driver returns null as None; absent and null mean the same here.
         return TaskMemory.model_validate({key: value for key, value in document.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part) for part in first["loc"]) or "content"
         raise errors.InvalidInput(
-            f"The task memory of {task_uid!r} cannot be worked on: {path}: {first['msg']}.",
+            f"The task memory of {task_uid!r} is unusable: {path}: {first['msg']}.",
             field=f"{COLLECTION}.{path}",
         ) from error

@@ -1,9 +1,9 @@
-"""MongoDB: the one module that knows its driver. Calls run in threads, are repeated while the server is away, and
-raise this package's errors.
+"""MongoDB: the only module that imports its driver. Calls run in threads, are retried while the server is unavailable,
+and raise this package's errors.
 
-The driver is the synchronous one because the LangGraph saver stands on it: one client, one pool, one way to fail. Every
-operation here may be repeated after a lost answer. Nothing rests on transactions, change streams, TTL expiry, pipeline
-updates or partial indexes: the server of the local profile has none of them (design page "cluster").
+The driver is synchronous because the LangGraph saver requires it: one client, one pool, one set of errors. Every
+operation here may be repeated after a lost response. No code depends on transactions, change streams, TTL expiry,
+pipeline updates or partial indexes: the server of the local profile lacks them (design page "cluster").
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _OPERATIONAL_CODES = frozenset({6, 7, 89, 91, 112, 134, 189, 262, 9001, 10107, 1
 
 
 def connect(uri: str) -> pymongo.MongoClient[Document]:
-    """A client that gives up on a silent server quickly: the waiting is done by `Patience`, where it can be cancelled.
+    """A client with short timeouts: `Patience` does the waiting, because there it can be cancelled.
 
-    Raises InvalidInput for an address that no client can use.
+    Raises InvalidInput for an unusable address.
     """
     try:
         return pymongo.MongoClient(
@@ -47,7 +47,7 @@ def connect(uri: str) -> pymongo.MongoClient[Document]:
 
 
 class Database:
-    """The few operations that a run needs, on named collections of one database."""
+    """The operations of a run, on named collections of one database."""
 
     def __init__(self, client: pymongo.MongoClient[Document], name: str, insistence: patience.Patience) -> None:
         self.client = client
@@ -64,28 +64,28 @@ class Database:
     async def find(
         self, collection: str, query: Mapping[str, Any], *, sort: Sequence[tuple[str, int]], fields: Sequence[str]
     ) -> list[Document]:
-        """All matches with only `fields` of each."""
+        """All matches, with `fields` only."""
         return await self.call(
             f"read {collection}", lambda: list(self._at(collection).find(query, projection=list(fields), sort=sort))
         )
 
     async def insert(self, collection: str, document: Mapping[str, Any]) -> None:
-        """Insert the document unless its `_id` is there already."""
+        """Insert the document unless its `_id` exists."""
 
         def write() -> None:
             try:
                 self._at(collection).insert_one(dict(document))
             except pymongo.errors.DuplicateKeyError:
-                return  # what stands there wins; the caller reads it
+                return  # the existing document stays; the caller reads it
 
         await self.call(f"write {collection}", write)
 
     async def update(
         self, collection: str, query: Mapping[str, Any], change: Mapping[str, Any], *, upsert: bool = False
     ) -> Document | None:
-        """Change one document and return it as it is afterwards.
+        """Change one document and return its new version.
 
-        None when nothing matched; with `upsert` that means a document of this `_id` exists which does not match.
+        None when nothing matched; with `upsert`, when a document of this `_id` exists and does not match.
         """
 
         def write() -> Document | None:
@@ -99,11 +99,11 @@ class Database:
         return await self.call(f"write {collection}", write)
 
     async def delete(self, collection: str, query: Mapping[str, Any]) -> int:
-        """Delete every match and say how many there were."""
+        """Delete every match and return their number."""
         return await self.call(f"prune {collection}", lambda: self._at(collection).delete_many(query).deleted_count)
 
     async def call(self, what: str, operation: Callable[[], T]) -> T:
-        """Run a blocking, repeatable operation of the driver; StoreUnavailable when it stays impossible."""
+        """Run a blocking, repeatable operation of the driver; raises StoreUnavailable when the retries end."""
 
         async def once() -> T:
             return await asyncio.to_thread(_translated, what, operation)
@@ -115,7 +115,7 @@ class Database:
 
 
 def _translated(what: str, operation: Callable[[], T]) -> T:
-    """Sort the driver's errors by retry meaning."""
+    """Translate the driver's errors by retry meaning."""
     try:
         return operation()
     except pymongo.errors.ConnectionFailure as error:

@@ -1,7 +1,7 @@
-"""The nodes that lead to an answer; `ending` has those after it.
+"""The nodes up to the answer; `ending` has the others.
 
-Each takes what it needs by name, reads the small state and returns what changes in it. A node may be repeated from its
-start when the process died in it: all of these only read and store content under its own hash.
+Each reads the state and returns its changes. A node is repeated from its start when the process dies in it: these nodes
+only read, and store content under its own hash.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from router import client as router_client
 _log = structlog.get_logger("orchestrator_job.nodes")
 
 _ATTACHED = 3
-"""Passages of the task's own files that stand before everything else."""
+"""Maximum of passages from the task's own files, which come first."""
 RETRIES = 2
-"""How often the model is told what was wrong with its answer before the run ends as InvalidOutput."""
+"""Number of corrections that the model gets before the run ends as InvalidOutput."""
 
 
 class Intake:
-    """Loads the rules, what is known about the user, and the task's text, and says what is asked."""
+    """Loads the rules, the user context and the task's text, and forms question and query."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Intake:
         self._loader = loader
 
     async def __call__(self, state: State) -> State:
-        """Writes standing, document, question and query; raises InvalidInput for content or rules that are unusable."""
+        """Writes standing, document, question and query; raises InvalidInput for unusable content or rules."""
         held = await self._loader.load(state["round"])
         document = await self._text()
         if not document.strip():
@@ -85,14 +85,14 @@ class Intake:
             return raw.decode()
         except UnicodeDecodeError as error:
             raise errors.InvalidInput(
-                f"The stored content {ref.key!r} is no UTF-8 text.",
+                f"The stored content {ref.key!r} is not UTF-8 text.",
                 field="spec.contentRef",
-                remedy="Store the text of it.",
+                remedy="Store its text.",
             ) from error
 
 
 class Evidence:
-    """Asks the knowledge base and builds the evidence pack."""
+    """Queries the knowledge base and builds the evidence pack."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Evidence:
         return {"pack": await self._store.put(pack.dump(items), state["round"])}
 
     async def _found(self, query: str) -> list[wire.EvidenceItem]:
-        """What came with the task first, then everything else."""
+        """Passages of the task's files first, then all others."""
         asked = [wire.RetrieveRequest(scope=self._task.scope, query=query, max_results=self._max_results)]
         if self._task.attachments:
             sources = [writing.attachment_sources(self._task.source)]
@@ -141,7 +141,7 @@ class Evidence:
 
 
 class Respond:
-    """Asks the model for a structured answer and holds it to the schema and the evidence."""
+    """Asks the model for a structured answer and checks it against schema and evidence."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class Respond:
         )
 
     async def _ask(self, round_number: int, talk: list[dict[str, str]]) -> tuple[str, int]:
-        """The model's text, and how many calls the round has made. The answer gets no more tokens than are left."""
+        """The model's text, and the number of calls of the round. The answer gets at most the remaining tokens."""
         about = prompt.tokens(talk)
         spent = await self._guard.reserve_call(round_number, self._max_llm_calls, about, self._max_tokens)
         left = None if self._max_tokens is None else self._max_tokens - spent.tokens
@@ -211,6 +211,6 @@ class Respond:
             self._router.converse, self._model, talk, self._urgency, answer.schema(), self._num_ctx, left
         )
         reply = await self._insistence.insist("ask the model", ask)
-        # A prompt that the backend has cached is not counted by it: the estimate stays.
+        # The backend does not count a prompt that it has cached: the estimate stays.
         await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
         return reply.text, spent.calls

@@ -1,4 +1,4 @@
-"""How a run ended, whatever happened: the one value that becomes the termination message and the exit code."""
+"""How a run ended: the value from which the termination message and the exit code are made."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True)
 class Outcome:
-    """`summary` is for a person. `has_result` says whether `task_results` holds the rest under the task's uid.
+    """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid.
 
-    `unavailable` names the service that was away ("router", "kb" or "mongodb") and `retry_after` the seconds it asked
-    for; `field` and `remedy` say what to change, where known.
+    `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
+    asked for; `field` and `remedy` name the change that is needed, where known.
     """
 
     reason: exits.ExitReason
@@ -42,15 +42,15 @@ class Outcome:
 
 
 def drained(why: str) -> Outcome:
-    """The run was asked to stop and can be resumed from its checkpoint."""
+    """The run stopped on request and can be resumed from its checkpoint."""
     return Outcome(exits.ExitReason.DRAINED, f"Stopped on request ({why}); the next run resumes from the checkpoint.")
 
 
 def of_error(error: crds.errors.JervisError) -> Outcome:
-    """What an error of the vocabulary means to the operator.
+    """The outcome of a known error.
 
-    Everything operational is Unavailable (the operator asks again later), and so is a token that a service does not
-    accept: the next run gets a new one. Any other permanent error says its own reason.
+    Every operational error is Unavailable (the operator retries later), and so is a refused token: the next run gets a
+    new one. Other permanent errors have their own reason.
     """
     if (service := _unauthorized(error)) is not None:
         summary = f"{service} did not accept the run's token: {error.message.rstrip('.')}. The next run gets a new one."
@@ -64,7 +64,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
             retry_after=error.retry_after,
         )
     field, remedy = (error.field, error.remedy) if isinstance(error, crds.errors.Permanent) else (None, None)
-    # What is to be approved may be long: the remedy has a field of its own.
+    # The text to approve may be long: the remedy has a field of its own.
     alone = remedy is None or remedy in error.message or isinstance(error, errors.NeedsApproval)
     summary = error.message if alone else f"{error.message} {remedy}"
     stored = isinstance(error, errors.NeedsApproval) and error.stored
@@ -72,7 +72,7 @@ def of_error(error: crds.errors.JervisError) -> Outcome:
 
 
 def of_bug(error: Exception) -> Outcome:
-    """An error that nobody foresaw; the log has the traceback."""
+    """The outcome of an unexpected error; the log has the traceback."""
     return Outcome(exits.ExitReason.ERROR, f"The run failed on an unexpected {type(error).__name__}: {error}")
 
 

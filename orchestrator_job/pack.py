@@ -1,6 +1,6 @@
 """The evidence pack of a round: numbered items, bounded in size, stored as one artifact.
 
-Order: the task's own document, what the user said since, then what the knowledge base found, best first.
+Order: the task's own document, the user's messages and answers, then the results of the knowledge base, best first.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pydantic.alias_generators import to_camel
 from crds import provisions
 from kb import wire
 
-# The task's own document may fill this part of the budget at most.
+# Maximum share of the budget for the task's own document.
 _DOCUMENT_PART = 0.5
 _FREE = provisions.Provisions()
 
 
 class Item(BaseModel):
-    """One piece of evidence. `id` is what the answer cites, from 1; `origin` is Task, User, RAG or Graph."""
+    """One item of evidence. The answer cites `id`, from 1; `origin` is Task, User, RAG or Graph."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -42,10 +42,10 @@ def build(
     context_chars: int,
     held: provisions.Provisions = _FREE,
 ) -> tuple[Item, ...]:
-    """Number the items and cut them to `context_chars` of text in all.
+    """Number the items and cut them to `context_chars` of text in total.
 
-    `own` are the task's document and the user's words (their ids are ignored). Pieces of the document itself
-    (`own_source`), repetitions of one chunk and what `held` forbids to show are left out of what was found.
+    `own` are the task's document and the user's messages and answers (their ids are ignored). Of `found`, chunks of the
+    document itself (`own_source`), repeated chunks and evidence that `held` forbids are left out.
     """
     items: list[Item] = []
     left = context_chars
@@ -83,11 +83,11 @@ def build(
 
 
 def dump(items: Sequence[Item]) -> JsonValue:
-    """The pack as it is stored."""
+    """The pack as JSON."""
     stored: JsonValue = _ITEMS.dump_python(tuple(items), mode="json", by_alias=True)
     return stored
 
 
 def load(value: JsonValue) -> tuple[Item, ...]:
-    """The pack from what `dump` stored."""
+    """The pack from the JSON of `dump`."""
     return _ITEMS.validate_python(value)

@@ -1,8 +1,7 @@
-"""Insisting on a service that is away: doubling waits with jitter, a service's own wish first, an end in sight.
+"""Retries against an unavailable service: exponential waits with jitter, at least the service's Retry-After, bounded.
 
-Operational errors of the router, the knowledge base and MongoDB are outwaited here, inside the run, for a bounded time;
-after that the run ends as Unavailable and the operator's dispatch backoff takes over (seed 000 "Orchestrator Dispatch
-Backoff").
+The run itself retries operational errors of the router, the knowledge base and MongoDB for a bounded time. Then it ends
+as Unavailable and the operator's dispatch backoff follows (seed 000 "Orchestrator Dispatch Backoff").
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _log = structlog.get_logger("orchestrator_job.patience")
 
 
 class Patience:
-    """`seconds` bounds the waiting of one call; `first` and `longest` bound a single wait.
+    """`seconds` bounds the time of one call's retries; `first` and `longest` bound a single wait.
 
     `clock` is monotonic seconds, `sleep` waits, `draw` gives 0 <= x < 1 for the jitter.
     """
@@ -45,7 +44,7 @@ class Patience:
         self._draw = draw
 
     async def insist(self, what: str, operation: Callable[[], Awaitable[T]]) -> T:
-        """The value of `operation`, repeated while it raises Operational; the last such error when time is up.
+        """The value of `operation`, retried while it raises Operational; raises the last one when the time is over.
 
         `operation` must be safe to repeat. `what` names it in the log.
         """

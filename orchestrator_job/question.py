@@ -1,4 +1,4 @@
-"""What the run asks: the user's own words, or what a document that arrived asks of us. Pure."""
+"""The run's question: the user's text, or what a received document asks for. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def title(task: memory.TaskMemory, document: str) -> str:
 
 
 def ask(task: memory.TaskMemory, document: str) -> str:
-    """The question for the model: with what the user added, at most about 4000 characters of each part."""
+    """The question for the model with the user's additions; at most about 4000 characters per part."""
     if task.asked_by_user:
         main = document.strip()[:_QUESTION_CHARS]
     else:
@@ -31,14 +31,14 @@ def ask(task: memory.TaskMemory, document: str) -> str:
 
 
 def query(task: memory.TaskMemory, document: str) -> str:
-    """What the knowledge base is asked, at most 2000 characters: the latest words first, they narrow the rest."""
+    """The query for the knowledge base, at most 2000 characters; the latest additions come first, as they narrow it."""
     said = [answer.text for answer in reversed(task.answers)] + [message.text for message in reversed(task.messages)]
     main = document.strip() if task.asked_by_user else f"{title(task, document)}\n{task.context_summary or ''}"
     return "\n".join(part for part in [*said, main.strip()] if part)[:_QUERY_CHARS]
 
 
 def own_evidence(task: memory.TaskMemory, document: str) -> list[pack.Item]:
-    """The task's own document (unless it is the question itself) and the user's words, as items to be numbered."""
+    """The task's document (unless it is the question itself) and the user's additions, as items without numbers."""
     items: list[pack.Item] = []
     if not task.asked_by_user:
         items.append(

@@ -1,8 +1,8 @@
 """The two effects that end a round: the result of the task, and the entry in the session memory.
 
-`task_results`:   one document per task (_id = task uid); a run of a lower epoch never overwrites a later one's.
-`session_memory`: seed 000 "SessionEntry" and "MongoDB Collections": seven days, at most 50 per client and project. The
-expiry is swept here as well, because a TTL index alone is not served by every MongoDB.
+`task_results`:   one document per task (_id = task uid); a run of a lower epoch never overwrites that of a later one.
+`session_memory`: seed 000 "SessionEntry" and "MongoDB Collections": seven days, at most 50 per client and project.
+Expired entries are deleted here as well, because not every MongoDB supports TTL indexes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SaveResult:
         self._body = body
 
     def intent(self) -> Mapping[str, Any]:
-        """Reason and size; the body itself goes into the result."""
+        """Collection and exit reason; the body itself goes into the result."""
         return {"collection": outcome.RESULTS, "exitReason": self._body["exitReason"]}
 
     async def find(self, key: str) -> ledger.Receipt | None:
@@ -61,7 +61,7 @@ class SaveResult:
 
 
 class RememberSession:
-    """Adds one entry to the session memory of the task's client and project, and sweeps what is over."""
+    """Adds one entry to the session memory of the task's client and project, and deletes expired ones."""
 
     repeatable = True
 
@@ -76,7 +76,7 @@ class RememberSession:
         self._now = now
 
     def intent(self) -> Mapping[str, Any]:
-        """Whose memory grows."""
+        """Collection, client and project."""
         return {"collection": SESSIONS, **self._owner}
 
     async def find(self, key: str) -> ledger.Receipt | None:
@@ -85,7 +85,7 @@ class RememberSession:
         return {"key": key} if found is not None else None
 
     async def perform(self, key: str) -> ledger.Receipt:
-        """Insert, then delete what is expired or beyond the fifty latest."""
+        """Insert the entry, then delete those that are expired or beyond the fifty latest."""
         await self._database.insert(
             SESSIONS,
             {

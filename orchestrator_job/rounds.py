@@ -1,7 +1,7 @@
-"""What to do with the thread that is found: begin, resume, begin another round, or only report. Pure.
+"""What to do with an existing thread: begin, resume, begin another round, or only report. Pure.
 
-A round is one question with everything said so far. The thread of a task lives through several: a question to the user
-ends one, the answer begins the next.
+A round is one question with all messages and answers so far. A task's thread has several: a question to the user ends
+one, the answer begins the next.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Begin:
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on after the last finished node."""
+    """Continue after the last finished node."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything is done; only the message to the operator got lost."""
+    """The round is finished; only the message to the operator was lost."""
 
 
 def plan(values: Mapping[str, Any], digest: str) -> Begin | Resume | Report:
     """Decide from the thread's last state and the digest of the present task memory.
 
-    The state says itself whether it is finished. LangGraph's list of next nodes does not: it is empty as well when a
-    process died after a node's result was written and before the checkpoint that follows.
+    The state records whether the round is finished. LangGraph's list of next nodes does not: it is also empty when a
+    process died after a node's result was written and before the next checkpoint.
 
     Raises CheckpointRefused for a state of another schema.
     """
@@ -47,6 +47,6 @@ def plan(values: Mapping[str, Any], digest: str) -> Begin | Resume | Report:
             remedy="Finish it with the version that began it, or delete its thread from orchestrator_checkpoints.",
         )
     if values.get("digest") != digest:
-        # What was asked has changed since: half an answer to the old question is worth nothing.
+        # The question has changed: a partial answer to the old one is useless.
         return Begin(int(values["round"]) + 1)
     return Report() if values.get("finished") == values["round"] else Resume()

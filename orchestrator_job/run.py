@@ -1,4 +1,4 @@
-"""One run from its first claim to its outcome. Nothing escapes but bugs: every foreseen error becomes an Outcome."""
+"""One run from its first claim to its outcome. Every expected error becomes an Outcome; only bugs are raised."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ _log = structlog.get_logger("orchestrator_job.run")
 
 
 class Run:
-    """What one process does. `fields` stand in every log line, `holder` names it in the fence, `now` is in UTC.
+    """The run of one process.
 
-    `traced` makes each of its steps a span.
+    `fields` are added to every log line, `holder` names the process in the fence, `now` is in UTC, `traced` records
+    each step as a span.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Run:
         self._store = artifacts.Artifacts(database, settings.task_uid, now)
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
-        """Work until there is an outcome. Once a stop is asked for, the node in flight has the grace period to end."""
+        """Work until there is an outcome. After a stop request the running node has the grace period to end."""
         loop = asyncio.get_running_loop()
         work = asyncio.ensure_future(self._work(request))
 
@@ -107,7 +108,7 @@ class Run:
             return outcome.of_error(error)
 
     async def _work(self, request: drain.Request) -> outcome.Outcome:
-        # The slow import shares the time with the first round trips, and leaves the loop free to notice a signal.
+        # The slow import runs beside the first requests, and the loop stays free to receive a signal.
         importing = asyncio.ensure_future(asyncio.to_thread(_import_graph))
         try:
             await self._guard.claim(self._now())
@@ -172,7 +173,7 @@ class Run:
         ]
 
     async def _tidy(self, saver: Any, round_number: int) -> None:
-        """Drop what the finished round no longer needs. The outcome stands whether or not this succeeds."""
+        """Delete data that the finished round no longer needs. A failure does not change the outcome."""
         try:
             removed = await saver.keep_latest(self._settings.task_uid)
             removed += await self._store.prune(round_number)
@@ -182,7 +183,7 @@ class Run:
 
 
 def _traced(traced: spans.Spans, name: str, node: graph.Node) -> graph.Node:
-    """`node` as a span of its own."""
+    """`node` within its own span."""
 
     async def step(state: State) -> State:
         with traced.span(f"job.{name}", {"jervis.round": state["round"]}):
@@ -196,9 +197,9 @@ def _import_graph() -> tuple[Any, Any]:
 
 
 def _beside(settings: Settings) -> Priority:
-    """How urgent the run's questions to the knowledge base are, which asks the router itself for embeddings.
+    """Priority of the run's queries to the knowledge base, which passes it to the router for embeddings.
 
-    Those of a Background run are P1 at the most: the router would take a P0 of the knowledge base for a user's.
+    A Background run uses P1 at most: the router would count a P0 of the knowledge base as a user's request.
     """
     return max(settings.priority, Priority.P1) if settings.mode is pendingtask.Mode.BACKGROUND else settings.priority
 

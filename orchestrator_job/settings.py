@@ -19,7 +19,7 @@ _Seconds = Annotated[float, Field(gt=0)]
 
 
 class Reporting(BaseSettings):
-    """Where the termination message goes: known before anything else, so that wrong settings can be reported too."""
+    """Path of the termination message: read first, so that wrong settings can be reported too."""
 
     model_config = SettingsConfigDict(env_prefix="JERVIS_", extra="ignore")
 
@@ -36,39 +36,39 @@ class Settings(BaseSettings):
     task_namespace: Annotated[str, Field(min_length=1)]
     attempt: Annotated[int, Field(ge=0)]
     run_token_file: str = ""
-    """Where the run's token for the knowledge base and the router is mounted; read before each call, because it may be
-    renewed. Empty where neither asks for one."""
+    """Path of the run's token for the knowledge base and the router; read before each call, because it may be renewed.
+    Empty if neither requires a token."""
     kb_url: _Url
     router_url: _Url
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
     priority: Priority = Priority.P0
     mode: Mode = Mode.FOREGROUND
-    """Does a person wait for this run? The router counts only requests of those that one waits for as a user's."""
+    """Foreground: a person waits for this run, and the router counts its requests as user activity."""
 
     traceparent: Annotated[str, Field(pattern=r"^(00-[0-9a-f]{32}-[0-9a-f]{16}-0[01])?$")] = ""
-    """The task's trace, passed on to the knowledge base and the router; empty when it is not traced."""
+    """The task's trace, passed to the knowledge base and the router; empty when it is not traced."""
 
     tracing: bool = False
-    """Spans of a traced task's run, sent as the standard OTEL_ variables say; an untraced task's run has none."""
+    """Record spans of a traced task's run; the standard OTEL_ variables configure the exporter."""
 
     database: Annotated[str, Field(min_length=1)] = "jervis"
     max_steps: Annotated[int, Field(ge=1, le=500)] = 500
     """Super-steps of the graph per process."""
     max_llm_calls: Annotated[int, Field(ge=1)] = 60
-    """Model calls per round, processes that were killed included."""
+    """Model calls per round, including those of killed processes."""
     wall_clock_seconds: _Seconds = 3600
-    """The Job's activeDeadlineSeconds, set by the operator. The process ends by itself `drain_grace_seconds` earlier,
-    so that it can still say so; waiting while preempted does not count."""
+    """The Job's activeDeadlineSeconds, set by the operator. The process ends itself `drain_grace_seconds` earlier, so
+    that it can still report; time while preempted does not count."""
     drain_grace_seconds: _Seconds = 10
     """From SIGTERM to cancelling the node in flight; must fit into the pod's terminationGracePeriodSeconds."""
     unavailable_seconds: Annotated[float, Field(ge=0)] = 120
-    """How long one call insists on a service that is away before the run ends and the operator takes over."""
+    """How long one call is retried while its service is unavailable, before the run ends and the operator retries."""
     max_evidence: Annotated[int, Field(ge=1, le=100)] = 10
     context_chars: Annotated[int, Field(ge=1000)] = 24_000
     """Upper bound of document and evidence text in one prompt."""
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
-    """Context window asked of the backend; None leaves it to the backend, so that the model is not reloaded."""
+    """Context window requested from the backend; None uses the backend's, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
 
     @property

@@ -1,7 +1,7 @@
-"""What holds for every answer in a scope: its hard rules, and what is known about the user.
+"""The standing context of every answer in a scope: its hard rules and the user context.
 
-Loaded by intake before anything else is asked, kept as an artifact of the round, and so the same after a resume. Rules
-are never cut: a run that cannot read or hold all of them does not answer. What is known about the user gives way.
+Intake loads it first and stores it as an artifact of the round, so it is the same after a resume. Rules are never cut:
+a run that cannot read or fit all of them does not answer. The user context is cut instead.
 
 Source: seed 002 "Hard Rules" (agents must load them on startup), seed 001 "User Context Auto-Prefetch".
 """
@@ -29,7 +29,7 @@ class _Model(BaseModel):
 
 
 class Rule(_Model):
-    """One version of a rule that is in force."""
+    """One version of a rule in force."""
 
     key: str
     type: str
@@ -39,7 +39,7 @@ class Rule(_Model):
 
 
 class Standing(_Model):
-    """`context` is markdown, "" when nothing is known; `truncated` when there is more than was taken."""
+    """`context` is the user context as markdown, or ""; `truncated` when it was cut."""
 
     rules: tuple[Rule, ...] = ()
     context: str = ""
@@ -47,12 +47,12 @@ class Standing(_Model):
 
     @property
     def provisions(self) -> provisions.Provisions:
-        """What of the rules is held by the program."""
+        """The provisions of the rules that the program enforces."""
         return provisions.Provisions.together(rule.content for rule in self.rules)
 
     @property
     def characters(self) -> int:
-        """How much of a prompt it takes."""
+        """Its characters in a prompt."""
         return len(self.context) + sum(len(rule.content) for rule in self.rules)
 
 
@@ -75,7 +75,7 @@ class Loader:
         self._context_chars = context_chars
 
     async def load(self, round_number: int) -> str:
-        """Ask for both and keep them; the key of the artifact. Raises InvalidInput for rules that do not fit."""
+        """Load and store both; returns the artifact's key. Raises InvalidInput for rules that do not fit."""
         rules, user = await asyncio.gather(
             self._insistence.insist("load the rules", lambda: self._kb.rules.in_force(self._viewer)),
             self._insistence.insist("load the user context", lambda: self._kb.memory.user(self._viewer)),
@@ -85,13 +85,13 @@ class Loader:
         return await self._store.put(stored, round_number)
 
     async def of(self, state: State) -> Standing:
-        """What intake has loaded; loaded now for a round that an earlier version of this program began."""
+        """The stored artifact; loaded now for a round that an earlier version of this program began."""
         key = state.get("standing") or await self.load(state["round"])
         return Standing.model_validate(await self._store.get(key))
 
 
 def make(rules: list[writing.Rule], user: writing.UserContext, context_chars: int) -> Standing:
-    """Pure. Raises InvalidInput for rules that do not fit or cannot be held."""
+    """Pure. Raises InvalidInput for rules that do not fit or cannot be enforced."""
     kept = tuple(
         Rule(
             key=one.rule_key,
@@ -114,7 +114,7 @@ def make(rules: list[writing.Rule], user: writing.UserContext, context_chars: in
         held = provisions.Provisions.together(rule.content for rule in kept)
     except ValueError as error:
         raise errors.InvalidInput(
-            f"A hard rule cannot be held: {error}.", field="rules", remedy="Mend it with PUT /api/v1/rules."
+            f"A hard rule cannot be enforced: {error}.", field="rules", remedy="Fix it with PUT /api/v1/rules."
         ) from error
     context, truncated = _context(user, held, int(context_chars * _CONTEXT_PART))
     return Standing(rules=kept, context=context, truncated=truncated)

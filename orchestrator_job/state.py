@@ -1,7 +1,7 @@
-"""The state of the graph: small, so that a checkpoint costs little. Whatever is large lies in `artifacts` by its hash.
+"""The state of the graph: small, so that a checkpoint is cheap. Large values are in `artifacts` under their hash.
 
-A change of meaning raises SCHEMA; `rounds` refuses what this program does not know. Old checkpoints are kept in
-`tests/orchestrator_job/corpus`.
+A change of meaning raises SCHEMA; `rounds` refuses an unknown schema. `tests/orchestrator_job/corpus` has old
+checkpoints.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ SCHEMA = 1
 
 
 class State(TypedDict, total=False):
-    """Keys appear as nodes write them.
+    """A key exists once its node has written it.
 
-    schema, round, digest    which round of questions and answers this is, and over which input (`memory.digest`)
+    schema, round, digest    the round and the digest of its input (`memory.digest`)
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
-    standing                 artifact key: the rules in force and what is known about the user; absent in older threads
-    question, query          what the model is asked, and what the knowledge base is asked
+    standing                 artifact key: rules in force and user context; absent in older threads
+    question, query          for the model and for the knowledge base
     trail                    digests of the last actions, for `stuck`
-    approval                 what a person decided on this round's answer (`Decided`); empty when nothing asks for it
+    approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
     """
 

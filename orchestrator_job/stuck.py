@@ -1,7 +1,7 @@
-"""Noticing that a run goes in circles: the same action with the same arguments three times. Pure.
+"""Detects a run that repeats itself: the same action with the same arguments three times. Pure.
 
-The trail is part of the graph's state, so that circles are seen across resumes and rounds. Every node that acts notes
-what it does; nodes that learn something new clear the trail.
+The trail is part of the graph's state, so repetitions are detected across resumes and rounds. Every node that acts adds
+its action; nodes that find new evidence clear the trail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEPT = 12
 
 
 def note(trail: Sequence[str], action: str, arguments: JsonValue) -> list[str]:
-    """The trail with this action added. Raises Stuck when it is there for the third time."""
+    """The trail with this action added. Raises Stuck at the third occurrence."""
     step = f"{action}:{hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()[:16]}"
     longer = [*trail, step][-_KEPT:]
     if longer.count(step) >= REPEATS:

@@ -1,12 +1,14 @@
-"""The termination message: what the kubelet hands from the container to the operator, at most 4096 bytes of JSON.
+"""The termination message of the container, which the operator reads: at most 4096 bytes of JSON.
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
      "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
 
-Every field is bounded here, whatever it comes from: summary 2 KiB, at most 16 questions with ids of 63 characters and
-texts of 2 KiB, field and remedy 256 bytes, retryAfterSeconds a whole number up to a day. Nothing nests deeper than
-questions[].text. Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; longer ones are
-cut, which would leave broken JSON). What does not fit is shortened: questions give way before the summary does.
+Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
+remedy 256 bytes, retryAfterSeconds a whole number up to a day. Nothing nests deeper than questions[].text. A message
+that is too long is shortened: questions before the summary.
+
+Source: Kubernetes "Determine the Reason for Pod Failure" (4096 bytes per container; the kubelet cuts longer ones, which
+would leave broken JSON).
 """
 
 from __future__ import annotations
@@ -29,10 +31,10 @@ _LONGEST_RETRY = 86_400
 
 
 def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
-    """The message as UTF-8 JSON, never longer than LIMIT and always complete JSON.
+    """The message as complete UTF-8 JSON of at most LIMIT bytes.
 
-    A question keeps its id when its text is shortened; the last ones are left out when even that does not fit (the
-    whole list is in `task_results`).
+    A shortened question keeps its id; if that does not suffice, the last questions are left out (`task_results` has all
+    of them).
     """
     summary_bytes = pendingtask.SUMMARY_BYTES
     question_bytes = pendingtask.SUMMARY_BYTES
@@ -52,13 +54,13 @@ def encode(result: outcome.Outcome, task_uid: str, attempt: int) -> bytes:
 
 
 def write(path: Path, message: bytes) -> None:
-    """Put the message where the kubelet looks; raises OSError when the path cannot be written."""
+    """Write the message to the path that the kubelet reads; raises OSError when that is impossible."""
     path.write_bytes(message)
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text` cut to at most `limit` bytes of UTF-8 at a character boundary, with a mark where something is missing."""
-    # A lone surrogate, as file names and broken escapes bring them, has no UTF-8.
+    """`text` cut to at most `limit` bytes of UTF-8 at a character boundary, with "…" where it was cut."""
+    # A lone surrogate, for example from a file name or a broken escape, has no UTF-8.
     raw = text.encode(errors="replace")
     if len(raw) <= limit:
         return raw.decode()

@@ -31,7 +31,7 @@ async def test_an_approved_answer_is_given(task: job.Job, store: job.Store, fake
     asked = await task.run()
     assert (asked.status, asked.message["exitReason"]) == (0, "NeedsApproval")
     assert asked.message["summary"].endswith("before this answer is given: On Friday [1].")
-    assert asked.message["remedy"] == "Approve it to have it given, reject it to have it withheld."
+    assert asked.message["remedy"] == "Approve it to give the answer, reject it to withhold it."
     assert asked.message["ref"]["key"] == task.uid
     [proposed] = store.all("task_results")
     assert (proposed["exitReason"], proposed["answer"], proposed["attempt"]) == ("NeedsApproval", "On Friday [1].", 1)
