@@ -1,15 +1,11 @@
-"""A token bucket: so much at once, and so much a second.
-
-Kubernetes Events: one per transition, posted by us beside the work and never in the way of a decision.
+"""Kubernetes Events: one per transition, posted beside the work and never in the way of a decision.
 
 The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
 write may make several), so a repeated post is the same Event, and `kubectl get events`, which lists by name, shows them
 in their order.
 
-Events are for people and yield to the work: while tasks wait to be looked at, or several are, and more than a few
-objects have Events, or while more come than a person reads, these are held back, for `PATIENCE_SECONDS` at the most.
-What has come together by then goes as one Event that tells every transition, so an operator that has much to do spends
-less on telling and still leaves nothing out (docs/decisions/0021).
+Beyond a rate that a person reads (a token bucket) the Events of an object are held back, for `PATIENCE_SECONDS`; then
+they go as one Event that names every transition (docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -56,8 +52,6 @@ log = structlog.get_logger(__name__)
 
 COMPONENT = "jervis-operator"
 PATIENCE_SECONDS = 5.0
-CALM = 16
-"""Objects in the line that nobody has to yield for."""
 RATE, BURST = 20.0, 100.0
 """Events a second that go one by one, and how many more after a quiet time: some sixteen tasks from end to end."""
 LOOK_SECONDS = 0.1
@@ -131,10 +125,10 @@ def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
 
 
 class Recorder:
-    """The line of objects that Events are to be posted about; any number of tasks may `run` to post them.
+    """Posts Events, in the order of their objects; any number of tasks may `run` to post them.
 
-    `busy` says whether there is work to do first. `merged` is called with how many transitions were told in the Event
-    of a later one, `dropped` with how many were not told at all.
+    `merged` is called with the number of transitions that went in the Event of a later one, `dropped` with the number
+    that got no Event.
     """
 
     def __init__(
@@ -145,12 +139,11 @@ class Recorder:
         monotonic: Callable[[], float],
         dropped: Callable[[int], None],
         merged: Callable[[int], None] = lambda number: None,
-        busy: Callable[[], bool] = lambda: False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         capacity: int = CAPACITY,
     ) -> None:
         self._api, self._clock, self._monotonic = api, clock, monotonic
-        self._dropped, self._merged, self._busy, self._sleep = dropped, merged, busy, sleep
+        self._dropped, self._merged, self._sleep = dropped, merged, sleep
         self._capacity = capacity
         self._bucket = TokenBucket(RATE, BURST, monotonic=monotonic)
         self._line: dict[str, Waiting] = {}
@@ -198,7 +191,7 @@ class Recorder:
                 await self._arrived.wait()
                 continue
             overdue = self._monotonic() >= first.since + PATIENCE_SECONDS
-            if not overdue and (self._yields() or not self._bucket.spend(len(first.notes))):
+            if not overdue and not self._bucket.spend(len(first.notes)):
                 await self._sleep(LOOK_SECONDS)
                 continue
             del self._line[first.about["metadata"]["uid"]]
@@ -207,9 +200,6 @@ class Recorder:
             self._bucket.charge(1)
             self._merged(len(first.notes) - 1)
             return first.about, [first.notes]
-
-    def _yields(self) -> bool:
-        return len(self._line) > CALM and self._busy()
 
     async def _send(self, body: kube.Object, number: int) -> None:
         """Until the apiserver has it or refuses it (403: the namespace is on its way out, for instance)."""

@@ -19,12 +19,8 @@ from kube.clock import ServerClock
 from kube.errors import NotFound, Unavailable, refusal
 from kube.resources import TOKEN_REVIEWS, Object, Resource
 
-UNCHECKED = {"fieldValidation": "Ignore"}
-"""What is written is made from our models: nobody reads the warnings about unknown or double fields that the apiserver
-would otherwise look for in every body. The schema is checked all the same."""
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-_WITH_FIELDS = frozenset({"POST", "PUT", "PATCH"})
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 TOKEN_SECONDS = 10.0
 """For so long a token is taken for the present one; asking the package for it costs as much as sending a request."""
@@ -263,8 +259,6 @@ class Kube:
         headers = self._headers(accept)
         if body is not None:
             headers["Content-Type"] = "application/merge-patch+json" if verb == "PATCH" else "application/json"
-        if verb in _WITH_FIELDS:
-            params = UNCHECKED
         try:
             async with self._http.request(
                 verb,

@@ -10,7 +10,6 @@ file named like a module of the standard library, because `operator` is one itse
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 from collections.abc import Iterator
@@ -128,8 +127,3 @@ def prepare(config: configuration.Settings) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
-    # Reference counting frees nearly all objects of a request or an event; the search for cycles finds little.
-    # Objects of the imports are excluded from it.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)

@@ -2,7 +2,7 @@
 
     eval "$(python -m hack.cluster env)"
     python -m bench.operator.ablation --rounds 3                     # all of them, an hour
-    python -m bench.operator.ablation "write delay" events --rounds 3
+    python -m bench.operator.ablation "batched transitions" --rounds 3
 
 A mechanism is switched off by an edit of the source in a temporary worktree of this commit, so that no setting exists
 for the measurement only. In each round all versions are measured once, the unchanged one first and last. One JSON
@@ -63,20 +63,12 @@ MECHANISMS: dict[str, Mechanism] = {
         ((f"{TASKS}transitions.py", "MAX_STEPS = len(Phase)", "MAX_STEPS = 1"),),
         {"lifecycle": FLOW, "qualification": FLOW},
     ),
-    "write delay": Mechanism(
-        ((f"{TASKS}reconcile.py", "if self._cache.work.busy() else 0.0", "if False else 0.0"),),
-        {"lifecycle": FLOW, "qualification": FLOW, "burst": ("burst.p99_ms",)},
-    ),
     "reading before the claim": Mechanism(
         ((f"{TASKS}reconcile.py", "if transitions.reads_first(task, batch) and", "if False and"),),
         {"qualification": FLOW, "lifecycle": FLOW},
     ),
     "contents kept": Mechanism(
         ((f"{TASKS}task_index.py", "CAPACITY = 4 << 20", "CAPACITY = 0"),), {"qualification": FLOW}
-    ),
-    "events yield": Mechanism(
-        (("controllers/events.py", "return len(self._line) > CALM and self._busy()", "return False"),),
-        {"lifecycle": FLOW, "qualification": FLOW},
     ),
     "events merged beyond a rate": Mechanism(
         (("controllers/events.py", "RATE, BURST = 20.0, 100.0", "RATE, BURST = 1e9, 1e9"),),
@@ -85,17 +77,6 @@ MECHANISMS: dict[str, Mechanism] = {
     "housekeeping pauses": Mechanism(
         (("controllers/backpressure.py", "SHARE = 3.0", "SHARE = 0.0"),),
         {"dispatch": ("mail.p50_ms", "mail.p99_ms"), "lifecycle": FLOW},
-    ),
-    "garbage collector": Mechanism(
-        (
-            ("operator/main.py", "    gc.freeze()\n", ""),
-            ("operator/main.py", "    gc.set_threshold(20_000, 20, 20)\n", ""),
-        ),
-        {"lifecycle": FLOW, "qualification": FLOW},
-    ),
-    "no field validation": Mechanism(
-        (("kube/client.py", 'UNCHECKED = {"fieldValidation": "Ignore"}', "UNCHECKED: dict[str, str] = {}"),),
-        {"lifecycle": FLOW},
     ),
 }
 

@@ -146,13 +146,6 @@ class Reconciler:
         self._cache.scheduler.leave(uid)
         if transitions.reads_first(task, batch) and self._reads(task):
             return Carried.SETTLED
-        delay = transitions.write_delay(task, batch, self._wall()) if self._cache.work.busy() else 0.0
-        if delay > 0.0:
-            if made.wait_for is not None:
-                self._cache.scheduler.enter(uid, made.wait_for, entry.order)
-                self._cache.admit_waiting()
-            self._cache.later(uid, delay)
-            return Carried.SETTLED
         if made.phase in _WAITS_FOR:
             self._cache.scheduler.claim(uid, _WAITS_FOR[made.phase], _booked(task, made))
         raw: kube.Object | None = None

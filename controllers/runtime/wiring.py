@@ -77,7 +77,6 @@ class Wiring:
             monotonic=self._monotonic,
             dropped=to.metrics.events_dropped.inc,
             merged=to.metrics.events_merged.inc,
-            busy=self._work.busy,
         )
         self.connections = connections.Connections(
             to.api,

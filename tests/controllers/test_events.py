@@ -55,7 +55,7 @@ class Place:
     """A recorder, its clock, and an apiserver that answers `codes` first and then takes everything."""
 
     def __init__(self) -> None:
-        self.now, self.busy, self.codes = 0.0, False, list[int]()
+        self.now, self.codes = 0.0, list[int]()
         self.taken: list[dict[str, Any]] = []
         self.dropped = self.merged = self.slept = 0
         self.recorder: events.Recorder
@@ -109,7 +109,6 @@ async def opened(capacity: int = 100, *, runs: bool = True) -> AsyncIterator[Pla
             monotonic=lambda: place.now,
             dropped=place.drop,
             merged=place.merge,
-            busy=lambda: place.busy,
             sleep=place.sleep,
             capacity=capacity,
         )
@@ -129,44 +128,6 @@ async def test_one_event_per_transition() -> None:
         await place.until(lambda: len(place.taken) == 3)
         assert place.reasons == ["Accepted", "Qualifying", "Queued"]
         assert (place.merged, place.dropped, len(place.recorder)) == (0, 0, 0)
-
-
-def crowd(place: Place) -> None:
-    """So many objects that Events have to yield."""
-    place.busy = True
-    for number in range(events.CALM):
-        place.recorder.post(about(f"other-{number}"), "Done", "So it is.")
-
-
-async def test_while_there_is_work_transitions_come_together() -> None:
-    async with opened() as place:
-        crowd(place)
-        for step, reason in enumerate(("Accepted", "Qualifying", "Queued")):
-            place.recorder.post(ABOUT, reason, "So it is.", step=step)
-        await place.until(lambda: len(place.taken) == events.CALM + 1)
-        assert place.taken[-1]["message"] == "Accepted: So it is. Qualifying: So it is. Queued: So it is."
-        assert place.merged == 2
-        assert place.now >= events.PATIENCE_SECONDS, "and not for ever"
-
-
-async def test_the_end_of_the_work_lets_them_through_one_by_one() -> None:
-    async with opened() as place:
-        crowd(place)
-        place.recorder.post(ABOUT, "Accepted", "So it is.")
-        place.recorder.post(ABOUT, "Qualifying", "So it is.", step=1)
-        await place.until(lambda: place.slept >= 3)
-        assert not place.taken
-        place.busy = False
-        await place.until(lambda: len(place.taken) == events.CALM + 2)
-        assert place.merged == 0
-
-
-async def test_a_few_do_not_wait_for_the_work() -> None:
-    async with opened() as place:
-        place.busy = True
-        place.recorder.post(ABOUT, "Accepted", "So it is.")
-        await place.until(lambda: len(place.taken) == 1)
-        assert place.slept == 0
 
 
 async def test_more_than_a_person_reads_come_together_without_any_work() -> None:
