@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from controllers import admission
 from crds.connection import Spec, Type
 
 ANONYMOUS = frozenset({Type.GIT, Type.MEETING})
@@ -21,11 +22,20 @@ _USUAL = (_TOKEN, _LOGIN)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy."""
+    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy.
+
+    `stops`: whatever the credentials are, the Connection is not processed, for this reason.
+    """
 
     ok: bool | None
     reason: str
     message: str
+    stops: bool = False
+
+
+def refused(why: admission.Refusal) -> Finding:
+    """Its namespace may not have its client."""
+    return Finding(None, why.reason.value, why.message, stops=True)
 
 
 def unneeded(spec: Spec) -> Finding:

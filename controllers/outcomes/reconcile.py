@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from controllers import backoff, backpressure, metrics
+from controllers import admission, backoff, backpressure, metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
@@ -63,8 +63,8 @@ class Aside:
 
 
 class Reporter:
-    """Reads from the archive, tells through `tell` (the door of the knowledge base); `polite` to the work. `sleep` is
-    asyncio's."""
+    """Reads from the archive, tells through `tell` (the door of the knowledge base); `polite` to the work. `admitted`
+    knows what namespaces may have, None: anything. `sleep` is asyncio's."""
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Reporter:
         tell: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
         *,
         namespaces: Collection[str],
+        admitted: admission.Admission | None = None,
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
@@ -79,6 +80,7 @@ class Reporter:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._archive, self._tell, self._namespaces = archive, tell, namespaces
+        self._admission = admitted
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
         self._polite = polite
         self._patience = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
@@ -180,6 +182,11 @@ class Reporter:
             outcome = report.of(document)
             if outcome is None:
                 return Told.INSIGNIFICANT, "the task has never run"
+            if self._admission and (
+                refusal := self._admission.refuses_client(document["namespace"], document["clientId"])
+            ):
+                # It may have been written by anybody before its namespace was served: no other client learns from it.
+                return Told.REFUSED, refusal.message[:1024]
             reply = await self._tell(outcome)
         except report.UnfitError as error:
             return Told.REFUSED, str(error)[:1024]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
@@ -294,6 +295,7 @@ class ObservedState:
     dispatch_open   the circuit breaker lets another dispatch through
     refused_for     seconds until a dispatch of this namespace is tried again, as the last ones were refused; None: now
     waits           why this task waits, if its condition is to say so now
+    refusal         why its namespace may not have this task
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -313,6 +315,7 @@ class ObservedState:
     dispatch_open: bool = True
     refused_for: float | None = None
     waits: Reason | None = None
+    refusal: Refusal | None = None
 
     @property
     def backend_gone(self) -> bool:

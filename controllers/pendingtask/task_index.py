@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from controllers.pendingtask.slots import bookings
-from crds import conditions, order, pendingtask
+from crds import conditions, order, pendingtask, waits
 from crds.phases import Phase
 
 Raw = Mapping[str, Any]
@@ -34,9 +34,9 @@ class Entry:
 
     since       when its phase was entered
     queued      since when it waits for its turn: a run that gave its slot up has waited since it first did
-    held        by its user, or by another controller that suspended its Job
+    held        by its user, by another controller that suspended its Job, or by its namespace's limits
     not_before  it is postponed until then; 0: it is not
-    noted       what its condition Dispatched says that it waits for, "" when it says nothing of the kind
+    noted       what its conditions say that it waits for (a reason of `crds.waits`), "" when they say nothing of it
     """
 
     version: int
@@ -99,7 +99,7 @@ class Tasks:
             order=order.of(task),
             user_waits=_user_waits(task, phase),
             since=since,
-            held=task.spec.suspend or pendingtask.held_by_job(task.status),
+            held=pendingtask.held(task),
             packed=pack(raw),
             queued=_queued(task, phase, since),
             not_before=_not_before(task, phase),
@@ -219,17 +219,19 @@ def _not_before(task: pendingtask.PendingTask, phase: Phase) -> int:
 
 
 def _noted(task: pendingtask.PendingTask) -> str:
+    if pendingtask.not_allowed(task.status):
+        return waits.Reason.NOT_ALLOWED.value
     found = conditions.find(task.status.conditions, "Dispatched")
     return sys.intern(found.reason) if found is not None and found.status is conditions.Status.FALSE else ""
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
     """A person waits for this task now; one that is postponed or held does not keep the GPU from others."""
-    if not order.foreground(task.spec) or task.spec.suspend or task.metadata.deletion_timestamp is not None:
+    if not order.foreground(task.spec) or pendingtask.held(task) or task.metadata.deletion_timestamp is not None:
         return False
     retry = task.status.retry
     postponed = phase in _POSTPONABLE and retry is not None and retry.next_at is not None
-    return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.held_by_job(task.status)
+    return phase not in _WAITING_FOR_OTHERS and not postponed
 
 
 RawTask = Mapping[str, Any]

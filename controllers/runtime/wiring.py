@@ -26,6 +26,8 @@ class Wiring:
 
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self.admission = config.admitted(served.annotations)
+        served.limits_changed = self._limits_changed
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(
             self._monotonic,
@@ -70,6 +72,12 @@ class Wiring:
         message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
         self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
 
+    def _limits_changed(self, namespace: str) -> None:
+        """What was refused may be processed now, and the other way round."""
+        if self.admission is not None:
+            self.tasks.handlers.limits_changed(namespace)
+            self.connections.limits_changed(namespace)
+
     def _engaged(self) -> bool:
         return self._work.active > 0 or len(self._work) > 0
 
@@ -89,6 +97,7 @@ class Wiring:
             measured=to.metrics,
             leadership=to.lease,
             file_urls=self._config.connection_file_urls,
+            admitted=self.admission,
             wall=wall,
             monotonic=self._monotonic,
         )
@@ -202,6 +211,7 @@ class Wiring:
                 epoch=lambda: to.lease.epoch,
                 wall=wall,
             ),
+            admitted=self.admission,
             traced=to.tracer.trace_id,
             measured=to.metrics,
             backend_gone_in=self.served_backends.gone_in,
@@ -251,6 +261,7 @@ class Wiring:
             to.archive,
             to.knowledge.learning.outcome,
             namespaces=self._served,
+            admitted=self.admission,
             pace=config.outcome_pace(),
             measured=to.metrics,
             wall=wall,
