@@ -58,7 +58,8 @@ def unreadable(name: str, namespace: str) -> Finding:
     """The operator has no right to it. The Secret of a Connection is read in the Connection's own namespace."""
     text = (
         f"The operator may not read Secret {name!r} in namespace {namespace!r}, that of the Connection; add its name to"
-        " rbac.connectionSecrets of the chart, which holds for each watched namespace."
+        " rbac.connectionSecrets of the chart. That holds for each of watchNamespaces; in a namespace that is served by"
+        " its labels, apply there what `helm get notes RELEASE` prints."
     )
     return Finding(None, "SecretNotReadable", text)
 

@@ -150,6 +150,7 @@ def test_what_is_wrong_with_a_secret_names_its_namespace() -> None:
         assert "Secret 's'" in found.message
         assert "namespace 'team-a'" in found.message
     assert "rbac.connectionSecrets" in credentials.unreadable("s", "team-a").message
+    assert "helm get notes" in credentials.unreadable("s", "team-a").message
 
 
 def test_a_file_is_a_source_only_where_that_is_allowed() -> None:
