@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class Wiring:
 
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self._reports = itertools.count(1)
         self.admission = config.admitted(served.annotations)
         served.limits_changed = self._limits_changed
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
@@ -70,7 +72,9 @@ class Wiring:
         about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
         good = state is namespaces.State.SERVED
         message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
-        self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
+        # Numbered: several namespaces are reported about one version of the Lease, and an Event's name must be its own.
+        step = next(self._reports)
+        self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good, step=step)
 
     def _limits_changed(self, namespace: str) -> None:
         """What was refused may be processed now, and the other way round."""
