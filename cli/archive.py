@@ -49,9 +49,10 @@ class Door:
         for account, address in _addresses(self._kube):
             return address, self._kube.ticket(account, history.AUDIENCE)
         raise errors.NotFound(
-            f"Namespace {self._kube.namespace!r} has no history: no operator of Jervis works off its tasks.",
+            f"Namespace {self._kube.namespace!r} has no account that opens its history and its queue.",
             field="--namespace",
-            remedy="Give a namespace of the chart's release or of its watchNamespaces.",
+            remedy="Give a namespace of the chart's release or of its watchNamespaces. In one that is served by its labels,"
+            ' apply once what `helm get notes RELEASE` prints (README of the chart, "Several namespaces").',
         )
 
 

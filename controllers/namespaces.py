@@ -9,13 +9,14 @@ metric, a log line and an Event, and the others do not notice it.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import structlog
 
+from controllers import admission
 from crds import errors
 
 log = structlog.get_logger(__name__)
@@ -107,11 +108,17 @@ class Change(StrEnum):
     LEFT = "left"
 
 
+_LIMITS = (admission.CLIENTS, admission.MODES)
+
+
 class Namespaces(Collection[str]):
-    """Members by name, in alphabetical order, each with its state."""
+    """Members by name, in alphabetical order, each with its state and the annotations that limit it."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
+        self.limits_changed: Callable[[str], None] = lambda name: None
+        """Called with the name of one whose annotations have changed; set by the composition root."""
+        self._limits: dict[str, dict[str, str]] = {}
         members = scope.patterns if scope.fixed else (scope.own,)
         self._states: dict[str, State] = dict.fromkeys(sorted({*members}), State.PENDING)
 
@@ -143,18 +150,39 @@ class Namespaces(Collection[str]):
             log.warning("namespace not served", namespace=name, state=state.value, reason=why)
         return True
 
+    def annotations(self, name: str) -> Mapping[str, str] | None:
+        """Those that limit it; None while its Namespace has not been read."""
+        return self._limits.get(name)
+
+    def read(self, name: str, raw: Mapping[str, Any] | None) -> None:
+        """A member's Namespace as it is now; None when there is none."""
+        if raw is None:
+            self._limits.pop(name, None)
+            return
+        given = raw["metadata"].get("annotations") or {}
+        found = {key: given[key] for key in _LIMITS if key in given}
+        if self._limits.get(name) != found:
+            self._limits[name] = found
+            log.info("limits of a namespace read", namespace=name, annotations=found)
+            self.limits_changed(name)
+
     def observe(self, kind: str, raw: Mapping[str, Any]) -> Change:
         """An event of a Namespace that has the scope's labels; DELETED also when it has lost them."""
         name = raw["metadata"]["name"]
         if kind == "DELETED":
             if name != self.scope.own and self._states.pop(name, None) is not None:
+                self._limits.pop(name, None)
                 log.info("namespace left", namespace=name)
                 return Change.LEFT
-        elif name not in self._states and self.scope.takes(name):
+            return Change.NONE
+        if not self.scope.takes(name):
+            return Change.NONE
+        joins = name not in self._states
+        if joins:
             self._states[name] = State.PENDING
             log.info("namespace joined", namespace=name)
-            return Change.JOINED
-        return Change.NONE
+        self.read(name, raw)
+        return Change.JOINED if joins else Change.NONE
 
     def known(self) -> Iterator[dict[str, Any]]:
         """The members, as much of them as a deletion needs."""

@@ -169,6 +169,8 @@ class Resync:
         """Compare one unit, all kinds. Raises `crds.errors.JervisError` when the API is away."""
         if unit is not None and (unit not in self._members or not await self._exists(unit)):
             return
+        if unit is None:
+            await self._exists(self._members.scope.own)  # the labels by which others join it may not have
         refused = ""
         for kind in self._kinds:
             try:
@@ -184,8 +186,9 @@ class Resync:
 
     async def _exists(self, name: str) -> bool:
         try:
-            await self._api.get(kube.NAMESPACES, None, name)
+            self._members.read(name, await self._api.get(kube.NAMESPACES, None, name))
         except kube.NotFound as error:
+            self._members.read(name, None)
             await self._record(name, State.ABSENT, error.message)
             self.forget(name)
             return False

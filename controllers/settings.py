@@ -13,11 +13,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controllers import clients as own
+from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
-from crds import errors, scope
+from crds import errors, pendingtask, scope
 from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -39,6 +40,30 @@ class Client(BaseModel):
     team: tuple[Name, ...] | None = None
 
 
+class NamespaceLimits(BaseModel):
+    """What a namespace may have; what is left out it does not say. An empty list takes everything."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    types: tuple[pendingtask.Type, ...] | None = None
+    clients: tuple[ClientId, ...] | None = None
+    modes: tuple[pendingtask.Mode, ...] | None = None
+    queue_position: bool | Annotated[int, Field(ge=1)] | None = None
+
+    def limits(self) -> Limits:
+        """The same for decisions."""
+        return Limits(self.types, self.clients, self.modes, self.queue_position)
+
+
+class AdmissionLimits(BaseModel):
+    """The chart's `admission.limits`, and those of single namespaces (`admission.namespaces`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limits: NamespaceLimits = NamespaceLimits()
+    namespaces: dict[Name, NamespaceLimits] = Field(default_factory=dict)
+
+
 class Settings(BaseSettings):
     """Durations are in seconds unless the name says otherwise."""
 
@@ -49,6 +74,9 @@ class Settings(BaseSettings):
     own people may create pods or read Secrets in it. kopf's flags (`-n`, `-A`) say which namespaces are served."""
     namespace_selector: str = ""
     """With `-A`: a label selector; only namespaces that match it, and the release's, are served."""
+    admission: Annotated[AdmissionLimits | None, NoDecode] = None
+    """What the chart's admission policies hold namespaces to, as JSON or YAML, for objects that no policy has seen.
+    None: there are no policies, so no limits either, and the annotations of Namespaces mean nothing."""
     identity: str = ""
     """Name of the pod. Only one process runs under it at a time, so a restarted one takes its lease over at once."""
     lease_name: str = "jervis-operator"
@@ -183,7 +211,7 @@ class Settings(BaseSettings):
             return value
         return json.loads(value) if value.startswith("[") else [one.strip() for one in value.split(",") if one.strip()]
 
-    @field_validator("clients", mode="before")
+    @field_validator("admission", "clients", mode="before")
     @classmethod
     def _map(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -209,6 +237,13 @@ class Settings(BaseSettings):
             runs_without_gpu=self.runs_without_gpu,
             job_ttl_seconds=self.job_ttl_seconds,
         )
+
+    def admitted(self, annotations: Annotations) -> Admission | None:
+        """What namespaces may have; `annotations` reads those of a Namespace."""
+        if self.admission is None:
+            return None
+        own = {name: one.limits() for name, one in self.admission.namespaces.items()}
+        return Admission(annotations, self.admission.limits.limits(), own)
 
     def client_terms(self) -> own.Clients:
         """What differs from client to client."""

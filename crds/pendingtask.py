@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from crds import phases
 from crds.conditions import Condition, find
+from crds.conditions import Status as ConditionStatus
 from crds.exits import ExitReason
 from crds.model import IMMUTABLE, ONE_WRITER, Metadata, Model, Time, rules, within_years
 from crds.schedule import Recurrence, Schedule
@@ -449,6 +450,30 @@ def held_by_job(status: Status) -> bool:
         return False
     said = find(status.conditions, "Dispatched")
     return said is not None and said.reason == JOB_SUSPENDED
+
+
+class NotAllowed(StrEnum):
+    """Reasons of the condition Accepted while the task's namespace may not have what the task asks for."""
+
+    CLIENT = "ClientNotAllowed"
+    TYPE = "TypeNotAllowed"
+    MODE = "ModeNotAllowed"
+    POSITION = "QueuePositionNotAllowed"
+    UNKNOWN = "LimitsUnknown"
+
+
+_NOT_ALLOWED = frozenset(NotAllowed)
+
+
+def not_allowed(status: Status) -> bool:
+    """Does the task wait for its namespace to be allowed what it asks for?"""
+    said = find(status.conditions, "Accepted")
+    return said is not None and said.status is ConditionStatus.FALSE and said.reason in _NOT_ALLOWED
+
+
+def held(task: PendingTask) -> bool:
+    """Does it wait for its user, for whoever suspended its Job, or for its namespace's limits?"""
+    return task.spec.suspend or held_by_job(task.status) or not_allowed(task.status)
 
 
 class PendingTask(Model):

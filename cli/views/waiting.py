@@ -14,6 +14,7 @@ from crds.waits import Reason
 _FOR = {
     Reason.SUSPENDED: "resume (spec.suspend)",
     Reason.JOB_SUSPENDED: "its Job to be resumed",
+    Reason.NOT_ALLOWED: "its namespace to be allowed it (condition Accepted)",
     Reason.POSTPONED: "its next try",
     Reason.QUALIFIER_BUSY: "a place at the qualifier",
     Reason.NO_GPU_BACKEND: "a Ready GpuBackend of kind GPU",

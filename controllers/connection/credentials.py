@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from controllers import admission
 from crds.connection import Spec, Type
 
 ANONYMOUS = frozenset({Type.GIT, Type.MEETING})
@@ -21,11 +22,20 @@ _USUAL = (_TOKEN, _LOGIN)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy."""
+    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy.
+
+    `stops`: whatever the credentials are, the Connection is not processed, for this reason.
+    """
 
     ok: bool | None
     reason: str
     message: str
+    stops: bool = False
+
+
+def refused(why: admission.Refusal) -> Finding:
+    """Its namespace may not have its client."""
+    return Finding(None, why.reason.value, why.message, stops=True)
 
 
 def unneeded(spec: Spec) -> Finding:
@@ -48,7 +58,8 @@ def unreadable(name: str, namespace: str) -> Finding:
     """The operator has no right to it. The Secret of a Connection is read in the Connection's own namespace."""
     text = (
         f"The operator may not read Secret {name!r} in namespace {namespace!r}, that of the Connection; add its name to"
-        " rbac.connectionSecrets of the chart, which holds for each watched namespace."
+        " rbac.connectionSecrets of the chart. That holds for each of watchNamespaces; in a namespace that is served by"
+        " its labels, apply there what `helm get notes RELEASE` prints."
     )
     return Finding(None, "SecretNotReadable", text)
 

@@ -42,7 +42,7 @@ def _conditions(
         return conditions.make(type_, ok, reason, message, now=now, generation=generation)
 
     credentials = make("CredentialsValid", found.ok, found.reason, found.message)
-    if found.ok is False:
+    if found.ok is False or found.stops:
         return credentials, make("Ready", False, found.reason, found.message)
     if problem:
         return credentials, make("Ready", False, "InvalidURL", problem)

@@ -11,7 +11,7 @@ import pydantic
 import structlog
 
 import kube
-from controllers import backoff, metrics, queue
+from controllers import admission, backoff, metrics, queue
 from controllers.connection import credentials, decide
 from controllers.connection.credentials import Finding
 from crds import connection, errors
@@ -24,7 +24,7 @@ FAULT_SECONDS = 60.0
 
 
 class Connections:
-    """All Connections by uid."""
+    """All Connections by uid. `admitted` knows what namespaces may have, None: anything."""
 
     def __init__(
         self,
@@ -33,12 +33,14 @@ class Connections:
         work: queue.WorkQueue[str],
         measured: metrics.Metrics,
         leadership: lease.Lease,
+        admitted: admission.Admission | None = None,
         file_urls: bool = False,
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._api, self._work, self._metrics, self._lease = api, work, measured, leadership
         self._wall, self._monotonic, self._file_urls = wall, monotonic, file_urls
+        self._admission = admitted
         self._known: dict[str, connection.Connection] = {}
         self._failures: dict[str, int] = {}
         self.may_act = asyncio.Event()
@@ -76,6 +78,11 @@ class Connections:
         elif self._take(raw):
             self._work.put(uid, (raw["metadata"]["name"],))
 
+    def limits_changed(self, namespace: str) -> None:
+        """The namespace may have a client that it could not have before, or the other way round."""
+        for raw in self.known(namespace):
+            self._work.put(raw["metadata"]["uid"], (raw["metadata"]["name"],))
+
     async def work(self) -> None:
         """One worker: until cancelled."""
         await self.may_act.wait()
@@ -111,8 +118,12 @@ class Connections:
             self._work.wake(uid, (conn.metadata.name,), self._monotonic() + delay)
 
     async def _credentials(self, conn: connection.Connection) -> Finding:
-        """What can be said about them without using them."""
+        """What can be said about them without using them. Those of a client that the namespace may not have are not
+        looked at."""
         reference, namespace = conn.spec.secret_ref, conn.metadata.namespace
+        refused = self._admission and self._admission.refuses_client(namespace, conn.spec.client_id)
+        if refused:
+            return credentials.refused(refused)
         if reference is None:
             return credentials.unneeded(conn.spec)
         try:

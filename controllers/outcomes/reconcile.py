@@ -20,7 +20,7 @@ from typing import Any
 
 import structlog
 
-from controllers import backoff, backpressure, metrics
+from controllers import admission, backoff, backpressure, metrics
 from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
@@ -64,7 +64,7 @@ class Deferred:
 
 class Reporter:
     """Reads from the archive and reports through `send`, a call of the knowledge base. `polite` is backpressure by
-    active tasks; `sleep` is asyncio's."""
+    active tasks; `admitted` knows what namespaces may have, None: anything; `sleep` is asyncio's."""
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Reporter:
         send: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
         *,
         namespaces: Collection[str],
+        admitted: admission.Admission | None = None,
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
@@ -79,6 +80,7 @@ class Reporter:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._archive, self._send, self._namespaces = archive, send, namespaces
+        self._admission = admitted
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
         self._polite = polite
         self._backoff = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
@@ -180,6 +182,11 @@ class Reporter:
             outcome = report.of(document)
             if outcome is None:
                 return Result.INSIGNIFICANT, "the task has never run"
+            if self._admission and (
+                refusal := self._admission.refuses_client(document["namespace"], document["clientId"])
+            ):
+                # Written before its namespace was served, perhaps for a client that it may not have.
+                return Result.REFUSED, refusal.message[:1024]
             reply = await self._send(outcome)
         except report.UnfitError as error:
             return Result.REFUSED, str(error)[:1024]

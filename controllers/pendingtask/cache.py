@@ -242,6 +242,11 @@ class EventHandlers:
             self._cache.enqueue(uid)
         self._cache.admit_waiting()  # it may have held a slot
 
+    def limits_changed(self, namespace: str) -> None:
+        """The namespace may have something that it could not have before, or the other way round."""
+        for raw in self._cache.tasks.known(namespace):
+            self._cache.enqueue(raw["metadata"]["uid"])
+
     def backends_changed(self) -> None:
         """Slots may have come or gone, and runs may have lost theirs."""
         for uid, run in self._cache.tasks.bookings.runs.items():

@@ -13,6 +13,7 @@ from datetime import datetime
 from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wait
 from controllers.pendingtask.observed import JobState, ObservedState
 from controllers.pendingtask.policy import (
+    admission,
     dispatched,
     interruption,
     orchestrating,
@@ -44,14 +45,21 @@ def deleted(view: View) -> Decision:
 
 Policy = Callable[[View], Decision | None]
 
-_HELD: tuple[Policy, ...] = (interruption.suspended, interruption.resumed)
+_HELD: tuple[Policy, ...] = (admission.refused, admission.allowed, interruption.suspended, interruption.resumed)
 
 CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.NEW: (*_HELD, scheduled.admit),
     Phase.SCHEDULED: (scheduled.on_record, *_HELD, scheduled.fire),
     Phase.READY_FOR_QUALIFICATION: (*_HELD, interruption.retry_later, qualifying.claim),
     # Suspension does not interrupt a reading: it holds no GPU, and its result is needed in any case.
-    Phase.QUALIFYING: (qualifying.chat, qualifying.postpone, qualifying.refuse, qualifying.route, qualifying.restart),
+    Phase.QUALIFYING: (
+        admission.unread,
+        qualifying.chat,
+        qualifying.postpone,
+        qualifying.refuse,
+        qualifying.route,
+        qualifying.restart,
+    ),
     Phase.READY_FOR_GPU: (
         interruption.delete_superseded,
         interruption.stop_unbooked,
@@ -69,6 +77,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         ready_for_gpu.claim,
     ),
     Phase.DISPATCHED_GPU: (
+        admission.unlaunched,
         dispatched.trouble,
         interruption.delete_superseded,
         dispatched.started,

@@ -244,7 +244,7 @@ def _outdated(
     """The conditions that `phase` makes untrue (or Accepted again), without those that the step itself sets."""
     named = {one.type for one in given}
     for old in view.task.status.conditions:
-        if old.type == "Accepted" and old.status is not conditions.Status.TRUE:
+        if old.type == "Accepted" and old.type not in named and old.status is not conditions.Status.TRUE:
             yield condition(view, old.type, True, "Readable", "")
         if old.type in named or old.status is not conditions.Status.TRUE:
             continue

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
@@ -297,6 +298,7 @@ class ObservedState:
     dispatch_open   the circuit breaker permits another dispatch
     refused_for     seconds until this namespace, whose last dispatches were refused, may dispatch again; None: now
     waits           the reason of waiting to record in the task's condition now; None: record none
+    refusal         why the task's namespace may not have it; None: it may
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -316,6 +318,7 @@ class ObservedState:
     dispatch_open: bool = True
     refused_for: float | None = None
     waits: Reason | None = None
+    refusal: Refusal | None = None
 
     @property
     def backend_gone(self) -> bool:

@@ -16,7 +16,7 @@ from enum import Enum, auto
 import structlog
 
 import kube
-from controllers import metrics
+from controllers import admission, metrics
 from controllers.pendingtask import cache, failures, gauges, status_writer, task_index, transitions, workloads
 from controllers.pendingtask.decision import Decision, WaitFor
 from controllers.pendingtask.effects import executor, ingest
@@ -49,8 +49,8 @@ class Carried(Enum):
 class Reconciler:
     """The workers. `handlers` is what the watch calls.
 
-    `backend_gone_in` answers the seconds until the GpuBackend of that name is given up, None while it is fine; `traced`
-    the id of a task's trace, "" when it has none.
+    `admitted` knows what namespaces may have, None: anything. `backend_gone_in` answers the seconds until the
+    GpuBackend of that name is given up, None while it is fine; `traced` the id of a task's trace, "" for none.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Reconciler:
         written: status_writer.Writer,
         effects: executor.EffectExecutor,
         failing: failures.Failures,
+        admitted: admission.Admission | None,
         measured: metrics.Metrics,
         backend_gone_in: Callable[[str], float | None],
         traced: Callable[[str], str],
@@ -72,7 +73,7 @@ class Reconciler:
     ) -> None:
         self._limits, self._cache, self._reader = limits, cached, reader
         self._qualifier, self._readings, self._writer, self._executor = qualifier, readings, written, effects
-        self._failures = failing
+        self._failures, self._admission = failing, admitted
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
         self._wall, self._monotonic = wall, monotonic
         self.handlers = cache.EventHandlers(cached, backend_gone_in)
@@ -209,6 +210,7 @@ class Reconciler:
             dispatch_open=self._cache.scheduler.dispatch_open(),
             refused_for=self._cache.scheduler.refused_for(task.metadata.namespace),
             waits=self._cache.scheduler.reasons_to_write.get(uid),
+            refusal=None if self._admission is None else self._admission.refuses(task),
         )
 
     def gauges(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from controllers.pendingtask.slots import bookings
-from crds import conditions, order, pendingtask
+from crds import conditions, order, pendingtask, waits
 from crds.phases import Phase
 
 Raw = Mapping[str, Any]
@@ -33,9 +33,9 @@ class Entry:
 
     since       when its phase was entered
     queued      since when it waits for its turn; after a preemption: since it first waited
-    held        suspended by its user, or by another controller that suspended its Job
+    held        suspended by its user, by another controller that suspended its Job, or by its namespace's limits
     not_before  postponed until then; 0: not postponed
-    noted       the reason of waiting in its condition Dispatched; "" without one
+    noted       the reason of waiting in its conditions (of `crds.waits`); "" without one
     """
 
     version: int
@@ -98,7 +98,7 @@ class Tasks:
             order=order.of(task),
             user_waits=_user_waits(task, phase),
             since=since,
-            held=task.spec.suspend or pendingtask.held_by_job(task.status),
+            held=pendingtask.held(task),
             document=_document(raw),
             queued=_queued(task, phase, since),
             not_before=_not_before(task, phase),
@@ -218,17 +218,19 @@ def _not_before(task: pendingtask.PendingTask, phase: Phase) -> int:
 
 
 def _noted(task: pendingtask.PendingTask) -> str:
+    if pendingtask.not_allowed(task.status):
+        return waits.Reason.NOT_ALLOWED.value
     found = conditions.find(task.status.conditions, "Dispatched")
     return sys.intern(found.reason) if found is not None and found.status is conditions.Status.FALSE else ""
 
 
 def _user_waits(task: pendingtask.PendingTask, phase: Phase) -> bool:
     """Whether a person waits for this task now. A postponed or held task does not hold Background work back."""
-    if not order.foreground(task.spec) or task.spec.suspend or task.metadata.deletion_timestamp is not None:
+    if not order.foreground(task.spec) or pendingtask.held(task) or task.metadata.deletion_timestamp is not None:
         return False
     retry = task.status.retry
     postponed = phase in _POSTPONABLE and retry is not None and retry.next_at is not None
-    return phase not in _WAITING_FOR_OTHERS and not postponed and not pendingtask.held_by_job(task.status)
+    return phase not in _WAITING_FOR_OTHERS and not postponed
 
 
 _NOT_STORED = frozenset({"managedFields", "annotations", "ownerReferences"})

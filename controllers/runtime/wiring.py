@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -26,6 +27,9 @@ class Wiring:
 
     def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
+        self._reports = itertools.count(1)
+        self.admission = config.admitted(served.annotations)
+        served.limits_changed = self._limits_changed
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
         self.readings = ingest.Readings(self._monotonic)
@@ -64,7 +68,15 @@ class Wiring:
         about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
         good = state is namespaces.State.SERVED
         message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
-        self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good)
+        # Numbered: several namespaces are reported about one version of the Lease, and an Event's name must be its own.
+        step = next(self._reports)
+        self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good, step=step)
+
+    def _limits_changed(self, namespace: str) -> None:
+        """What was refused may be processed now, and the other way round."""
+        if self.admission is not None:
+            self.tasks.handlers.limits_changed(namespace)
+            self.connections.limits_changed(namespace)
 
     def _engaged(self) -> bool:
         return self._work.active > 0 or len(self._work) > 0
@@ -84,6 +96,7 @@ class Wiring:
             measured=to.metrics,
             leadership=to.lease,
             file_urls=self._config.connection_file_urls,
+            admitted=self.admission,
             wall=wall,
             monotonic=self._monotonic,
         )
@@ -203,6 +216,7 @@ class Wiring:
                 epoch=lambda: to.lease.epoch,
                 wall=wall,
             ),
+            admitted=self.admission,
             traced=to.tracer.trace_id,
             measured=to.metrics,
             backend_gone_in=self.served_backends.gone_in,
@@ -252,6 +266,7 @@ class Wiring:
             to.archive,
             to.knowledge.learning.outcome,
             namespaces=self._served,
+            admitted=self.admission,
             pace=config.outcome_pace(),
             measured=to.metrics,
             wall=wall,

@@ -29,6 +29,7 @@ MAY = [
     ("operator", "jervis", "get", "", "secrets", "imap"),
     ("operator", "team-a", "get", "", "secrets", "imap"),
     ("operator", "", "create", "authentication.k8s.io", "tokenreviews", ""),
+    ("operator", "team-a", "get", "", "namespaces", "team-a"),
     ("router", "jervis", "watch", "jervis.dev", "gpubackends", ""),
     ("router", "jervis", "patch", "jervis.dev", "gpubackends/status", ""),
     ("job", "jervis", "get", "", "services/proxy", "http:jervis-operator:history"),
@@ -43,6 +44,11 @@ MAY_NOT = [
     ("operator", "jervis", "get", "", "secrets", "other"),
     ("operator", "team-a", "get", "", "secrets", "other"),
     ("operator", "default", "get", "", "secrets", "imap"),
+    *(
+        ("operator", namespace, verb, "jervis.dev", f"{plural}/status", "")
+        for plural in ("pendingtasks", "connections", "gpubackends")
+        for namespace, verb in (("jervis", "get"), ("team-a", "get"), ("jervis", "update"))
+    ),
     ("operator", "jervis", "patch", "jervis.dev", "connections", ""),
     ("operator", "jervis", "patch", "jervis.dev", "gpubackends", ""),
     ("operator", "jervis", "update", "jervis.dev", "pendingtasks/finalizers", ""),
@@ -55,6 +61,10 @@ MAY_NOT = [
     ("operator", "jervis", "create", "", "pods", ""),
     ("operator", "jervis", "create", "jervis.dev", "gpubackends", ""),
     ("operator", "default", "list", "jervis.dev", "pendingtasks", ""),
+    ("operator", "default", "get", "", "namespaces", "default"),
+    ("operator", "", "list", "", "namespaces", ""),
+    ("operator", "team-a", "create", "", "serviceaccounts", ""),
+    ("operator", "team-a", "create", "", "resourcequotas", ""),
     ("operator", "kube-system", "create", "batch", "jobs", ""),
     ("operator", "jervis", "create", "rbac.authorization.k8s.io", "roles", ""),
     ("router", "jervis", "patch", "jervis.dev", "gpubackends", ""),

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic_settings import BaseSettings
 
+from controllers import admission
 from controllers import settings as operator_settings
 from crds import history
 from tests.chart import rendering
@@ -222,6 +223,23 @@ def test_clients_reach_the_operator_as_they_are_written(chart: Chart, monkeypatc
             monkeypatch.setenv(name, one["value"])
     known = operator_settings.read().client_terms()
     assert (known.of("acme").lead.days, known.of("beta").team, known.of("gamma").lead.days) == (5, ("Ada",), 2)
+
+
+def test_the_operator_reads_the_limits_that_the_policies_check(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the apiserver about creation are the operator's about what was there before, without sizes."""
+    rendered = chart.render(
+        "--set", "watchNamespaces={team-a},admission.limits.clients={shared},admission.limits.queuePosition=1000000",
+        "--set", "admission.namespaces.team-a.modes={Background},admission.namespaces.team-a.contentBytes=4096",
+        "--set", "admission.namespaces.team-a.queuePosition=false,admission.namespaces.team-a.pendingTasks=5",
+    )  # fmt: skip
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    monkeypatch.setenv("JERVIS_OPERATOR_ADMISSION", rendering.environment(pod)["JERVIS_OPERATOR_ADMISSION"]["value"])
+    known = operator_settings.read().admitted(lambda _: {})
+    assert known is not None
+    assert known.default == admission.Limits(types=(), clients=("shared",), modes=(), queue_position=1_000_000)
+    assert known.own == {"team-a": admission.Limits(modes=("Background",), queue_position=False)}
+    off = rendering.of_kind(chart.render("--set", "admission.enabled=false"), "Deployment")["jervis/jervis-operator"]
+    assert "JERVIS_OPERATOR_ADMISSION" not in rendering.environment(off["spec"]["template"])
 
 
 def test_the_way_to_the_history(chart: Chart) -> None:

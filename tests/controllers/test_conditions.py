@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from controllers import admission
 from controllers.connection import credentials
 from controllers.connection import decide as connection_decide
 from controllers.gpubackend import decide, probe
-from crds import connection, gpubackend
+from crds import connection, gpubackend, pendingtask
 from tests.controllers.build import NOW
 
 MODELS: dict[str, Any] = {"modelSets": [{"name": "a", "models": [{"name": "qwen3-coder-tool:30b"}, {"name": "embed"}]}]}
@@ -134,11 +135,22 @@ def test_a_connection_is_honest(spec: dict[str, Any], found: credentials.Finding
     assert connection_decide.patch(conn(patch, **spec), found, NOW + timedelta(days=1)) == {}
 
 
+def test_a_connection_of_a_client_that_its_namespace_may_not_have_says_so() -> None:
+    why = admission.Refusal(pendingtask.NotAllowed.CLIENT, "spec.clientId: acme is not a client of namespace team-a.")
+    patch = connection_decide.patch(conn(**SECRET), credentials.refused(why), NOW)
+    assert said(patch) == {
+        "CredentialsValid": ("Unknown", "ClientNotAllowed"),
+        "Ready": ("False", "ClientNotAllowed"),
+    }
+    assert patch["conditions"][1]["message"] == why.message
+
+
 def test_what_is_wrong_with_a_secret_names_its_namespace() -> None:
     for found in (credentials.absent("s", "team-a"), credentials.unreadable("s", "team-a")):
         assert "Secret 's'" in found.message
         assert "namespace 'team-a'" in found.message
     assert "rbac.connectionSecrets" in credentials.unreadable("s", "team-a").message
+    assert "helm get notes" in credentials.unreadable("s", "team-a").message
 
 
 def test_a_file_is_a_source_only_where_that_is_allowed() -> None:

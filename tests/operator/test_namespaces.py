@@ -22,7 +22,8 @@ Start = Callable[..., AbstractContextManager[Operator]]
 
 @pytest.fixture
 def other(space: Space) -> Space:
-    return Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
+    """Looked at after the release's own."""
+    return Space(space.api, f"{space.name}-other")
 
 
 @pytest.fixture

@@ -246,6 +246,17 @@ Flags of `kopf run`: which namespaces are served.
 {{- end }}
 
 {{/*
+The limits of namespaces as the operator reads them: those that its admission policies check, without sizes.
+*/}}
+{{- define "jervis.admittedLimits" -}}
+{{- $own := dict -}}
+{{- range $namespace, $limits := .Values.admission.namespaces -}}
+{{- $_ := set $own $namespace (pick $limits "types" "clients" "modes" "queuePosition") -}}
+{{- end -}}
+{{- dict "limits" (pick .Values.admission.limits "types" "clients" "modes" "queuePosition") "namespaces" $own | toJson -}}
+{{- end }}
+
+{{/*
 Values that no schema can judge alone.
 */}}
 {{- define "jervis.validate" -}}

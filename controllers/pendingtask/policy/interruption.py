@@ -133,7 +133,8 @@ def suspend_run(view: View) -> Decision | None:
 
 def stop_unbooked(view: View) -> Decision | None:
     """ReadyForGpu, and its Job runs: created late, or let go by hand. One that is held or has lost its slot stops."""
-    asked = view.task.spec.suspend or view.task.status.preemption is not None
+    held = view.task.spec.suspend or view.state.refusal is not None
+    asked = held or view.task.status.preemption is not None
     job = view.state.job
     return stopped(job) if asked and job is not None and job_to_resume_runs(view) else None
 

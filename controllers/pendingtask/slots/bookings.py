@@ -131,7 +131,7 @@ class Bookings:
             if claim is not None:
                 self.claimed.add(uid)
         elif phase is Phase.READY_FOR_GPU:
-            if rank.lane == 0 and not task.spec.suspend and not pendingtask.held_by_job(status):
+            if rank.lane == 0 and not pendingtask.held(task):
                 postponed = _seconds(status.retry.next_at if status.retry else None)
                 self.user_waiters[uid] = UserWaiter(uid, rank, status.next_attempt, postponed)
             if claim is not None:

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 
 from controllers.pendingtask.slots import fair_share
 from controllers.pendingtask.task_index import Entry
-from crds.pendingtask import JOB_SUSPENDED
 from crds.phases import Phase
 from crds.waits import MESSAGES, Reason
 
 MOST_NAMES = 5
+_HOLDERS = frozenset({Reason.JOB_SUSPENDED, Reason.NOT_ALLOWED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,7 @@ class Survey:
             return None
         since = datetime.fromtimestamp(entry.queued, UTC)
         if entry.held:
-            held = Reason.JOB_SUSPENDED if entry.noted == JOB_SUSPENDED else Reason.SUSPENDED
-            return Wait(held, since)
+            return Wait(_holder(entry), since)
         if entry.not_before > state.now:
             return Wait(Reason.POSTPONED, since)
         if state.refuses(entry):
@@ -156,6 +155,11 @@ def _placed(state: State, entries: Mapping[str, Entry], qualifier: Sequence[str]
     return Survey(state, entries, (qualifier, gpu), places, own)
 
 
+def _holder(entry: Entry) -> Reason:
+    """Who holds a task that is held, as its conditions say; its user, when they name nobody else."""
+    return Reason(entry.noted) if entry.noted in _HOLDERS else Reason.SUSPENDED
+
+
 def counts(found: Observed) -> Counter[tuple[int, Reason]]:
     """Waiting tasks by lane and reason, without looking at their order."""
     state, waiting = found.state, Counter[tuple[int, bool]]()
@@ -163,7 +167,7 @@ def counts(found: Observed) -> Counter[tuple[int, Reason]]:
     for entry in found.entries.values():
         lane = entry.order.lane
         if entry.held:
-            known[lane, Reason.JOB_SUSPENDED if entry.noted == JOB_SUSPENDED else Reason.SUSPENDED] += 1
+            known[lane, _holder(entry)] += 1
         elif entry.not_before > state.now:
             known[lane, Reason.POSTPONED] += 1
         elif state.refuses(entry):

@@ -16,10 +16,12 @@ from tests.chart.rendering import CHART, Chart, Manifest
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 HOME_ONLY = {"jobs", "run-jobs", "run-pods", "run-tokens"}
 """About runs, which live in the release's namespace."""
+EVERYWHERE = {"namespace-limits"}
+"""About Namespaces, which are judged before they are served."""
 ALWAYS = {
     "pendingtask-status", "pendingtask-spec", "pendingtask-limits", "connection-limits", "connections-files",
     "infrastructure-status",
-    *HOME_ONLY,
+    *HOME_ONLY, *EVERYWHERE,
 }  # fmt: skip
 
 
@@ -51,7 +53,7 @@ def named(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
     return {key.lstrip("/"): found for key, found in rendering.of_kind(manifests, kind).items()}
 
 
-def test_every_policy_is_bound_to_the_watched_namespaces_or_to_that_of_the_runs(manifests: list[Manifest]) -> None:
+def test_every_policy_is_bound_to_the_namespaces_that_it_is_about(manifests: list[Manifest]) -> None:
     policies, bindings = named(manifests, POLICY), named(manifests, BINDING)
     assert {name.rpartition(".")[2] for name in policies} >= ALWAYS
     assert policies.keys() == bindings.keys()
@@ -62,12 +64,15 @@ def test_every_policy_is_bound_to_the_watched_namespaces_or_to_that_of_the_runs(
         spec = binding["spec"]
         assert spec["policyName"] == name
         assert spec["validationActions"] == ["Deny"]
+        assert policies[name]["spec"]["failurePolicy"] == "Fail"
+        if name.rpartition(".")[2] in EVERYWHERE:
+            assert "matchResources" not in spec
+            continue
         (expression,) = spec["matchResources"]["namespaceSelector"]["matchExpressions"]
         assert (expression["key"], expression["operator"]) == ("kubernetes.io/metadata.name", "In")
         home = watched["metadata"]["namespace"]
         every = [flag.removeprefix("--namespace=") for flag in served]
         assert expression["values"] == ([home] if name.rpartition(".")[2] in HOME_ONLY else every)
-        assert policies[name]["spec"]["failurePolicy"] == "Fail"
 
 
 def test_namespaces_that_are_chosen_by_labels_are_bound_as_well(chart: Chart) -> None:
@@ -75,7 +80,7 @@ def test_namespaces_that_are_chosen_by_labels_are_bound_as_well(chart: Chart) ->
     rendered = chart.render("--set", labels)
     policies, bindings = named(rendered, POLICY), named(rendered, BINDING)
     by_label = {name.removesuffix("-by-label"): one for name, one in bindings.items() if name.endswith("-by-label")}
-    assert by_label.keys() == {name for name in policies if name.rpartition(".")[2] not in HOME_ONLY}
+    assert by_label.keys() == {name for name in policies if name.rpartition(".")[2] not in HOME_ONLY | EVERYWHERE}
     assert bindings.keys() == policies.keys() | {f"{name}-by-label" for name in by_label}
     for name, binding in by_label.items():
         assert binding["spec"]["policyName"] == name

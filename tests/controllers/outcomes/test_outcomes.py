@@ -10,7 +10,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from controllers import backpressure, metrics
+from controllers import admission, backpressure, metrics
 from controllers.archive import finished, record
 from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
@@ -144,6 +144,7 @@ def reporter(
     slept: list[float],
     rounds: int = 1,
     polite: backpressure.Backpressure | None = None,
+    admitted: admission.Admission | None = None,
 ) -> Any:
     """Its clock moves by what it sleeps."""
 
@@ -156,6 +157,7 @@ def reporter(
         archive,  # type: ignore[arg-type]  # the outside, as a structure
         knowledge,
         namespaces=["ns"],
+        admitted=admitted,
         pace=reconcile.Pace(every=30.0),
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
         wall=lambda: NOW + timedelta(seconds=sum(slept)),
@@ -247,6 +249,18 @@ async def test_what_is_refused_is_noted_with_its_reason_and_holds_nobody_up() ->
     assert noted == {"a": "refused", "b": "refused", "u000": "remembered"}
     assert archive.documents["a"]["outcome"]["reason"] == "no"
     assert archive.documents["b"]["outcome"]["reason"].startswith("taskAction: ")
+
+
+async def test_of_a_client_that_the_namespace_may_not_have_nothing_is_told() -> None:
+    """Anybody could write a task's status while its namespace was not served; no other client's runs learn from it."""
+    archive, knowledge = Archive(*several(2)), Knowledge()
+    here = archive.documents["u001"]["namespace"]
+    limits = admission.Admission(lambda name: {admission.CLIENTS: "beta"} if name == here else None)
+    assert await reporter(archive, knowledge, [], admitted=limits).once() == 2
+    assert knowledge.asked == []
+    noted = [each["outcome"] for each in archive.documents.values()]
+    assert {one["told"] for one in noted} == {"refused"}
+    assert all(one["reason"].startswith("spec.clientId: acme is not a client of namespace") for one in noted)
 
 
 async def test_what_ended_long_ago_is_not_told() -> None:

@@ -21,25 +21,32 @@ spec:
 {{- end }}
 
 {{/*
-Its binding: only in the namespaces that this release works off, or in the release's own with "home" true. Namespaces that are
-chosen by their labels have a binding of their own, before the other one, to which the caller may add.
+Its binding: only in the namespaces that this release serves, or in the release's own with "home" true. Namespaces that are
+chosen by their labels have a binding of their own, before the other one, to which the caller may add. With "everywhere" true
+it is bound to all.
 */}}
 {{- define "jervis.admission.binding" -}}
 {{- $labels := get (.root.Values.watchNamespaceSelector | default dict) "matchLabels" }}
+{{- if .everywhere }}
+{{- include "jervis.admission.bound" (merge (dict "name" "") .) }}
+{{- else }}
 {{- if and $labels (not .home) }}
 {{- include "jervis.admission.bound" (merge (dict "name" "-by-label") .) }}
+  matchResources:
     namespaceSelector:
       matchLabels:
         {{- toYaml $labels | nindent 8 }}
 ---
 {{- end }}
 {{ include "jervis.admission.bound" (merge (dict "name" "") .) }}
+  matchResources:
     namespaceSelector:
       matchExpressions:
         - key: kubernetes.io/metadata.name
           operator: In
           values:
             {{- ternary (list .root.Release.Namespace) (include "jervis.watchNamespaces" .root | fromJsonArray) (.home | default false) | toYaml | nindent 12 }}
+{{- end }}
 {{- end }}
 
 {{- define "jervis.admission.bound" -}}
@@ -52,7 +59,6 @@ metadata:
 spec:
   policyName: {{ include "jervis.admission.name" . }}
   validationActions: [Deny]
-  matchResources:
 {{- end }}
 
 {{/*
