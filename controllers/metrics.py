@@ -72,11 +72,6 @@ class Metrics:
         self.breaker = Gauge(
             f"{_PREFIX}_dispatch_breaker_open", "1 while dispatching rests after failures", registry=registry
         )
-        self.refusing = Gauge(
-            f"{_PREFIX}_dispatch_refused_namespaces",
-            "Namespaces whose dispatches were refused several times in a row and rest",
-            registry=registry,
-        )
         self.preemptions = Counter(
             f"{_PREFIX}_preemptions",
             "Background runs asked to give their slot to a user's task: claimed, withdrawn before they had to",

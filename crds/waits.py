@@ -21,7 +21,6 @@ class Reason(StrEnum):
     QUALIFIER_BUSY = "QualifierBusy"
     NO_GPU_BACKEND = "NoGpuBackend"
     CIRCUIT_OPEN = "CircuitOpen"
-    NAMESPACE_REFUSED = "NamespaceRefused"
     USERS_ACTIVE = "UsersActive"
     NO_FREE_SLOT = "NoFreeSlot"
     TURN = "Turn"
@@ -34,11 +33,15 @@ MESSAGES = {
     Reason.QUALIFIER_BUSY: "Every place at the qualifier is taken.",
     Reason.NO_GPU_BACKEND: "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or repair one.",
     Reason.CIRCUIT_OPEN: "Runs could not be dispatched several times in a row; the next try follows within 30 s.",
-    Reason.NAMESPACE_REFUSED: "Runs of this namespace were refused several times in a row; see its Events.",
     Reason.USERS_ACTIVE: "Users are active; Background runs start once they have been quiet.",
     Reason.NO_FREE_SLOT: "Every GPU slot is taken; `kubectl jervis queue` shows what comes before this task.",
     Reason.TURN: "Its turn has come, or is about to.",
 }
+
+
+def explain(reason: Reason, cause: str = "") -> str:
+    """The reason as a sentence, and `cause`, what an administrator has to see to."""
+    return f"{MESSAGES[reason]} {cause}".strip()
 
 
 class Waiting(Model):
@@ -59,7 +62,7 @@ class Waiting(Model):
     reason: Reason
     """What it lacks."""
     message: str
-    """The same as a sentence."""
+    """The same as a sentence, and what an administrator has to see to."""
     since: Time
     """Since when it waits for its turn; RFC 3339."""
     not_before: Time | None = None
