@@ -20,7 +20,7 @@ from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import Observation
 from controllers.pendingtask.slots import scheduler
-from crds import order, pendingtask
+from crds import pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL
 
 log = structlog.get_logger(__name__)

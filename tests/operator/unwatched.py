@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-import kube
 from controllers import namespaces, settings
 from controllers.pendingtask import transitions
 from controllers.pendingtask.decide import decide
@@ -47,9 +46,7 @@ class Unwatched:
 
 
 @contextlib.asynccontextmanager
-async def working(
-    space: Space, *, judge: transitions.Decide = decide, **own: Any
-) -> AsyncIterator[Unwatched]:
+async def working(space: Space, *, judge: transitions.Decide = decide, **own: Any) -> AsyncIterator[Unwatched]:
     """A leader with its workers, until the end of the block. `own`: settings."""
     config = settings.Settings(namespace=space.name, lease_seconds=120, idle_seconds=0, **own)
     scope = namespaces.Scope.of(space.name, patterns=[space.name], everywhere=False, labels="")

@@ -71,13 +71,12 @@ class RunTokens:
 
 def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority) -> runtoken.Run:
     spec = task.spec
-    foreground = order.foreground(spec)
     return runtoken.Run(
         task_uid=task.metadata.uid,
         namespace=task.metadata.namespace,
         attempt=attempt,
         scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or ""),
-        mode=pendingtask.Mode.FOREGROUND if foreground else pendingtask.Mode.BACKGROUND,
+        mode=order.mode(spec),
         ceiling=ceiling,
     )
 
