@@ -51,8 +51,8 @@ class Door:
         raise errors.NotFound(
             f"Namespace {self._kube.namespace!r} has no account that opens its history and its queue.",
             field="--namespace",
-            remedy="Give a namespace of the chart's release or of its watchNamespaces. In one that is served by its labels,"
-            ' apply once what `helm get notes RELEASE` prints (README of the chart, "Several namespaces").',
+            remedy="Give a namespace of the chart's release or of its watchNamespaces. In one that is served by its "
+            'labels, apply once what `helm get notes RELEASE` prints (README of the chart, "Several namespaces").',
         )
 
 

@@ -1,14 +1,14 @@
 """Circuit breaker for dispatching: after five failures in a row nothing is tried for a while, then one probe.
 
-Kept by cause: what every dispatch needs (MongoDB, the apiserver) has one breaker, and each namespace has its own for
-what is refused to its tasks alone (a quota, an admission policy). A refusal proves that the shared parts work.
+One for all tasks: what a dispatch needs (MongoDB, the apiserver, the quota and the policies of the release's namespace)
+all of them share.
 Source: seed 000 "Circuit Breaker for Orchestrator Health". Synchronous and pure but for its own fields; the caller
 passes monotonic seconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -22,10 +22,14 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class Breaker:
-    """`threshold` failures in a row open it; `rest` seconds later one probe decides."""
+    """`threshold` failures in a row open it; `rest` seconds later one probe decides.
+
+    `cause` is a sentence on what the last failure asks of an administrator, or "".
+    """
 
     threshold: int = 5
     rest: float = 30.0
+    cause: str = ""
     _failures: int = 0
     _opened_at: float | None = None
     _probe_since: float | None = None
@@ -60,70 +64,16 @@ class Breaker:
             self._probe_since = now
 
     def succeeded(self) -> None:
-        """A try went well."""
+        """A try went well, or failed for a reason of the task's own: what is shared works."""
         self._failures = 0
+        self.cause = ""
         self._opened_at = None
         self._probe_since = None
 
-    def failed(self, now: float) -> None:
-        """A try failed for an operational reason."""
+    def failed(self, now: float, cause: str = "") -> None:
+        """A try failed for an operational reason that other tasks would meet as well."""
         self._failures += 1
+        self.cause = cause
         self._probe_since = None
         if self._failures >= self.threshold:
             self._opened_at = now
-
-
-@dataclass(slots=True)
-class Breakers:
-    """The shared breaker, under the names that a single one has, and those of the namespaces."""
-
-    shared: Breaker = field(default_factory=Breaker)
-    _namespaces: dict[str, Breaker] = field(default_factory=dict)
-
-    def state(self, now: float) -> State:
-        """Of the shared one."""
-        return self.shared.state(now)
-
-    def allows(self, now: float) -> bool:
-        """Does the shared one let another dispatch through?"""
-        return self.shared.allows(now)
-
-    def opens_at(self) -> float | None:
-        """When the shared one lets a probe through; None while closed."""
-        return self.shared.opens_at()
-
-    def refused_for(self, namespace: str, now: float) -> float | None:
-        """Seconds until a task of that namespace may be tried; None: now, as far as its namespace goes."""
-        own = self._namespaces.get(namespace)
-        return None if own is None or own.allows(now) else max(0.05, (own.opens_at() or now) - now)
-
-    def refusing(self, now: float) -> int:
-        """Namespaces whose tasks are not tried now."""
-        return sum(one.state(now) is not State.CLOSED for one in self._namespaces.values())
-
-    def started(self, now: float, namespace: str = "") -> None:
-        """A dispatch of a task of that namespace starts."""
-        for one in self._of(namespace):
-            one.started(now)
-
-    def succeeded(self, namespace: str = "") -> None:
-        """It went well."""
-        self.shared.succeeded()
-        self._namespaces.pop(namespace, None)
-
-    def answered(self) -> None:
-        """It failed for a reason of the task's own: the shared parts work."""
-        self.shared.succeeded()
-
-    def failed(self, now: float) -> None:
-        """MongoDB or the apiserver was away, or had an error of its own."""
-        self.shared.failed(now)
-
-    def refused(self, now: float, namespace: str) -> None:
-        """The apiserver refused it to this namespace: a quota, an admission policy, a missing role."""
-        self.shared.succeeded()
-        self._namespaces.setdefault(namespace, Breaker(self.shared.threshold, self.shared.rest)).failed(now)
-
-    def _of(self, namespace: str) -> tuple[Breaker, ...]:
-        own = self._namespaces.get(namespace)
-        return (self.shared,) if own is None else (self.shared, own)

@@ -76,11 +76,6 @@ class Metrics:
         self.breaker = Gauge(
             f"{_PREFIX}_dispatch_breaker_open", "1 while no run is dispatched after failures", registry=registry
         )
-        self.refusing = Gauge(
-            f"{_PREFIX}_dispatch_refused_namespaces",
-            "Namespaces without dispatches, because several in a row were refused",
-            registry=registry,
-        )
         self.preemptions = Counter(
             f"{_PREFIX}_preemptions",
             "Background runs asked to give their slot to a user's task: claimed, withdrawn before they had to",

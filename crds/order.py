@@ -46,6 +46,11 @@ def foreground(spec: pendingtask.Spec) -> bool:
     return spec.mode is pendingtask.Mode.FOREGROUND or spec.type in CHAT
 
 
+def mode(spec: pendingtask.Spec) -> pendingtask.Mode:
+    """The mode that counts: `foreground` as a mode."""
+    return pendingtask.Mode.FOREGROUND if foreground(spec) else pendingtask.Mode.BACKGROUND
+
+
 def of(task: pendingtask.PendingTask) -> Order:
     """The place of a task in every queue."""
     position, route = task.spec.queue_position, task.status.route

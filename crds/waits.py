@@ -22,7 +22,6 @@ class Reason(StrEnum):
     QUALIFIER_BUSY = "QualifierBusy"
     NO_GPU_BACKEND = "NoGpuBackend"
     CIRCUIT_OPEN = "CircuitOpen"
-    NAMESPACE_REFUSED = "NamespaceRefused"
     USERS_ACTIVE = "UsersActive"
     NO_FREE_SLOT = "NoFreeSlot"
     TURN = "Turn"
@@ -36,11 +35,15 @@ MESSAGES = {
     Reason.QUALIFIER_BUSY: "The qualifier is at its limit of concurrent tasks.",
     Reason.NO_GPU_BACKEND: "No GpuBackend of kind GPU is Ready; see `kubectl get gpu` and create or repair one.",
     Reason.CIRCUIT_OPEN: "The dispatch of several runs in a row failed; the next try follows within 30 s.",
-    Reason.NAMESPACE_REFUSED: "Runs of this namespace were refused several times in a row; see its Events.",
     Reason.USERS_ACTIVE: "Users are active; Background runs start when no user has been active for a while.",
     Reason.NO_FREE_SLOT: "No GPU slot is free; `kubectl jervis queue` shows which tasks come before this one.",
     Reason.TURN: "The task is next, or among the next.",
 }
+
+
+def explain(reason: Reason, cause: str = "") -> str:
+    """The reason as a sentence, and `cause`, what an administrator has to see to."""
+    return f"{MESSAGES[reason]} {cause}".strip()
 
 
 class Waiting(Model):
@@ -61,7 +64,7 @@ class Waiting(Model):
     reason: Reason
     """Why it waits."""
     message: str
-    """The reason as a sentence."""
+    """The reason as a sentence, and what an administrator has to do about it."""
     since: Time
     """Since when it waits; RFC 3339."""
     not_before: Time | None = None

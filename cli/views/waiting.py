@@ -19,7 +19,6 @@ _FOR = {
     Reason.QUALIFIER_BUSY: "a place at the qualifier",
     Reason.NO_GPU_BACKEND: "a Ready GpuBackend of kind GPU",
     Reason.CIRCUIT_OPEN: "dispatching to work again",
-    Reason.NAMESPACE_REFUSED: "its namespace's runs to be let in",
     Reason.USERS_ACTIVE: "users to be quiet",
     Reason.NO_FREE_SLOT: "a GPU slot",
     Reason.TURN: "nothing, its turn has come",

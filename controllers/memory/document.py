@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from crds import labels, pendingtask
+from crds import labels, order, pendingtask
 
 TITLE_ANNOTATION = labels.TITLE
 
@@ -27,7 +27,7 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
         "name": meta.name,
         "title": meta.annotations.get(TITLE_ANNOTATION, ""),
         "type": spec.type.value,
-        "mode": spec.mode.value,
+        "mode": order.mode(spec).value,
         "correlationId": spec.correlation_id,
         "scope": _scope(spec),
         "sourceUrn": spec.source_urn,

@@ -20,7 +20,7 @@ from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import Observation
 from controllers.pendingtask.slots import scheduler
-from crds import order, pendingtask
+from crds import pendingtask
 from crds.phases import HOLDS_SLOT, TERMINAL
 
 log = structlog.get_logger(__name__)
@@ -68,21 +68,27 @@ class TaskCache:
 
     def enqueue(self, uid: str) -> None:
         """Look at the task now, in its order."""
-        entry = self.tasks.entry(uid)
-        if entry is not None:
-            self.work.put(uid, self._rank(entry))
+        rank = self._rank(uid)
+        if rank is not None:
+            self.work.put(uid, rank)
 
     def later(self, uid: str, seconds: float) -> None:
         """Look at the task in so many seconds, if nothing brings it up before."""
-        entry = self.tasks.entry(uid)
-        if entry is not None:
-            self.work.wake(uid, self._rank(entry), self._monotonic() + seconds)
+        rank = self._rank(uid)
+        if rank is not None:
+            self.work.wake(uid, rank, self._monotonic() + seconds)
 
-    def _rank(self, entry: task_index.Entry) -> order.Order:
-        """A Background run's writes come behind the dispatch of tasks that were created a little later.
+    def _rank(self, uid: str) -> queue.Rank | None:
+        """Its place in the work queue. A task that cannot be parsed has no order, and may have no entry.
 
-        Not while a task waits for a GPU slot: then the end of a run is what it waits for.
+        A Background run's writes come behind the dispatch of tasks that were created a little later. Not while a task
+        waits for a GPU slot: then the end of a run is what it waits for.
         """
+        entry, unreadable = self.tasks.entry(uid), self.unreadable.get(uid)
+        if unreadable is not None:
+            return (0, 0, 0, 0, unreadable.object["metadata"]["name"])
+        if entry is None:
+            return None
         background_run = entry.phase in HOLDS_SLOT and entry.order.lane != 0
         if not background_run or self.scheduler.waiting(WaitFor.GPU):
             return entry.order
@@ -116,7 +122,7 @@ class TaskCache:
         """The bound of the queue turned keys away: now that it is empty, everything is looked at once more."""
         if self.work.overflowed and not len(self.work):
             self.work.overflowed = False
-            for uid in self.tasks:
+            for uid in [*self.tasks, *self.unreadable]:
                 self.enqueue(uid)
 
     # -- what is known ---------------------------------------------------------------------------------------------
@@ -146,7 +152,7 @@ class TaskCache:
             if entry is not None and entry.phase not in HOLDS_SLOT:
                 self.forget(uid, 0)
             self.unreadable[uid] = found
-            self.work.put(uid, (0, 0, 0, 0, raw["metadata"]["name"]))
+            self.enqueue(uid)
             return False
         self.unreadable.pop(uid, None)
         return fresh
@@ -180,10 +186,17 @@ class TaskCache:
             self.admit(raw)
 
     async def fetch(self, uid: str) -> pendingtask.PendingTask | None:
-        """The whole task from the API, content included; None when it is gone."""
+        """The whole task from the API, content included; None when it is gone or cannot be parsed.
+
+        It is taken in: what is found out about a version that the watch has not brought would else be about another
+        one than is decided about, and be asked for again and again.
+        """
         entry = self.tasks.entry(uid)
         raw = None if entry is None else await self._read(uid, entry.namespace, entry.name)
-        return None if raw is None else pendingtask.PendingTask.model_validate(raw)
+        if raw is None:
+            return None
+        self.admit(raw)
+        return None if uid in self.unreadable else pendingtask.PendingTask.model_validate(raw)
 
     async def _read(self, uid: str, namespace: str, name: str) -> kube.Object | None:
         try:

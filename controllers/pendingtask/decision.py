@@ -33,7 +33,9 @@ _ONLY_UNFINISHED = frozenset({"Suspended", "Preempted"})
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Store the content in the knowledge base; results in `Ingested` or `Trouble`."""
+    """Store the content in the knowledge base in `after` seconds; results in `Ingested` or `Trouble`."""
+
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,27 +66,32 @@ class Failures:
 
     async def report(self, uid: str) -> bool:
         """Write why the object cannot be parsed, if that is still to be written; False when it can be parsed."""
-        raw = self._cache.unreadable.pop(uid, None)
+        raw = self._cache.unreadable.get(uid)
         if raw is None:
             return False
+        await self._report(uid, raw)
+        if self._cache.unreadable.get(uid) is raw:  # an error keeps it, for the next look; so does a newer version
+            del self._cache.unreadable[uid]
+        return True
+
+    async def _report(self, uid: str, raw: cache.Unreadable) -> None:
         meta, place, why = raw.object["metadata"], raw.field, raw.why
         now = _moment(self._wall())
         message = f"Field: {place}. {why}. Correct the field; until then the task is not served."[:1024]
         accepted = _condition("Accepted", "False", UNREADABLE, message, now, meta.get("generation"))
         listed = list((raw.object.get("status") or {}).get("conditions") or ())
         if any(_says(one, accepted) for one in listed):
-            return True
+            return
         patch = {"conditions": _put(listed, [accepted]), "leaderEpoch": self._epoch()}
         try:
             written = await self._write(meta, patch)
         except (kube.Conflict, kube.NotFound):
-            return True  # the newer version is looked at when the watch brings it
+            return  # the newer version is looked at when the watch brings it
         except kube.Refused as error:
             log.error("unreadable task refuses its condition", uid=uid, reason=error.message)
-            return True
+            return
         self._metrics.undecided.labels("unreadable").inc()
         self._recorder.post(written, UNREADABLE, message, warning=True)
-        return True
 
     async def _give_up(self, uid: str, where: str) -> None:
         """Phase UserTask, kind Failure. A person who approves has it tried again, from qualification if need be."""

@@ -30,7 +30,6 @@ def show(cached: cache.TaskCache, measured: metrics.Metrics, now: datetime) -> N
     measured.slots.labels("free").set(sum(number for _, number in book.free))
     measured.qualifying.set(cached.scheduler.qualifying(""))
     measured.breaker.set(0 if cached.scheduler.dispatch_open() else 1)
-    measured.refusing.set(cached.scheduler.refusing())
     measured.preemption_immune.set(cached.scheduler.immune())
 
 

@@ -232,9 +232,7 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         "JERVIS_TASK_NAME": task.metadata.name,
         "JERVIS_TASK_NAMESPACE": task.metadata.namespace,
         "JERVIS_ATTEMPT": str(attempt),
-        "JERVIS_MODE": (
-            pendingtask.Mode.FOREGROUND if order.foreground(task.spec) else pendingtask.Mode.BACKGROUND
-        ).value,
+        "JERVIS_MODE": order.mode(task.spec).value,
         "JERVIS_KB_URL": template.kb_url,
         "JERVIS_ROUTER_URL": template.router_url,
         MONGODB_VARIABLE: template.mongodb_uri,

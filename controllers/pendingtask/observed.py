@@ -203,6 +203,13 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenNotWritten:
+    """The run's Job is there and its token could not be written: its pod waits for that."""
+
+    trouble: Trouble
+
+
+@dataclass(frozen=True, slots=True)
 class CopyMade:
     """The execution copy of a recurring task for `due` exists, named `name`."""
 
@@ -234,7 +241,7 @@ def trouble(error: errors.JervisError) -> Trouble:
 
 Reading = Ingested | Trouble
 """The result of a qualification."""
-Observation = Ingested | Trouble | CopyMade | CopyHeld | NoCopy
+Observation = Ingested | Trouble | TokenNotWritten | CopyMade | CopyHeld | NoCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +303,7 @@ class ObservedState:
     last_user       the last activity of a user request that holds this task back; None: none is known
     in_doubt_since  since when it is unknown whether the router serves users; None: it is known, or irrelevant
     dispatch_open   the circuit breaker permits another dispatch
-    refused_for     seconds until this namespace, whose last dispatches were refused, may dispatch again; None: now
+    dispatch_cause  what an administrator has to correct if it does not, as a sentence; or ""
     waits           the reason of waiting to record in the task's condition now; None: record none
     refusal         why the task's namespace may not have it; None: it may
     """
@@ -316,7 +323,7 @@ class ObservedState:
     last_user: datetime | None = None
     in_doubt_since: datetime | None = None
     dispatch_open: bool = True
-    refused_for: float | None = None
+    dispatch_cause: str = ""
     waits: Reason | None = None
     refusal: Refusal | None = None
 

@@ -18,6 +18,7 @@ import structlog
 import kube
 from controllers import admission, metrics
 from controllers.pendingtask import cache, failures, gauges, status_writer, task_index, transitions, workloads
+from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import Decision, WaitFor
 from controllers.pendingtask.effects import executor, ingest
 from controllers.pendingtask.observed import Limits, ObservedState, Slots
@@ -50,7 +51,8 @@ class Reconciler:
     """The workers. `handlers` is what the watch calls.
 
     `admitted` knows what namespaces may have, None: anything. `backend_gone_in` answers the seconds until the
-    GpuBackend of that name is given up, None while it is fine; `traced` the id of a task's trace, "" for none.
+    GpuBackend of that name is given up, None while it is fine; `traced` the id of a task's trace, "" for none; `judge`
+    decides.
     """
 
     def __init__(
@@ -70,12 +72,13 @@ class Reconciler:
         traced: Callable[[str], str],
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
+        judge: transitions.Decide = decide,
     ) -> None:
         self._limits, self._cache, self._reader = limits, cached, reader
         self._qualifier, self._readings, self._writer, self._executor = qualifier, readings, written, effects
         self._failures, self._admission = failing, admitted
         self._metrics, self._backend_gone_in, self._traced = measured, backend_gone_in, traced
-        self._wall, self._monotonic = wall, monotonic
+        self._wall, self._monotonic, self._judge = wall, monotonic, judge
         self.handlers = cache.EventHandlers(cached, backend_gone_in)
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
@@ -124,7 +127,8 @@ class Reconciler:
             if self._cache.tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
             state = self._world(task, run)
-            carried = await self._carry_out(task, entry, transitions.batched(task, state, self._wall()))
+            batch = transitions.batched(task, state, self._wall(), judge=self._judge)
+            carried = await self._carry_out(task, entry, batch)
             if carried is Carried.LOST:
                 continue
             if state.observed is not None and self._cache.observations.get(uid) is state.observed:
@@ -208,7 +212,7 @@ class Reconciler:
             last_user=users.last,
             in_doubt_since=users.in_doubt_since,
             dispatch_open=self._cache.scheduler.dispatch_open(),
-            refused_for=self._cache.scheduler.refused_for(task.metadata.namespace),
+            dispatch_cause=self._cache.scheduler.breaker.cause,
             waits=self._cache.scheduler.reasons_to_write.get(uid),
             refusal=None if self._admission is None else self._admission.refuses(task),
         )

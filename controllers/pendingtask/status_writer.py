@@ -66,7 +66,7 @@ class Writer:
         if made.phase is not None:
             self._metrics.transitions.labels(source.value, made.phase.value).inc()
             if made.phase is Phase.ORCHESTRATING:
-                self._cache.scheduler.breaker.succeeded(task.metadata.namespace)
+                self._cache.scheduler.breaker.succeeded()
             log.info("task moved", source=source.value, target=made.phase.value, reason=reason)
             self._tracer.moved(task, source, made.phase, reason, self._wall())
         if "preemption" in made.status_patch:

@@ -14,7 +14,8 @@ from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
 from controllers.outcomes import reconcile as reporter
-from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, workloads
+from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, transitions, workloads
+from controllers.pendingtask.decide import decide
 from controllers.pendingtask.effects import executor, ingest, orphans, run_token
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
@@ -23,13 +24,20 @@ from crds import keyring, runtoken
 
 
 class Wiring:
-    """All controllers. None acts before its `may_act` is set, once the Lease is held."""
+    """All controllers. None acts before its `may_act` is set, once the Lease is held. `judge` decides about tasks."""
 
-    def __init__(self, config: settings.Settings, to: clients.Clients, served: namespaces.Namespaces) -> None:
+    def __init__(
+        self,
+        config: settings.Settings,
+        to: clients.Clients,
+        served: namespaces.Namespaces,
+        judge: transitions.Decide = decide,
+    ) -> None:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
         self._reports = itertools.count(1)
         self.admission = config.admitted(served.annotations)
         served.limits_changed = self._limits_changed
+        self._judge = judge
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
         self.readings = ingest.Readings(self._monotonic)
@@ -222,6 +230,7 @@ class Wiring:
             backend_gone_in=self.served_backends.gone_in,
             wall=wall,
             monotonic=self._monotonic,
+            judge=self._judge,
         )
 
     def _run_tokens(self) -> run_token.RunTokens:

@@ -59,6 +59,11 @@ class Fleet:
         self.pods: list[Pod] = []
         self.capacity = dict(capacity)
         self.finished: set[str] = set()
+        self.refused = False
+        """The apiserver refuses every Job."""
+        self.looks = self.writes = 0
+        self.wakes: dict[str, datetime] = {}
+        """When a task wants to be looked at without an event."""
         self.restart()
 
     # -- the outside -----------------------------------------------------------------------------------------------
@@ -181,6 +186,7 @@ class Fleet:
             monotonic=lambda: self.now.timestamp(),
         )
         self.observed: dict[str, observed.Observation] = {}
+        self._called: dict[str, None] = {}
         for uid in self.store:
             self.watch(uid)
 
@@ -192,7 +198,13 @@ class Fleet:
     def calls(self) -> list[str]:
         """Whom the scheduler want looked at."""
         self._tell_pods()
-        return [one.uid for one in self.scheduler.admit()[0]]
+        self._admit()
+        called, self._called = self._called, {}
+        return list(called)
+
+    def _admit(self) -> None:
+        """Somebody asks now and then, also while a task is being looked at."""
+        self._called |= dict.fromkeys(one.uid for one in self.scheduler.admit()[0])
 
     def look(self, uid: str) -> None:
         """As `reconcile` does: until there is nothing more to decide."""
@@ -229,10 +241,14 @@ class Fleet:
         if task is None or entry is None:
             return False
         self._tell_pods()
-        self.scheduler.admit()
+        self._admit()
         around = self._world(task)
         course = transitions.batched(task, around, self.now)
         made = course.decision
+        self.looks, self.writes = self.looks + 1, self.writes + bool(made.status_patch)
+        self.wakes.pop(uid, None)
+        if made.requeue_after is not None:
+            self.wakes[uid] = self.now + timedelta(seconds=made.requeue_after)
         self.scheduler.leave(uid)
         if made.phase in _WAITS_FOR:
             booked = apply(task, made.status_patch).status.dispatch
@@ -323,6 +339,12 @@ class Fleet:
             case decision.Launch():
                 if uid not in self.store:
                     return
+                self.scheduler.breaker.started(self.now.timestamp())
+                if self.refused:
+                    self.scheduler.breaker.failed(self.now.timestamp())
+                    self.observed[uid] = observed.Trouble("exceeded quota", operational=True)
+                    return
+                self.scheduler.breaker.succeeded()
                 known = self.jobs.get(effect.job_name)
                 backend = self.store[uid].status.dispatch
                 if known is None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers import backoff
-from controllers.breaker import Breaker, Breakers, State
+from controllers.breaker import Breaker, State
 
 
 def test_qualification_doubles_from_five_seconds_to_five_minutes() -> None:
@@ -62,27 +62,12 @@ def test_a_probe_that_never_reports_does_not_block_for_ever() -> None:
     assert breaker.allows(60)
 
 
-def test_what_is_refused_to_one_namespace_holds_up_no_other() -> None:
-    breakers = Breakers()
-    for second in range(5):
-        breakers.started(second, "a")
-        breakers.refused(second, "a")
-    assert breakers.refused_for("a", 5) == 29
-    assert breakers.refused_for("b", 5) is None
-    assert (breakers.state(5), breakers.refusing(5)) == (State.CLOSED, 1)
-    assert breakers.refused_for("a", 34) is None, "one is tried"
-    breakers.started(34, "a")
-    assert breakers.refused_for("a", 35) == 29, "and only one"
-    breakers.succeeded("a")
-    assert breakers.refused_for("a", 36) is None
-    assert breakers.refusing(36) == 0
-
-
-def test_a_refusal_as_the_probe_shows_that_the_shared_parts_work_again() -> None:
-    breakers = Breakers()
-    for _ in range(5):
-        breakers.failed(0)
-    breakers.started(30, "a")
-    breakers.refused(30, "a")
-    assert breakers.state(30) is State.CLOSED
-    assert breakers.refused_for("a", 30) is None, "one refusal is no row of them"
+def test_the_cause_is_that_of_the_last_failure_and_goes_with_it() -> None:
+    breaker = Breaker()
+    breaker.failed(0, "See the quota.")
+    assert breaker.cause == "See the quota."
+    breaker.failed(1)
+    assert breaker.cause == ""
+    breaker.failed(2, "See the quota.")
+    breaker.succeeded()
+    assert breaker.cause == ""

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from controllers.pendingtask import observed, task_index, workloads
-from controllers.pendingtask.decide import decide
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.slots import bookings, router_use, scheduler
 from crds import order
@@ -159,23 +158,24 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     assert desk.admitted() == ["user"]
 
 
-def test_the_one_that_tries_again_for_all_is_not_of_a_namespace_that_is_refused() -> None:
+def test_with_the_breaker_half_open_nobody_else_is_admitted_before_the_probe_is_decided_about() -> None:
     desk = Desk()
-    desk.wait("x", WaitFor.GPU)
+    for uid in ("x", "y", "z"):
+        desk.wait(uid, WaitFor.GPU)
     for _ in range(5):
-        desk.scheduler.breaker.refused(desk.now.timestamp(), "default")
         desk.scheduler.breaker.failed(desk.now.timestamp())
-    desk.scheduler.breaker.failed(desk.now.timestamp())
-    assert desk.scheduler.refused_for("default") == 30.0
-    assert desk.scheduler.refused_for("other") is None
-    waiting = desk.tasks.get("x")
-    assert waiting is not None
-    decided = decide(
-        waiting, observed.ObservedState(slots=build.GPU, refused_for=desk.scheduler.refused_for("default")), desk.now
-    )
-    assert (decided.wait_for, decided.requeue_after) == (None, 30.0), (
-        "it leaves the line to those whom the try can help"
-    )
+    desk.now += timedelta(seconds=30)
+    assert desk.admitted() == ["x"]
+    desk.wait("user", WaitFor.GPU, mode="Foreground")
+    assert desk.admitted() == [], "it is being looked at"
+    desk.scheduler.leave("x")
+    desk.scheduler.claim("x", WaitFor.GPU, "gpu-0")
+    assert desk.admitted() == [], "its claim is being written"
+    desk.scheduler.settle("x")
+    desk.scheduler.breaker.started(desk.now.timestamp())
+    assert desk.scheduler.admit() == ([], 30.0), "it is under way"
+    desk.scheduler.breaker.succeeded()
+    assert "user" in desk.admitted()
 
 
 def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:

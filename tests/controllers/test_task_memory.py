@@ -34,3 +34,9 @@ def test_the_claim_of_another_run_counts_all_of_it() -> None:
     told = document.of_task(claimed, 2, build.NOW)
     assert [one["id"] for one in told["messages"]] == ["m1", "m2"]
     assert [one["id"] for one in told["answers"]] == ["q1", "q2"]
+
+
+def test_a_chat_is_in_the_foreground_whatever_its_mode_says() -> None:
+    chat = build.routed(Phase.DISPATCHED_GPU, spec={"type": "UserInputProcessing"})
+    assert document.of_task(chat, 1, build.NOW)["mode"] == "Foreground"
+    assert document.of_task(build.routed(Phase.DISPATCHED_GPU), 1, build.NOW)["mode"] == "Background"

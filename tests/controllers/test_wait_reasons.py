@@ -45,15 +45,11 @@ def test_each_reason() -> None:
     desk.have("two", Phase.ORCHESTRATING, USER, dispatch={"jobName": "two", "backend": "gpu-0"})
     assert why(desk, "x").reason is Reason.USERS_ACTIVE
     for _ in range(5):
-        desk.scheduler.breaker.failed(desk.now.timestamp())
-    assert why(desk, "x").reason is Reason.CIRCUIT_OPEN
+        desk.scheduler.breaker.failed(desk.now.timestamp(), "See the quota.")
+    assert (why(desk, "x").reason, why(desk, "x").place) == (Reason.CIRCUIT_OPEN, 0), "it keeps its place"
+    assert why(desk, "x").message.endswith(" See the quota.")
     desk.offer = 0
     assert why(desk, "x").reason is Reason.NO_GPU_BACKEND
-    for _ in range(5):
-        desk.scheduler.breaker.refused(desk.now.timestamp(), "default")
-    assert (why(desk, "x").reason, why(desk, "x").place) == (Reason.NAMESPACE_REFUSED, None)
-    assert wait_reasons.counts(desk.scheduler.observed())[1, Reason.NAMESPACE_REFUSED] == 1
-    desk.scheduler.breaker.succeeded("default")
     held = {
         "type": "Dispatched",
         "status": "False",

@@ -70,6 +70,25 @@ async def test_a_creation_that_nobody_can_ask_about_keeps_its_slot(begin: Begin)
     assert not [one for one in retries if one.get("reason", "").startswith("DispatchFailed")]
 
 
+@pytest.mark.parametrize("lost", ["GET", "PATCH"])
+async def test_a_run_that_goes_on_and_that_nobody_can_ask_about_keeps_its_slot(begin: Begin, lost: str) -> None:
+    """Its Job is there, and whether it works is not known: the API does not say what it is, or let it go unheard."""
+    once = {"GET": Every(Fault.RESET_BEFORE), "PATCH": Every(Fault.LOST_ANSWER)}[lost]
+
+    def decide(call: Call) -> Fate | None:
+        site = call.site
+        taken_up = site.verb == "GET" or site.intent == "suspend=False"
+        return once(call) if (site.verb, site.resource) == (lost, "jobs") and taken_up else None
+
+    async with begin() as on, on.replica(decide) as replica:
+        await campaigns.load(on, [f"{Kind.HELD}-{number:04}" for number in range(SLOTS)])
+        outcome = await campaigns.finish(on, "unheard", SEED, replica)
+        retries = [one.raw.get("status", {}).get("retry") or {} for one in on.record.versions["pendingtasks"]]
+    assert outcome.sentences() == []
+    assert outcome.faults == {next(iter(outcome.faults)): SLOTS}
+    assert not [one for one in retries if one.get("reason", "").startswith("DispatchFailed")]
+
+
 async def test_the_user_is_quicker_than_the_write_that_ends_the_run(begin: Begin) -> None:
     async with begin() as on:
         outcome = await campaigns.last_words(on, SEED, (Kind.CHAT, Kind.BACK, Kind.ASK, Kind.MUTE, Kind.FAIL))

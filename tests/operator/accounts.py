@@ -45,6 +45,13 @@ class Account:
         self._rbac.create_namespaced_role(namespace, {"metadata": {"name": ACCOUNT}, "rules": RULES})
         self._rbac.create_namespaced_role_binding(namespace, self._binding("Role"))
 
+    def allow_tokens(self, namespace: str) -> None:
+        """The right to write the tokens of runs there."""
+        rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "update"]}]
+        self._rbac.create_namespaced_role(namespace, {"metadata": {"name": "tokens"}, "rules": rules})
+        binding = self._binding("Role", "tokens")
+        self._rbac.create_namespaced_role_binding(namespace, binding)
+
     def allow_everywhere(self, name: str) -> None:
         """A ClusterRole and its binding, with the right to watch Namespaces."""
         namespaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}

@@ -212,6 +212,17 @@ def database(space: Space, mongodb_uri: str) -> Iterator[Any]:
 
 
 @pytest.fixture
+def local(kubeconfig: Path, space: Space, knowledge: Knowledge, mongodb_uri: str) -> dict[str, Any]:
+    """Settings of an operator in the process of the test (`unwatched`)."""
+    return {
+        "kubeconfig": str(kubeconfig),
+        "kb_url": knowledge.url,
+        "mongodb_uri": mongodb_uri,
+        "mongodb_database": database_name(space),
+    }
+
+
+@pytest.fixture
 def start(
     kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str
 ) -> Callable[..., AbstractContextManager[process.Operator]]:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import prometheus_client
 import pytest
 
 import kube
-from controllers import events, metrics, queue
-from controllers.pendingtask import cache, failures, observed, task_index
-from controllers.pendingtask import workloads as loads
-from controllers.pendingtask.slots import router_use, scheduler
+from controllers.pendingtask import decision, failures, observed
+from controllers.pendingtask.decide import decide
 from crds import pendingtask
+from tests.operator import unwatched
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
+from tests.operator.proxy import Proxy
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
 Start = Callable[..., AbstractContextManager[Operator]]
 NEVER = "9999-12-31T00:00:00Z"
-
-
-def wall() -> datetime:
-    return datetime.now(UTC)
 
 
 def conditions(space: Space, name: str) -> dict[str, tuple[str, str]]:
@@ -57,76 +52,63 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(
         assert conditions(space, "odd")["Accepted"] == ("True", "Readable")
 
 
-async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tuple[list[float], metrics.Metrics]:
-    """So many looks at the task end in an error of ours."""
-    loaded = kube.configuration(str(kubeconfig))
-    measured = metrics.Metrics(prometheus_client.CollectorRegistry())
-    async with kube.session(loaded, fence=lambda: None) as http:
-        api = kube.Kube(loaded, http, fence=lambda: None)
-        tasks, workloads = task_index.Tasks(wall), loads.Workloads(space.name)
-        users = router_use.UserActivity(
-            None,
-            needed=lambda: False,
-            changed=lambda: None,
-            answered=lambda _: None,
-            wall=wall,
-            monotonic=time.monotonic,
-        )
-        book = scheduler.SlotScheduler(
-            tasks,
-            observed.Limits(),
-            list,
-            workloads=workloads,
-            readings=(),
-            users=users,
-            wall=wall,
-            monotonic=time.monotonic,
-        )
-        work: queue.WorkQueue[str] = queue.WorkQueue(time.monotonic)
-        known = cache.TaskCache(
-            api,
-            work=work,
-            tasks=tasks,
-            workloads=workloads,
-            book=book,
-            cancel_reading=lambda uid: None,
-            monotonic=time.monotonic,
-        )
-        recorder = events.Recorder(api, clock=wall, monotonic=time.monotonic, dropped=lambda _: None)
-        edge = failures.Failures(api, known, recorder=recorder, measured=measured, epoch=lambda: 0, wall=wall)
-        raw = await api.get(kube.TASKS, space.name, name)
-        known.take(raw)
-        waits = []
-        for _ in range(times):
-            try:
-                raise KeyError("the text of a task")
-            except KeyError as error:
-                waits.append(await edge.failed(raw["metadata"]["uid"], error))
-    return waits, measured
+async def test_the_report_of_an_object_that_cannot_be_parsed_outlives_a_lost_write(
+    space: Space, local: dict[str, Any], kubeconfig: Path, tmp_path: Path
+) -> None:
+    space.submit("odd", "INFO")
+    space.edit_status("odd", {"scheduledFor": NEVER})
+    at = urlsplit(kube.configuration(str(kubeconfig)).host)
+    with Proxy(at.hostname or "", at.port or 443) as proxy:
+        local["kubeconfig"] = str(unwatched.behind(proxy.address, kubeconfig, tmp_path))
+        async with unwatched.working(space, **local) as here:
+            proxy.cut()
+            here.hear(space.get("odd"))
+            await here.until(lambda: here.calls("PATCH", 0) >= 1, "the report finds no apiserver")
+            assert conditions(space, "odd") == {}
+            proxy.mend()
+            await here.until(lambda: conditions(space, "odd") == {"Accepted": ("False", "Unreadable")}, "it says so")
+            await here.until(lambda: here.wiring.cache.work.active == 0, "that look has ended")
+            assert here.wiring.cache.unreadable == {}
+            assert here.metrics.undecided.labels("unreadable")._value.get() == 1
+
+
+def stumbling(task: pendingtask.PendingTask, state: observed.ObservedState, now: datetime) -> decision.Decision:
+    """The decision function with an error in it."""
+    if task.metadata.name == "odd":
+        raise KeyError("the text of a task")
+    return decide(task, state, now)
 
 
 async def test_a_task_that_trips_an_error_of_ours_is_handed_to_a_person(
-    space: Space, start: Start, knowledge: Knowledge, kubeconfig: Path
+    space: Space, start: Start, knowledge: Knowledge, local: dict[str, Any]
 ) -> None:
-    space.submit("odd", "INFO", messages=[{"id": "m1", "text": "hello"}], approval={"verdict": "Approved"})
-    waits, _ = await failing(space, kubeconfig, "odd", 4)
-    assert waits == [5, 15, 30, 60]
-    assert "status" not in space.get("odd")
-    waits, measured = await failing(space, kubeconfig, "odd", 6)
+    raw = space.submit("odd", "INFO", messages=[{"id": "m1", "text": "hello"}], approval={"verdict": "Approved"})
+    async with unwatched.working(space, judge=stumbling, **local) as here:
+        work, measured = here.wiring.cache.work, here.metrics
+        here.hear(raw)
+        for number in range(1, failures.MOST_FAILURES + 2):
+            await here.until(lambda at=number: measured.failures._value.get() == at, "a look fails")  # type: ignore[misc]  # mypy infers no type for the default
+            await here.until(lambda: work.active == 0, "it has ended")
+            assert (len(work), work.sleeping) == (0, 1), "the next one comes later"
+            given_up = number >= failures.MOST_FAILURES
+            assert space.status("odd").get("phase") == ("UserTask" if given_up else None)
+            here.wiring.cache.enqueue(raw["metadata"]["uid"])
+        assert measured.undecided.labels("failed")._value.get() == 1, "it is said once"
+        here.hear(space.submit("other", "INFO"))
+        await here.until(lambda: space.phase("other") == "Done", "the others go on")
     raw = space.get("odd")
     task = pendingtask.PendingTask.model_validate(raw)
-    assert (task.status.phase, task.status.user_task.kind if task.status.user_task else "") == ("UserTask", "Failure")
     assert task.status.user_task is not None
+    assert task.status.user_task.kind == "Failure"
     assert task.status.user_task.request_id == task.status.request_id
     assert conditions(space, "odd")["WaitingForUser"] == ("True", "Failure")
-    assert "KeyError in failing, line " in raw["status"]["result"]["summary"]
+    assert "KeyError in stumbling, line " in raw["status"]["result"]["summary"]
     assert "the text of a task" not in str(raw["status"])
-    assert measured.undecided.labels("failed")._value.get() == 1
     with start():
-        space.submit("other", "INFO")
-        until(lambda: space.phase("other") == "Done", "the others go on")
+        space.submit("next", "INFO")
+        until(lambda: space.phase("next") == "Done", "an operator without the error is at work")
         assert space.phase("odd") == "UserTask", "neither the message nor the approval that were there decide"
-        decision: dict[str, Any] = {"verdict": "Approved", "requestId": task.status.request_id}
-        space.edit("odd", {"approval": decision})
+        given: dict[str, Any] = {"verdict": "Approved", "requestId": task.status.request_id}
+        space.edit("odd", {"approval": given})
         until(lambda: space.phase("odd") == "Done", "it is tried again, from qualification")
-        assert [one.content for one in knowledge.requests].count("INFO") == 2
+        assert [one.content for one in knowledge.requests].count("INFO") == 3

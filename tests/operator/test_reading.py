@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 
+from tests.operator import unwatched
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
@@ -90,3 +92,19 @@ def test_what_is_deleted_while_it_is_read_gives_its_place_back(
         space.delete("first")
         knowledge.gate.set()
         until(lambda: space.phases() == {"next": "Done"}, "the place is free again")
+
+
+async def test_an_edit_that_no_watch_brings_is_read_once_and_settles(
+    space: Space, knowledge: Knowledge, local: dict[str, Any]
+) -> None:
+    """What is read is newer than what is decided about: that must not go round."""
+    space.submit("info", "INFO the first text")
+    space.edit_status("info", {"phase": "Qualifying"})
+    old = space.get("info")
+    space.edit("info", {"content": "INFO the second text"})
+    async with unwatched.working(space, **local) as here:
+        here.hear(old)
+        await here.until(lambda: space.phase("info") == "Done", "it is done")
+        assert [one.content for one in knowledge.requests] == ["INFO the second text"]
+        assert space.status("info")["observedGeneration"] == 2
+        assert here.calls("GET", 200) == 1

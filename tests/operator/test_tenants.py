@@ -6,16 +6,18 @@ import base64
 import json
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from controllers.pendingtask import job
 from crds import keyring, priority, runtoken
+from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
@@ -106,23 +108,33 @@ def test_forged_jobs_and_pods_say_nothing_take_no_slot_and_hold_nothing_up(
         assert kubelet.duplicates() == []
 
 
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A folder with the key that signs runs' tokens."""
+    found = tmp_path / "keys"
+    found.mkdir()
+    (found / "signing").write_text("signing-" * 8)
+    return found
+
+
+def claims(keys: Path, secret: Any) -> runtoken.Claims:
+    """What the token in a run's Secret says."""
+    ring = keyring.Keyring(keys, time.monotonic)
+    verifier = runtoken.Verifier(ring, lambda: datetime.now(UTC), runtoken.KNOWLEDGE_BASE)
+    return verifier.verify(base64.b64decode(secret.data["token"]).decode())
+
+
 def test_every_run_has_a_token_of_its_own_that_its_job_owns(
-    space: Space, team: Space, start: Start, tmp_path: Path
+    space: Space, team: Space, start: Start, keys: Path
 ) -> None:
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    (keys / "signing").write_text("signing-" * 8)
     settings: dict[str, object] = {"RUN_TOKEN_KEYS": keys}
     core: Any = space.core
-    verifier = runtoken.Verifier(
-        keyring.Keyring(keys, time.monotonic), lambda: datetime.now(UTC), runtoken.KNOWLEDGE_BASE
-    )
 
     def token() -> runtoken.Claims:
         (one,) = core.list_namespaced_secret(space.name).items
         assert [owner.uid for owner in one.metadata.owner_references] == [one.metadata.uid for one in space.jobs()]
         assert one.metadata.name == space.jobs()[0].metadata.name
-        return verifier.verify(base64.b64decode(one.data["token"]).decode())
+        return claims(keys, one)
 
     def there() -> bool:
         return bool(space.core.list_namespaced_secret(space.name).items)
@@ -152,3 +164,142 @@ def test_every_run_has_a_token_of_its_own_that_its_job_owns(
             after = token()
             assert (after.attempt, after.issued_at > before.issued_at) == (1, True), "its deadline begins anew"
         assert team.core.list_namespaced_secret(team.name).items == []
+
+
+def test_a_background_run_says_its_mode_and_asks_models_as_every_orchestrator(
+    space: Space, team: Space, start: Start, gpu: str, keys: Path
+) -> None:
+    """Seed 000 "Priority Levels": P0 is the orchestrator's; what keeps Background work back is its slot."""
+    core: Any = space.core
+    with (
+        Kubelet(space.api, space.name, lambda *_: None),
+        start(served(space, team), RUN_TOKEN_KEYS=keys),
+    ):
+        space.backend(gpu, slots=1)
+        team.submit("mail")
+        until(lambda: team.phase("mail") == "Orchestrating", "it runs")
+        (secret,) = core.list_namespaced_secret(space.name).items
+        found = claims(keys, secret)
+        assert (found.mode, found.ceiling) == ("Background", priority.Priority.P0)
+
+
+def dispatched(space: Space, name: str) -> dict[str, str]:
+    """Reason and message of the condition Dispatched."""
+    found = {one["type"]: one for one in space.status(name).get("conditions", ())}
+    return {key: found.get("Dispatched", {}).get(key, "") for key in ("reason", "message")}
+
+
+def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when_it_is_lifted(
+    space: Space, team: Space, start: Start, gpu: str
+) -> None:
+    """It refuses every Job, whoever's task it is for."""
+    other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
+    core: Any = space.core
+    none = {"count/jobs.batch": "0"}
+    core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "none"}, "spec": {"hard": none}})
+    # Usually the controller manager's work.
+    core.patch_namespaced_resource_quota_status("none", space.name, {"status": {"hard": none, "used": none}})
+    tasks = [(one, f"mail-{number}") for one in (team, other) for number in range(3)]
+    with (
+        Kubelet(space.api, space.name) as kubelet,
+        start([space.name, team.name, other.name], WAIT_REASON_SECONDS=1) as operator,
+    ):
+        space.backend(gpu, slots=2)
+        for one, name in tasks:
+            one.submit(name)
+        until(lambda: operator.metric("jervis_operator_dispatch_breaker_open") == 1, "dispatching rests")
+        said = f"quota or policy of the release's namespace {space.name}"
+        until(lambda: all(said in dispatched(one, name)["message"] for one, name in tasks), "every task says why")
+        reasons = {dispatched(one, name)["reason"] for one, name in tasks}
+        assert "CircuitOpen" in reasons <= {"CircuitOpen", "DispatchFailed"}
+        core.delete_namespaced_resource_quota("none", space.name)
+        until(lambda: all(one.phase(name) == "Completed" for one, name in tasks), "all go on by themselves", 240)
+        assert {one.status(name)["attempt"] for one, name in tasks} == {1}
+        assert (len(kubelet.seen), kubelet.duplicates()) == (len(tasks), [])
+        assert operator.metric("jervis_operator_dispatch_breaker_open") == 0
+
+
+def secrets(space: Space) -> list[str]:
+    core: Any = space.core
+    return [one.metadata.name for one in core.list_namespaced_secret(space.name).items]
+
+
+def test_a_token_that_may_not_be_written_is_a_failed_dispatch_until_it_may(
+    space: Space, team: Space, start: Start, keys: Path, kubeconfig: Path, tmp_path: Path
+) -> None:
+    account = accounts.Account(space.api, space.name)
+    for one in (space, team):
+        account.allow(one.name)
+    limited = account.kubeconfig(kubeconfig, tmp_path / "limited")
+    posts, puts = (f'jervis_operator_api_requests_total{{code="403",verb="{verb}"}}' for verb in ("POST", "PUT"))
+    with (
+        Kubelet(space.api, space.name) as kubelet,
+        start(served(space, team), KUBECONFIG=limited, RUN_TOKEN_KEYS=keys) as operator,
+    ):
+        kubelet.absent = True  # as the kubelet, which waits for the Secret
+        team.submit("ask", **CHAT)
+        until(lambda: team.status("ask").get("retry", {}).get("count", 0) >= 2, "it was tried twice")
+        said = dispatched(team, "ask")
+        assert said["reason"] == "TokenNotWritten"
+        assert "secrets" in said["message"]
+        assert said["message"].endswith(f"See the quota or policy of the release's namespace {space.name}.")
+        tries = operator.metric('jervis_operator_retries_total{reason="TokenNotWritten"}')
+        assert operator.metric(posts) == operator.metric(puts) == tries, "no try but those that are told"
+        assert team.phase("ask") == "DispatchedGpu", "its pod keeps the slot"
+        account.allow_tokens(space.name)
+        until(lambda: secrets(space) == [one.metadata.name for one in space.jobs()], "it is written")
+        kubelet.absent = False
+        until(lambda: team.phase("ask") == "Completed", "the same run goes on")
+        assert (team.status("ask")["attempt"], len(kubelet.seen)) == (1, 1)
+        assert "retry" not in team.status("ask")
+
+
+def test_a_token_that_the_apiserver_does_not_accept_asks_a_person(
+    space: Space, team: Space, start: Start, keys: Path
+) -> None:
+    with (
+        secrets_are_refused(space),
+        Kubelet(space.api, space.name) as kubelet,
+        start(served(space, team), RUN_TOKEN_KEYS=keys),
+    ):
+        kubelet.absent = True
+        team.submit("ask", **CHAT)
+        until(lambda: team.phase("ask") == "UserTask", "a person has to look")
+        assert (team.status("ask")["userTask"]["kind"], dispatched(team, "ask")["reason"]) == (
+            "Failure",
+            "TokenNotWritten",
+        )
+        assert "no Secrets here" in dispatched(team, "ask")["message"]
+        until(lambda: space.jobs() == [], "its Job, which cannot start, is gone")
+
+
+@contextmanager
+def secrets_are_refused(space: Space) -> Iterator[None]:
+    """With 422, by an admission policy for this namespace."""
+    admission: Any = client.AdmissionregistrationV1Api(space.api)
+    here = {"matchLabels": {"kubernetes.io/metadata.name": space.name}}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"], "operations": ["CREATE"]}
+    validation = {"expression": "false", "message": "no Secrets here", "reason": "Invalid"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    binding = {
+        "policyName": space.name,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": here},
+    }
+    admission.create_validating_admission_policy({"metadata": {"name": space.name}, "spec": spec})
+    admission.create_validating_admission_policy_binding({"metadata": {"name": space.name}, "spec": binding})
+    core: Any = space.core
+
+    def refused() -> bool:
+        try:
+            core.create_namespaced_secret(space.name, {"metadata": {"name": "probe"}}, dry_run="All")
+        except client.ApiException as error:
+            return bool(error.status == 422)
+        return False
+
+    try:
+        until(refused, "the policy is in force")
+        yield
+    finally:
+        admission.delete_validating_admission_policy_binding(space.name)
+        admission.delete_validating_admission_policy(space.name)

@@ -6,6 +6,7 @@ Performs the effects of a decision once it is persisted, and notes what came of 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
@@ -16,16 +17,17 @@ from controllers.memory import document, mongo
 from controllers.pendingtask import cache, decision, job, views
 from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.effects import copies, ingest, run_token
-from controllers.pendingtask.observed import Ingested, JobView, Observation, Trouble, trouble
+from controllers.pendingtask.observed import Ingested, JobView, Observation, TokenNotWritten, Trouble, trouble
+from controllers.pendingtask.policy import dispatched
 from crds import errors, pendingtask
-from crds.phases import HOLDS_SLOT
+from crds.phases import HOLDS_SLOT, Phase
 from kube import lease
 
 log = structlog.get_logger(__name__)
 
 
-class Untold(errors.Operational):
-    """Whether the Job was created is not known: neither that nor the question was answered."""
+class OutcomeUnknown(errors.Operational):
+    """The run's Job may work, and may not: a request about it was not answered."""
 
 
 class ClusterEffects:
@@ -47,72 +49,71 @@ class ClusterEffects:
         self._namespace, self._tokens = workloads.namespace, tokens
         self._clock, self._created, self._token = clock, created, token
 
-    async def fetch(self, namespace: str, name: str) -> tuple[kube.Object, pendingtask.PendingTask]:
-        """The whole task from the API, content included."""
-        raw = await self._api.get(kube.TASKS, namespace, name)
-        return raw, pendingtask.PendingTask.model_validate(raw)
-
-    async def launch(
-        self, task: pendingtask.PendingTask, wanted: decision.Launch, known: kube.Object | None = None
-    ) -> Observation | None:
+    async def launch(self, whole: pendingtask.PendingTask, wanted: decision.Launch) -> Trouble | TokenNotWritten | None:
         """Memory first, then the Job, then its token: the Job owns the Secret, and the pod waits for it.
 
-        An existing Job of ours is success; one that we have suspended is resumed.
-
-        `known` is the whole task as the API has just served it; without it the API is asked.
+        An existing Job of ours is success; one that we have suspended is resumed. `whole` is the task as the API has
+        just served it, content included. Raises `OutcomeUnknown`, and what MongoDB and the API fail with before there
+        is a Job.
         """
-        if known is None:
-            known, whole = await self.fetch(task.metadata.namespace, task.metadata.name)
-        else:
-            whole = pendingtask.PendingTask.model_validate(known)
-        if known["metadata"]["uid"] != task.metadata.uid or known["metadata"].get("deletionTimestamp"):
-            return None
-        await self._memory.write(task.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
+        await self._memory.write(whole.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
         body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token())
         try:
             made = await self._api.create(kube.JOBS, self._namespace, body)
-            self._created()
-        except kube.AlreadyExists:
-            try:
-                return await self._take_up(task, wanted)
-            except kube.NotFound:
-                # Deleted between the two requests; about the task itself this says nothing.
-                return Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
-        except kube.Unavailable as error:
-            return await self._unheard(task, wanted, error)
+        except (kube.AlreadyExists, kube.Unavailable) as error:
+            return await self._existing(whole, wanted, error)
+        self._created()
         self._workloads.observe_job(made)
-        await self._equip(whole, views.job_view(made))
-        return None
+        return await self.equip(whole, views.job_view(made))
 
-    async def equip(self, task: pendingtask.PendingTask, run: JobView) -> None:
-        """A running Job has its token. Raises `kube.Unavailable`, `kube.Refused`."""
-        await self._tokens.ensure(task, run)
+    def lacks_token(self, task: pendingtask.PendingTask, run: JobView) -> bool:
+        """Is the token of that run to be written now?"""
+        return self._tokens.lacks(run) and not dispatched.token_postponed(task, self._clock())
 
-    async def _equip(self, task: pendingtask.PendingTask, run: JobView) -> None:
-        """A new token for a run that begins or goes on. Without an answer the next look at the task tries again."""
+    async def equip(self, task: pendingtask.PendingTask, run: JobView) -> TokenNotWritten | None:
+        """Write a new token for a run that begins or goes on; what came in the way."""
         try:
             await self._tokens.issue(task, run)
         except lease.Fenced:
             raise
         except errors.JervisError as error:
-            log.warning("the run's token is not written yet", job=run.name, reason=error.message)
+            # What is wrong with our keys is no fault of the task's, whatever the error says of trying again.
+            permanent = isinstance(error, kube.Refused)
+            log.warning("the run's token is not written", job=run.name, reason=error.message)
+            return TokenNotWritten(replace(self.trouble(error), operational=not permanent))
+        return None
 
-    async def _unheard(
-        self, task: pendingtask.PendingTask, wanted: decision.Launch, error: kube.Unavailable
-    ) -> Observation | None:
-        """The answer to the creation was lost or an error, and the Job may be there all the same: its pod takes the
-        booked slot, which nobody else must get then. Raises `error` when there is no such Job, `Untold` when the API
-        does not say."""
+    def trouble(self, error: errors.JervisError) -> Trouble:
+        """An error of a dispatch. What is forbidden is so for the release's namespace, where all runs are."""
+        found = trouble(error)
+        if not isinstance(error, kube.Forbidden):
+            return found
+        return replace(found, remedy=f"See the quota or policy of the release's namespace {self._namespace}.")
+
+    async def _existing(
+        self, task: pendingtask.PendingTask, wanted: decision.Launch, error: errors.JervisError
+    ) -> Trouble | TokenNotWritten | None:
+        """The Job is there already; or the answer to its creation was lost or an error, and it may be there all the
+        same: its pod takes the booked slot, which no other run must get then. Raises `error` when there is no such Job,
+        `OutcomeUnknown` when the API does not say."""
+        known = isinstance(error, kube.AlreadyExists)
         try:
             found = await self._take_up(task, wanted)
-        except (kube.NotFound, kube.Forbidden):
+        except kube.NotFound:
+            if known:  # Deleted between the two requests; about the task itself this says nothing.
+                return Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
             raise error from None
-        except kube.Unavailable as away:
-            raise Untold(f"whether Job {wanted.job_name} was created is not known: {away.message}") from error
-        self._created()
+        except (kube.Unavailable, kube.Conflict) as away:
+            if isinstance(error, kube.Forbidden) and isinstance(away, kube.Forbidden):
+                raise error from None  # a refusal is an answer: nothing was created
+            raise OutcomeUnknown(f"whether Job {wanted.job_name} works is not known: {away.message}") from error
+        if not known:
+            self._created()
         return found
 
-    async def _take_up(self, task: pendingtask.PendingTask, wanted: decision.Launch) -> Observation | None:
+    async def _take_up(
+        self, task: pendingtask.PendingTask, wanted: decision.Launch
+    ) -> Trouble | TokenNotWritten | None:
         """The Job of that name, if it is ours; resumed when it was us who suspended it. Raises `kube.NotFound`."""
         made = await self._api.get(kube.JOBS, self._namespace, wanted.job_name)
         foreign = _foreign(made, self._namespace, task.metadata.uid, wanted.attempt)
@@ -120,11 +121,11 @@ class ClusterEffects:
             return foreign
         if made["metadata"].get("deletionTimestamp"):
             return Trouble(f"Job {wanted.job_name} is still being deleted", operational=True)
-        await self._equip(task, views.job_view(made))
+        lacking = await self.equip(task, views.job_view(made))
         if views.job_view(made).marked:
             made = await self._suspend(wanted.job_name, suspend=False)
         self._workloads.observe_job(made)
-        return None
+        return lacking
 
     async def suspend(self, task: pendingtask.PendingTask, wanted: decision.SuspendJob) -> None:
         """Ask the Job to drain."""
@@ -138,7 +139,7 @@ class ClusterEffects:
         try:
             known = self._workloads.job(wanted.job_name)
             if known is not None:
-                await self._equip(task, known)
+                await self.equip(task, known)
             self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=False))
         except kube.NotFound:
             self._workloads.forget_job(task.metadata.uid, wanted.job_name)
@@ -185,7 +186,7 @@ def _foreign(found: kube.Object, namespace: str, uid: str, attempt: int) -> Trou
 log = structlog.get_logger(__name__)
 
 AGAIN_SECONDS = 2.0
-"""After a token could not be written, or a Job's creation was not answered."""
+"""After a request about a run's Job was not answered."""
 
 
 class EffectExecutor:
@@ -210,11 +211,11 @@ class EffectExecutor:
         """
         uid = task.metadata.uid
         match effect:
-            case decision.Ingest():
+            case decision.Ingest(after):
                 found = self._cache.observations.get(uid)
                 if isinstance(found, Ingested | Trouble) and found.generation in (None, task.metadata.generation):
                     return True  # it began before this was written, and has ended meanwhile
-                self._qualifier.start(uid, raw, found)
+                self._qualifier.start(uid, raw, found, after)
                 return False
             case decision.Launch():
                 return await self._launch(task, effect, raw)
@@ -238,48 +239,56 @@ class EffectExecutor:
         return False
 
     async def equip(self, task: pendingtask.PendingTask, run: JobView | None) -> None:
-        """A run has its token, or gets it in a moment: its pod waits for the Secret."""
-        if run is None or task.status.phase not in HOLDS_SLOT:
+        """A run has its token, or what is in the way is an observation: its pod waits for the Secret.
+
+        One whose pod works has an older token: it is renewed with the next look.
+        """
+        uid, phase = task.metadata.uid, task.status.phase
+        if run is None or phase not in HOLDS_SLOT or uid in self._cache.observations:
             return
-        try:
+        if not self._effects.lacks_token(task, run):
+            return
+        if phase is not Phase.DISPATCHED_GPU:
             await self._effects.equip(task, run)
-        except lease.Fenced:
-            raise
-        except errors.JervisError as error:
-            log.warning("the run's token is not written yet", job=run.name, reason=error.message)
-            self._cache.later(task.metadata.uid, AGAIN_SECONDS)
+            return
+        self._cache.scheduler.breaker.started(self._monotonic())
+        found = await self._effects.equip(task, run)
+        self._count(found.trouble if found is not None else None)
+        if found is not None:
+            self._cache.observations[uid] = found
+
+    def _count(self, shared: Trouble | None) -> None:
+        """A dispatch has ended: with a trouble that other tasks would have as well, or none of that kind."""
+        breaker = self._cache.scheduler.breaker
+        if shared is not None and shared.operational:
+            breaker.failed(self._monotonic(), shared.remedy or "")
+        else:
+            breaker.succeeded()
 
     async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
-        """Dispatching is what the circuit breakers count, by cause."""
-        breakers, namespace = self._cache.scheduler.breaker, task.metadata.namespace
-        breakers.started(self._monotonic(), namespace)
+        """Dispatching is what the circuit breaker counts, once there is a task to be dispatched."""
+        uid, breaker = task.metadata.uid, self._cache.scheduler.breaker
+        # A task that cannot be read, by its namespace's fault, is no dispatch that failed; nor is one that is gone.
+        whole = await self._cache.fetch(uid) if raw is None else pendingtask.PendingTask.model_validate(raw)
+        if whole is None or whole.metadata.deletion_timestamp is not None:
+            return whole is not None
+        breaker.started(self._monotonic())
+        found: Trouble | TokenNotWritten | None
         try:
-            found = await self._effects.launch(task, wanted, raw)
+            found = await self._effects.launch(whole, wanted)
         except lease.Fenced:
             raise
-        except kube.NotFound:
-            self._cache.workloads.abandon(task.metadata.uid)
-            self._cache.forget(task.metadata.uid, 0)
-            return False
-        except Untold as error:
+        except OutcomeUnknown as error:
             # The task keeps the slot, which the Job may have; only an answer of the API ends that.
             log.warning("a dispatch was not answered", task=task.metadata.name, reason=error.message)
-            breakers.failed(self._monotonic())
-            self._cache.later(task.metadata.uid, AGAIN_SECONDS)
+            breaker.failed(self._monotonic())
+            self._cache.later(uid, AGAIN_SECONDS)
             return False
         except errors.JervisError as error:
-            found = trouble(error)
-            if isinstance(error, kube.Forbidden):
-                breakers.refused(self._monotonic(), namespace)
-            elif found.operational:
-                breakers.failed(self._monotonic())
-            else:
-                breakers.answered()
+            found = self._effects.trouble(error)
+            self._count(found)
         else:
-            if isinstance(found, Trouble):
-                breakers.answered()
-            else:
-                breakers.succeeded(namespace)
-        if isinstance(found, Trouble):
-            self._cache.observations[task.metadata.uid] = found
+            self._count(found.trouble if isinstance(found, TokenNotWritten) else None)
+        if found is not None:
+            self._cache.observations[uid] = found
         return True

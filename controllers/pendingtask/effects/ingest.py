@@ -217,17 +217,21 @@ class Qualifier:
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
-    def start(self, uid: str, raw: kube.Object | None = None, before: Observation | None = None) -> None:
-        """Begin, unless it is under way. `raw` is the whole task as the API has just served it; else it is fetched.
+    def start(
+        self, uid: str, raw: kube.Object | None = None, before: Observation | None = None, after: float = 0.0
+    ) -> None:
+        """Begin after so many seconds, unless it is under way.
 
-        `before` is what a reading of an earlier generation brought; it is used again when the input is the same.
+        `raw` is the whole task as the API has just served it; else it is fetched. `before` is what a reading of an
+        earlier generation brought; it is used again when the input is the same.
         """
         if uid not in self._readings:
-            self._readings.start(uid, self._run(uid, raw, before))
+            self._readings.start(uid, self._run(uid, raw, before, after))
 
-    async def _run(self, uid: str, raw: kube.Object | None, before: Observation | None) -> None:
+    async def _run(self, uid: str, raw: kube.Object | None, before: Observation | None, after: float) -> None:
         found: Observation | None = None
         try:
+            await asyncio.sleep(after)
             found = await self._read(uid, raw, before)
         except errors.JervisError as error:
             found = trouble(error)

@@ -14,7 +14,7 @@ from typing import Any
 import kube
 from controllers.pendingtask import job, workloads
 from controllers.pendingtask.observed import JobState, JobView
-from crds import order, pendingtask, priority, runtoken, scope
+from crds import errors, order, pendingtask, priority, runtoken, scope
 
 SECRET_TYPE = "jervis.dev/run-token"  # noqa: S105  # the type of a Secret
 MARGIN = timedelta(minutes=5)
@@ -30,13 +30,16 @@ class RunTokens:
         self._api, self._known, self._template, self._signer = api, known, template, signer
         self._issued: set[str] = set()  # uids of Jobs
 
-    async def ensure(self, task: pendingtask.PendingTask, run: JobView) -> None:
-        """Write the token of a running Job unless this process has done so. Raises `kube.Unavailable`."""
-        if run.state is JobState.ACTIVE and run.uid not in self._issued:
-            await self.issue(task, run)
+    def lacks(self, run: JobView) -> bool:
+        """Does the Job run without a token that this process has written for it?"""
+        return self._signer is not None and run.state is JobState.ACTIVE and run.uid not in self._issued
 
     async def issue(self, task: pendingtask.PendingTask, run: JobView) -> None:
-        """Write a new token, whether there is one or not. Raises `kube.Unavailable`."""
+        """Write a new token, whether there is one or not.
+
+        Raises `kube.Unavailable`, `kube.Refused`, `runtoken.Unusable`; `lacks` says so from then on.
+        """
+        self._issued.discard(run.uid)
         if self._signer is None:
             return
         template = self._template
@@ -45,12 +48,20 @@ class RunTokens:
         body = _secret(task, run, template.namespace, token)
         try:
             await self._api.create(kube.SECRETS, template.namespace, body)
-        except kube.AlreadyExists:
-            try:
-                await self._api.replace(kube.SECRETS, body)
-            except kube.NotFound as error:
-                raise kube.Unavailable(f"Secret {run.name} was there and is gone") from error
+        except (kube.AlreadyExists, kube.Forbidden) as error:
+            await self._replace(body, error)
         self._remember(run.uid)
+
+    async def _replace(self, body: dict[str, Any], error: errors.JervisError) -> None:
+        """A quota that is used up forbids the creation of a Secret also when it is there."""
+        try:
+            await self._api.replace(kube.SECRETS, body)
+        except (kube.NotFound, kube.Forbidden) as found:
+            if isinstance(error, kube.Forbidden):
+                raise error from None
+            if isinstance(found, kube.Forbidden):
+                raise
+            raise kube.Unavailable(f"Secret {body['metadata']['name']} was there and is gone") from found
 
     def _remember(self, uid: str) -> None:
         if len(self._issued) >= 10_000:
@@ -60,13 +71,12 @@ class RunTokens:
 
 def _run(task: pendingtask.PendingTask, attempt: int, ceiling: priority.Priority) -> runtoken.Run:
     spec = task.spec
-    foreground = order.foreground(spec)
     return runtoken.Run(
         task_uid=task.metadata.uid,
         namespace=task.metadata.namespace,
         attempt=attempt,
         scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id or "", group_id=spec.group_id or ""),
-        mode=pendingtask.Mode.FOREGROUND if foreground else pendingtask.Mode.BACKGROUND,
+        mode=order.mode(spec),
         ceiling=ceiling,
     )
 

@@ -8,7 +8,7 @@ Dispatch Backoff".
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controllers import backoff
 from controllers.pendingtask.decision import (
@@ -16,6 +16,7 @@ from controllers.pendingtask.decision import (
     DeleteJob,
     Field,
     Launch,
+    Note,
     View,
     act,
     condition,
@@ -25,14 +26,15 @@ from controllers.pendingtask.decision import (
     wait,
     whole,
 )
-from controllers.pendingtask.observed import JobState, Trouble
-from controllers.pendingtask.policy import user_task
+from controllers.pendingtask.observed import JobState, TokenNotWritten, Trouble
+from controllers.pendingtask.policy import interruption, user_task
 from controllers.pendingtask.policy.interruption import POLL_SECONDS
 from crds import order, pendingtask
 from crds.phases import Phase
 
 FAILED = "DispatchFailed"
 CIRCUIT_OPEN = "CircuitOpen"
+NO_TOKEN = "TokenNotWritten"  # noqa: S105  # a reason, no password
 CLOCK_STEP = timedelta(seconds=60)
 """A moment that is further ahead than this was not written under the present clock."""
 ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
@@ -63,6 +65,32 @@ def trouble(view: View) -> Decision | None:
     return replace(decision, note=decision.note if retry.count == 1 else None)
 
 
+def token(view: View) -> Decision | None:
+    """The Job is there and its token could not be written. The pod waits for it in its slot: it cannot start, and the
+    next try, or its user, ends that."""
+    found = view.state.observed
+    if not isinstance(found, TokenNotWritten):
+        return None
+    told = f"The run's token could not be written: {found.trouble.sentence()}"[:1024]
+    problem = condition(view, "Dispatched", False, NO_TOKEN, told)
+    if not found.trouble.operational:
+        asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
+        return user_task.to_user(view, asked, NO_TOKEN, told, problem)
+    retry = retried(view, NO_TOKEN, found.trouble.sentence(), found.trouble.retry_after)
+    assert retry.next_at is not None
+    wanted = wait((retry.next_at - view.now).total_seconds())
+    decision = remark(view, problem, decision=replace(wanted, status_patch={"retry": retry.wire()}))
+    return replace(decision, note=Note(NO_TOKEN, told, warning=True) if retry.count == 1 else None)
+
+
+def token_postponed(task: pendingtask.PendingTask, now: datetime) -> bool:
+    """Has the run's token failed to be written, and is the next try still to come?"""
+    retry = task.status.retry
+    if retry is None or retry.next_at is None or not retry.reason.startswith(f"{NO_TOKEN}:"):
+        return False
+    return now < retry.next_at <= now + interruption.LONGEST
+
+
 def started(view: View) -> Decision | None:
     """The container runs, or the Job is over already."""
     job = view.state.job
@@ -77,9 +105,9 @@ def started(view: View) -> Decision | None:
 
 
 def failing(view: View) -> bool:
-    """Is this claim a repeated one, because the Job could not be created before?"""
+    """Is this claim a repeated one, because its Job or its token could not be created before?"""
     retry = view.task.status.retry
-    return retry is not None and retry.count > 0 and retry.reason.startswith(f"{FAILED}:")
+    return retry is not None and retry.count > 0 and retry.reason.startswith((f"{FAILED}:", f"{NO_TOKEN}:"))
 
 
 def stale(view: View) -> Decision | None:
@@ -129,6 +157,9 @@ def soon(view: View) -> float:
         # Nothing happens when a run becomes stale, so nothing would wake us.
         overdue = (view.entered() + view.state.limits.stale_after - view.now).total_seconds()
         moments += [overdue] if overdue > 0 else []
+    retry = view.task.status.retry
+    if retry is not None and retry.next_at is not None and token_postponed(view.task, view.now):
+        moments.append((retry.next_at - view.now).total_seconds())
     return min([view.state.limits.recheck.total_seconds(), *moments])
 
 
@@ -136,7 +167,7 @@ def starting(view: View) -> Decision | None:
     """The Job is there and its pod is not running yet: say why, if the kubelet does."""
     patience = wait(soon(view))
     stuck = next((pod for pod in view.state.pods if pod.live and pod.waiting_message), None)
-    if stuck is None:
+    if stuck is None or token_postponed(view.task, view.now):
         return patience
     told = f"{stuck.waiting_reason}: {stuck.waiting_message}"
     return remark(view, condition(view, "Dispatched", False, stuck.waiting_reason, told), decision=patience)

@@ -89,6 +89,8 @@ def of_hints(
 
 
 CONDITION = "AttachmentsIngested"
+STALE_SECONDS = 1.0
+"""Before a task is read again because the last reading was of another version of it."""
 _SHOWN = 10
 _REASON_CHARS = 150
 POSTPONED = "QualificationPostponed"
@@ -196,8 +198,11 @@ def route(view: View) -> Decision | None:
 
 def restart(view: View) -> Decision | None:
     """Nobody works on it: the operator was restarted in between, or the task was edited while it was read. Ingestion
-    may be repeated."""
-    return wait() if view.state.working else act(Ingest())
+    may be repeated; one that was of another version only after a while, as the next one may be too."""
+    if view.state.working:
+        return wait()
+    stale = isinstance(view.state.observed, Ingested | Trouble)
+    return act(Ingest(after=STALE_SECONDS if stale else 0.0))
 
 
 def _questions(found: Ingested) -> tuple[pendingtask.Question, ...]:

@@ -18,10 +18,9 @@ from controllers.pendingtask.decision import Decision, Field, Launch, View, Wait
 from controllers.pendingtask.policy import dispatched, interruption
 from crds import order, pendingtask
 from crds.phases import Phase
-from crds.waits import MESSAGES, Reason
+from crds.waits import MESSAGES, Reason, explain
 
 BYSTANDER_SECONDS = 5.0
-REFUSED = "NamespaceRefused"
 
 
 def bystanders(view: View) -> Decision | None:
@@ -59,21 +58,9 @@ def breaker(view: View) -> Decision | None:
         return None
     if not order.foreground(view.task.spec) or dispatched.failing(view):
         return _waits(view)
-    told = MESSAGES[Reason.CIRCUIT_OPEN]
+    told = explain(Reason.CIRCUIT_OPEN, view.state.dispatch_cause)
     decision = wait(wait_for=WaitFor.GPU)
     return remark(view, condition(view, "Dispatched", False, dispatched.CIRCUIT_OPEN, told), decision=decision)
-
-
-def refused(view: View) -> Decision | None:
-    """Dispatches of this namespace were refused too often in a row. It does not wait in line with the others: nothing
-    that becomes free would help it, and it must hold up no probe of theirs."""
-    if view.state.refused_for is None:
-        return None
-    decision = wait(view.state.refused_for)
-    if dispatched.failing(view):
-        return decision
-    told = "Runs of this namespace were refused several times in a row (a quota, an admission policy); see its Events."
-    return remark(view, condition(view, "Dispatched", False, REFUSED, told), decision=decision)
 
 
 def idle(view: View) -> Decision | None:
@@ -112,7 +99,8 @@ def _waits(view: View) -> Decision:
     decision, reason = wait(wait_for=WaitFor.GPU), view.state.waits
     if reason is None:
         return decision
-    said = condition(view, "Dispatched", False, reason.value, MESSAGES[reason])
+    cause = view.state.dispatch_cause if reason is Reason.CIRCUIT_OPEN else ""
+    said = condition(view, "Dispatched", False, reason.value, explain(reason, cause))
     return replace(remark(view, said, decision=decision), note=None)
 
 

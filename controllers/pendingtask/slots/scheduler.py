@@ -80,7 +80,7 @@ class SlotScheduler:
         self._since: dict[str, float] = {}  # when they found none, in monotonic seconds
         self._claims: dict[str, tuple[WaitFor, str]] = {}
         self._plan = bookings.Plan()
-        self.breaker = breaker.Breakers()
+        self.breaker = breaker.Breaker()
 
     # -- places ----------------------------------------------------------------------------------------------------
 
@@ -216,14 +216,6 @@ class SlotScheduler:
     def dispatch_open(self) -> bool:
         """The breaker lets a dispatch through."""
         return self.breaker.allows(self._monotonic())
-
-    def refused_for(self, namespace: str) -> float | None:
-        """Seconds until a task of that namespace may be tried, as its dispatches are refused; None: now."""
-        return self.breaker.refused_for(namespace, self._monotonic())
-
-    def refusing(self) -> int:
-        """Namespaces whose dispatches are refused and rest."""
-        return self.breaker.refusing(self._monotonic())
 
     # -- users -----------------------------------------------------------------------------------------------------
 
@@ -362,6 +354,8 @@ class SlotScheduler:
         going = self._plan.go
         one = not breaker_closed  # half open: a single probe
         if one:
+            if self._on_its_way():
+                return admitted, None  # its look says what comes next
             going = going[:1]
         for uid in going:
             self._user_waiters.discard(uid)
@@ -389,6 +383,11 @@ class SlotScheduler:
         if free <= 0 and held:
             admitted += self._admit_aged(left)
         return admitted, min(again, default=None)
+
+    def _on_its_way(self) -> bool:
+        """Is a task admitted to a GPU slot, or its claim being written?"""
+        claimed = any(wait_for is WaitFor.GPU for wait_for, _ in self._claims.values())
+        return claimed or bool(self._admitted) or bool(self._background[WaitFor.GPU])
 
     def _next_waiters(self, wait_for: WaitFor, count: int, *, aged_only: bool = False) -> list[Admitted]:
         """The next `count` waiters. They are reconciled before other Background tasks: a place is reserved for them."""
@@ -441,13 +440,11 @@ class SlotScheduler:
     def observed(self) -> wait_reasons.Observed:
         """What a survey of the waiting tasks is made from, as of now."""
         entries = {uid: entry for uid in self._tasks.phase(*task_index.WAITING) if (entry := self._tasks.entry(uid))}
-        namespaces = {entry.namespace for entry in entries.values()}
         state = replace(
             self._state(),
             now=self._wall().timestamp(),
             qualifier_free=self._limits.qualifying_at_once - len(self._reading()),
             aged_before=self._aged_before(),
-            refused=frozenset(one for one in namespaces if self.refused_for(one) is not None),
         )
         standings = self._standing(WaitFor.QUALIFIER), self._users_standing(), self._standing(WaitFor.GPU)
         return wait_reasons.Observed(state, entries, standings)
@@ -465,6 +462,7 @@ class SlotScheduler:
             slots_open=sum(number for name, number in book.free if name not in held),
             users_hold=self._users_hold(),
             circuit_open=not self.dispatch_open(),
+            circuit_cause=self.breaker.cause,
         )
 
     def _users_hold(self, uid: str = "") -> bool:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from controllers.pendingtask.slots import fair_share
 from controllers.pendingtask.task_index import Entry
 from crds.phases import Phase
-from crds.waits import MESSAGES, Reason
+from crds.waits import Reason, explain
 
 MOST_NAMES = 5
 _HOLDERS = frozenset({Reason.JOB_SUSPENDED, Reason.NOT_ALLOWED})
@@ -22,18 +22,22 @@ _HOLDERS = frozenset({Reason.JOB_SUSPENDED, Reason.NOT_ALLOWED})
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`place` counts from 0 among all that wait for the same; None: it has no turn before something else happens."""
+    """`place` counts from 0 among all that wait for the same; None: it has no turn before something else happens.
+
+    `cause`: what an administrator has to see to, as a sentence.
+    """
 
     reason: Reason
     since: datetime
     place: int | None = None
     own: tuple[str, ...] = ()
     aged: bool = False
+    cause: str = ""
 
     @property
     def message(self) -> str:
-        """The reason as a sentence."""
-        return MESSAGES[self.reason]
+        """The reason as a sentence or two."""
+        return explain(self.reason, self.cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class State:
     slots_total     GPU slots of Ready backends
     slots_free      those of them that are free; `slots_open`: on GPUs that users do not hold back, too
     users_hold      users hold Background tasks back from every GPU
-    circuit_open    nothing is dispatched after failures; `refused`: nothing of these namespaces
+    circuit_open    nothing is dispatched after failures; `circuit_cause`: what an administrator has to see to
     aged_before     a Background task that waits since before that time has aged (seconds since the epoch)
     now             seconds since the epoch
     """
@@ -56,7 +60,7 @@ class State:
     slots_open: int = 0
     users_hold: bool = False
     circuit_open: bool = False
-    refused: frozenset[str] = frozenset()
+    circuit_cause: str = ""
     aged_before: float = float("-inf")
 
     def at_gpu(self, *, background: bool) -> Reason:
@@ -68,10 +72,6 @@ class State:
         if background and (self.users_hold or (self.slots_free > 0 and self.slots_open <= 0)):
             return Reason.USERS_ACTIVE
         return Reason.TURN if self.free(background=background) > 0 else Reason.NO_FREE_SLOT
-
-    def refuses(self, entry: Entry) -> bool:
-        """It waits for its namespace's runs to be accepted again, and for nothing else."""
-        return entry.phase is Phase.READY_FOR_GPU and entry.namespace in self.refused
 
     def free(self, *, background: bool) -> int:
         """Slots that a task of that lane may take now."""
@@ -98,8 +98,6 @@ class Survey:
             return Wait(_holder(entry), since)
         if entry.not_before > state.now:
             return Wait(Reason.POSTPONED, since)
-        if state.refuses(entry):
-            return Wait(Reason.NAMESPACE_REFUSED, since)
         background, place = entry.order.lane != 0, self.places.get(uid)
         if entry.phase is not Phase.READY_FOR_GPU:
             reason = Reason.TURN if state.qualifier_free > (place or 0) else Reason.QUALIFIER_BUSY
@@ -108,7 +106,8 @@ class Survey:
             if reason is Reason.TURN and place is not None and place >= state.free(background=background):
                 reason = Reason.NO_FREE_SLOT
         aged = background and entry.queued < state.aged_before
-        return Wait(reason, since, place, self.own.get(uid, ()), aged)
+        cause = state.circuit_cause if reason is Reason.CIRCUIT_OPEN else ""
+        return Wait(reason, since, place, self.own.get(uid, ()), aged, cause)
 
     def __iter__(self) -> Iterator[str]:
         """Every waiting task: in the order of turns, for the GPU before those for the qualifier, others last."""
@@ -133,7 +132,7 @@ def survey(found: Observed) -> Survey:
     """Takes some ten milliseconds for a thousand waiting tasks."""
     lines: tuple[list[fair_share.Waiter], list[fair_share.Waiter], list[fair_share.Waiter]] = ([], [], [])
     for uid, entry in found.entries.items():
-        if not entry.held and entry.not_before <= found.state.now and not found.state.refuses(entry):
+        if not entry.held and entry.not_before <= found.state.now:
             which = 0 if entry.phase is not Phase.READY_FOR_GPU else 1 if entry.order.lane == 0 else 2
             lines[which].append(fair_share.Waiter(uid, entry.order, entry.queued))
     qualifier, users, others = (fair_share.arrange(*one) for one in zip(lines, found.standings, strict=True))
@@ -170,8 +169,6 @@ def counts(found: Observed) -> Counter[tuple[int, Reason]]:
             known[lane, _holder(entry)] += 1
         elif entry.not_before > state.now:
             known[lane, Reason.POSTPONED] += 1
-        elif state.refuses(entry):
-            known[lane, Reason.NAMESPACE_REFUSED] += 1
         else:
             waiting[lane, entry.phase is Phase.READY_FOR_GPU] += 1
     taken = {True: 0, False: 0}

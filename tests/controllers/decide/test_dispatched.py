@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from controllers.pendingtask import decision
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, ObservedState, Trouble
+from controllers.pendingtask.observed import JobState, ObservedState, TokenNotWritten, Trouble
+from controllers.pendingtask.policy import dispatched
 from crds.pendingtask import UserTaskKind
 from crds.phases import Phase
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
@@ -59,6 +61,46 @@ def test_a_job_that_can_never_be_created_asks_a_person() -> None:
     assert status.phase is Phase.USER_TASK
     assert status.user_task is not None
     assert status.user_task.kind is UserTaskKind.FAILURE
+
+
+def test_a_token_that_cannot_be_written_is_tried_again_in_the_steps_of_a_failed_dispatch() -> None:
+    current, waits, told, now = routed(Phase.DISPATCHED_GPU), [], list[str](), NOW
+    waiting = pod(started=False, waiting_reason="ContainerCreating", waiting_message="secret not found")
+    around = ObservedState(job=job(), pods=(waiting,))
+    away = TokenNotWritten(Trouble("exceeded quota", operational=True, remedy="See the quota."))
+    for _ in range(6):
+        made = decide(current, replace(around, observed=away), now)
+        assert (made.phase, made.effects) == (None, ()), "the pod waits in its slot"
+        told += [made.note.reason] if made.note else []
+        waits.append(made.requeue_after)
+        current = apply(current, made.status_patch)
+        (said,) = current.status.conditions
+        assert (said.type, said.reason) == ("Dispatched", "TokenNotWritten")
+        assert said.message == "The run's token could not be written: exceeded quota. See the quota."
+        assert current.status.retry is not None
+        assert current.status.retry.next_at is not None
+        assert current.status.retry.reason.startswith("TokenNotWritten: ")
+        assert dispatched.token_postponed(current, now)
+        seen = decide(current, around, now)
+        assert (seen.status_patch, seen.requeue_after) == ({}, min(waits[-1] or 0, 60)), "an event changes nothing"
+        now = current.status.retry.next_at
+        assert not dispatched.token_postponed(current, now)
+        # Or it would be stale: that is another story.
+        current = apply(current, {"phaseTimes": {"DispatchedGpu": now.isoformat()}})
+    assert waits == [5, 15, 30, 60, 300, 300]
+    assert told == ["TokenNotWritten"], "one Event for a row of failures"
+    status = after(current, decide(current, replace(around, pods=(pod(),)), now))
+    assert (status.phase, status.retry, status.conditions[0].reason) == (Phase.ORCHESTRATING, None, "Running")
+
+
+def test_a_token_that_can_never_be_written_asks_a_person() -> None:
+    current = routed(Phase.DISPATCHED_GPU, spec={"type": "UserInputProcessing"})
+    made = decide(current, ObservedState(job=job(), observed=TokenNotWritten(WRONG)), NOW)
+    status = after(current, made)
+    assert (status.phase, status.dispatch) == (Phase.USER_TASK, None), "its Job is superseded and goes"
+    assert status.user_task is not None
+    assert status.user_task.kind is UserTaskKind.FAILURE
+    assert {one.type: one.reason for one in status.conditions}["Dispatched"] == "TokenNotWritten"
 
 
 def test_a_pod_that_cannot_start_says_why() -> None:

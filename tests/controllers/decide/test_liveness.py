@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask import decision, observed, views
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.observed import JobState, JobView, ObservedState, PodView, Trouble
+from controllers.pendingtask.observed import JobState, JobView, ObservedState, PodView, TokenNotWritten, Trouble
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
 from tests.controllers.build import GPU, NOW, apply, routed, task
-from tests.controllers.decide.test_properties import hints, troubles
+from tests.controllers.decide.test_properties import hints, tokens, troubles
 
 MOST_STEPS = 40
 verdicts = st.sampled_from(pendingtask.Verdict).map(str)
@@ -66,10 +66,12 @@ class Outside:
     def __init__(self, data: st.DataObject, now: datetime) -> None:
         self.now = now
         self.reading: observed.Reading = data.draw(readings)
-        self.refusal: Trouble | None = data.draw(st.none() | troubles)
+        self.refusal: Trouble | TokenNotWritten | None = data.draw(st.none() | troubles | tokens)
         self.ends = data.draw(st.sampled_from([JobState.COMPLETE, JobState.FAILED]))
         self.says = views.outcome(data.draw(hostile.messages))
         self.late = data.draw(st.booleans())
+        self.behind = data.draw(st.booleans())
+        """Each reading is of an older version than the one that is decided about."""
         self.jobs: dict[int, JobView] = {}
         self.pods: list[PodView] = []
         self.observed: observed.Observation | None = None
@@ -82,10 +84,12 @@ class Outside:
     def perform(self, effect: decision.Effect, generation: int) -> None:
         match effect:
             case decision.Ingest():
-                self.observed = replace(self.reading, generation=generation)
+                self.observed = replace(self.reading, generation=generation - self.behind)
             case decision.Launch():
                 self.launches += 1
                 self.observed = self.refusal
+                if isinstance(self.refusal, TokenNotWritten):
+                    self.jobs[effect.attempt] = JobView(effect.job_name, "u", JobState.ACTIVE)
                 if self.refusal is None:
                     reason = "DeadlineExceeded" if self.late else ""
                     self.jobs[effect.attempt] = JobView(effect.job_name, "u", self.ends, reason=reason)
@@ -109,6 +113,7 @@ def rest(current: pendingtask.PendingTask, outside: Outside) -> pendingtask.Pend
         for effect in made.effects:
             outside.perform(effect, current.metadata.generation)
         waits = bool(made.requeue_after) or made.wait_for is not None
+        waits = waits or any(isinstance(one, decision.Ingest) and one.after > 0 for one in made.effects)
         if waits or not (made.status_patch or made.effects):
             return current
     raise AssertionError(f"it goes round: {seen[-12:]}")

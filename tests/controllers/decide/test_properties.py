@@ -35,7 +35,8 @@ troubles = st.builds(
     Trouble, st.text(max_size=30), operational=st.booleans(), retry_after=st.none() | st.floats(0, 999)
 )
 copied = st.builds(observed.CopyMade, moments) | st.just(observed.NoCopy())
-observations = st.none() | st.builds(observed.Ingested, hints) | troubles | copied
+tokens = st.builds(observed.TokenNotWritten, troubles)
+observations = st.none() | st.builds(observed.Ingested, hints) | troubles | tokens | copied
 jobs = st.none() | st.sampled_from(JobState).map(
     lambda state: JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
 )

@@ -12,6 +12,7 @@ from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState, Outcome
 from crds.exits import ExitReason
 from crds.phases import Phase
+from crds.waits import Reason
 from tests.controllers.build import GPU, NOW, after, apply, job, pod, routed
 
 OPEN = ObservedState(slots=GPU)
@@ -144,9 +145,14 @@ def test_a_run_that_ended_unheard_waits_for_no_backoff_slot_or_breaker(state: ob
     assert decide(current, other, NOW).status_patch == {}, "that is not the run that is to go on"
 
 
-def test_a_task_whose_namespace_is_refused_says_so_and_waits_for_its_own_moment() -> None:
-    current = routed(Phase.READY_FOR_GPU)
-    made = decide(current, ObservedState(slots=GPU, refused_for=12.0), NOW)
-    assert (made.phase, made.wait_for, made.requeue_after) == (None, None, 12.0)
+def test_the_condition_says_what_the_open_breaker_asks_of_an_administrator() -> None:
+    current = routed(Phase.READY_FOR_GPU, spec={"mode": "Foreground"})
+    around = ObservedState(slots=GPU, dispatch_open=False, dispatch_cause="See the quota.")
+    made = decide(current, around, NOW)
+    assert (made.phase, made.wait_for, made.requeue_after) == (None, decision.WaitFor.GPU, None)
     (said,) = after(current, made).conditions
-    assert (said.type, said.reason) == ("Dispatched", "NamespaceRefused")
+    assert (said.type, said.reason) == ("Dispatched", "CircuitOpen")
+    assert said.message.endswith(" See the quota.")
+    background = decide(routed(Phase.READY_FOR_GPU), replace(around, waits=Reason.CIRCUIT_OPEN), NOW)
+    assert after(current, background).conditions[0].message == said.message
+    assert background.note is None
