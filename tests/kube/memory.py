@@ -45,35 +45,29 @@ class Store:
 
 
 class Way(Store):
-    """One process's way to a store that others use too. `cut`: nothing gets through. `asking` and `answering` are
-    called once, while the next request is under way there and back."""
+    """One process's way to a store that others use too. `cut`: nothing gets through. `meanwhile` has what happens once
+    while the next request is under way: ("read" or "write", "there" or "back")."""
 
     def __init__(self, to: Store) -> None:
         super().__init__()
         self._to, self.cut = to, False
-        self.asking: Callable[[], None] | None = None
-        self.answering: Callable[[], None] | None = None
+        self.meanwhile: dict[tuple[str, str], Callable[[], object]] = {}
 
     def read(self) -> lease.Record | None:
         """As it is when the request arrives."""
-        return self._pass(self._to.read)
+        return self._pass("read", self._to.read)
 
     def write(self, record: lease.Record) -> lease.Record:
         """What arrives is written, even when nobody hears the answer."""
-        return self._pass(lambda: self._to.write(record))
+        return self._pass("write", lambda: self._to.write(record))
 
-    def _pass(self, call: Callable[[], T]) -> T:
-        self._meanwhile("asking")
+    def _pass(self, verb: str, call: Callable[[], T]) -> T:
+        self.meanwhile.pop((verb, "there"), lambda: None)()
         if self.cut:
             raise errors.Operational("cut off")
-        found = call()
-        self._meanwhile("answering")
-        if self.cut:
-            raise errors.Operational("the answer was lost")
-        return found
-
-    def _meanwhile(self, when: str) -> None:
-        happens: Callable[[], None] | None = getattr(self, when)
-        setattr(self, when, None)
-        if happens is not None:
-            happens()
+        try:
+            return call()
+        finally:
+            self.meanwhile.pop((verb, "back"), lambda: None)()
+            if self.cut:
+                raise errors.Operational("the answer was lost")

@@ -356,7 +356,7 @@ def test_what_an_observer_saw_counts_from_when_it_saw_it(seconds: float) -> None
         one.at(seconds)
         two.now = seconds
 
-    way.asking = renewed
+    way.meanwhile["read", "there"] = renewed
     two.at(0)
     while not two.lease.leading:
         one.now = two.now = two.now + 0.1

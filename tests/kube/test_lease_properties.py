@@ -90,22 +90,23 @@ class Process:
 
 
 NAMES = st.sampled_from("abc")
-SECONDS = st.floats(0.0, 4.0)
+SECONDS = st.one_of(st.floats(0.0, 4.0), st.sampled_from([0.1, 0.5, 1.5, 2.5, 3.0, 6.0, 8.0]))
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("step"), NAMES, SECONDS),
         st.tuples(st.sampled_from(["cut", "mend", "leave", "crash", "touch"]), NAMES, SECONDS),
-        st.tuples(st.sampled_from(["asking", "answering"]), NAMES, SECONDS, NAMES),
+        st.tuples(st.sampled_from(["read there", "read back", "write there", "write back"]), NAMES, SECONDS, NAMES),
     ),
     max_size=60,
 )
 
 
 def play(world: World, event: tuple[object, ...]) -> None:
-    """`asking` and `answering`: the next request of the one takes so long, while another one has a turn."""
+    """`read there` and so on: the next one's way takes so long, while another process has a turn."""
     what, name, seconds = str(event[0]), str(event[1]), float(str(event[2]))
     one = world.running[name]
-    if what in ("asking", "answering"):
+    if " " in what:
+        verb, way = what.split()
         other = str(event[3])
 
         def meanwhile() -> None:
@@ -113,7 +114,7 @@ def play(world: World, event: tuple[object, ...]) -> None:
             if other != name:
                 world.running[other].step()
 
-        setattr(one.way, what, meanwhile)
+        one.way.meanwhile[verb, way] = meanwhile
         one.step()
         return
     world.passes(seconds)
@@ -150,6 +151,7 @@ def test_somebody_leads_soon_after_the_trouble_is_over(
         play(world, event)
     for one in world.running.values():
         one.way.cut = False
+        one.way.meanwhile.clear()
     over = world.now
     alternate(world, until=lambda: world.leader() != "")
     assert world.now - over <= terms.duration + 2 * terms.renew_every
@@ -221,7 +223,7 @@ def test_a_renewal_whose_answer_was_lost_is_made_good_in_the_next_turn(mode: str
     def lose() -> None:
         one.way.cut = True
 
-    one.way.answering = lose
+    one.way.meanwhile["write", "back"] = lose
     world.passes(terms.renew_every)
     one.step()
     one.way.cut = False
@@ -229,6 +231,31 @@ def test_a_renewal_whose_answer_was_lost_is_made_good_in_the_next_turn(mode: str
     one.step()
     assert one.lease.left() == pytest.approx(terms.duration - terms.margin), "renewed, not only read"
     assert world.told == [("a", "acquired")]
+
+
+@BOTH
+@pytest.mark.parametrize("way", ["there", "back"])
+def test_what_a_write_is_under_way_is_the_holder_s_loss(mode: str, terms: lease.Terms, way: str) -> None:
+    world = World(mode, terms)
+    one = world.running["a"]
+    for _ in ("won", "renewed"):
+        one.way.meanwhile["write", way] = lambda: world.passes(terms.renew_every)
+        one.step()
+        assert one.lease.left() == pytest.approx(terms.duration - terms.margin - terms.renew_every)
+
+
+@BOTH
+def test_one_that_is_about_to_hand_over_leads_no_more(mode: str, terms: lease.Terms) -> None:
+    world = World(mode, terms)
+    one = world.running["a"]
+    one.step()
+    one.lease.release(0)
+    assert not one.lease.leading
+    assert world.store.record is not None
+    assert world.store.record.holder == one.identity, "it has not begun to"
+    one.lease.start()
+    one.lease.release()
+    assert (world.store.record.holder, one.way.closed) == ("", 1)
 
 
 @BOTH
