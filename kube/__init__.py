@@ -1,12 +1,15 @@
 """The one client of the Kubernetes API: plain JSON over one aiohttp session, with explicit timeouts.
 
-The `kubernetes` package gives what is tedious (kubeconfig, in-cluster credentials, token rotation, the blocking client
-of the lease's thread); the requests themselves are made here (docs/decisions/0003). Every call that changes something
-asks `fence` first and is not sent when that raises. Errors are sorted by retry meaning in `errors`. Everybody in
-`controllers` may call me, as `kube.Kube` and by the names below; nobody else talks to the apiserver.
+The `kubernetes` package gives what is tedious (kubeconfig, in-cluster credentials, token rotation) and is imported by
+`configuration` alone; the requests are made here (docs/decisions/0038). Every call that changes something asks `fence`
+first and is not sent when that raises. Errors are sorted by retry meaning in `errors`. `stream` keeps up a list and
+watch, `lease` says who of several processes leads.
+
+Who may call me: `controllers`, `router` and `cli`, as `kube.Kube` and by the names below. I call only `crds`. What I
+never do: decide, retry, or read the environment.
 """
 
-from kube.access import authorization, configuration, session, tls
+from kube.access import Unconfigured, authorization, configuration, session, tls
 from kube.client import Kube, Row
 from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
 from kube.leases import LeaseStore
@@ -48,6 +51,7 @@ __all__ = [
     "Resource",
     "Row",
     "Unavailable",
+    "Unconfigured",
     "authorization",
     "configuration",
     "session",

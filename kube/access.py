@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import kubernetes
-from kubernetes import config
 
+from crds import errors
 from kube import lease
 from kube.resources import TOKEN_REVIEWS
 
@@ -17,22 +16,35 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.connector import Connection
 
-# The package ships no usable types for its loaders.
-_load_kube_config: Callable[..., None] = config.load_kube_config
-_load_incluster_config: Callable[..., None] = config.load_incluster_config
+
+class Unconfigured(errors.Permanent):
+    """There is no way to an apiserver."""
 
 
-def configuration(kubeconfig: str | None) -> Any:
-    """Server, CA and credentials: from `kubeconfig`, else from the pod's service account, else from ~/.kube/config."""
+def configuration(kubeconfig: str | None, *, home: bool = True) -> Any:
+    """Server, CA and credentials: from `kubeconfig`, else from the pod's service account, else, with `home`, from
+    ~/.kube/config. Raises `Unconfigured`."""
+    # Imported by those who ask, and only its loaders: its models cost a process that uses one of them 80 MiB.
+    import kubernetes
+
+    config: Any = kubernetes.config  # the package ships no usable types for its loaders
     loaded = kubernetes.client.Configuration()
-    if kubeconfig:
-        _load_kube_config(config_file=kubeconfig, client_configuration=loaded)
-    else:
-        try:
-            _load_incluster_config(client_configuration=loaded)
-        except config.ConfigException:
-            _load_kube_config(client_configuration=loaded)
-    loaded.retries = False  # urllib3 would retry three times behind our back, long after the lease's deadline
+    try:
+        if kubeconfig:
+            config.load_kube_config(config_file=kubeconfig, client_configuration=loaded)
+        else:
+            try:
+                config.load_incluster_config(client_configuration=loaded)
+            except config.ConfigException:
+                if not home:
+                    raise
+                config.load_kube_config(client_configuration=loaded)
+    except config.ConfigException as error:
+        raise Unconfigured(
+            f"There is no way to a Kubernetes API: {error}",
+            field="KUBECONFIG",
+            remedy="Set KUBECONFIG to a kubeconfig, or run in a pod with a service account.",
+        ) from error
     return loaded
 
 

@@ -220,12 +220,13 @@ class Kube:
             params={"labelSelector": labels},
         )
 
-    async def review(self, token: str, audience: str) -> Object:
-        """The status of a TokenReview: who holds `token`. Changes nothing, so any replica may ask."""
+    async def review(self, token: str, *audiences: str) -> Object:
+        """The status of a TokenReview: who holds `token`, which must be for one of `audiences`, without any for the
+        apiserver itself. Changes nothing, so any replica may ask."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [audience]},
+            "spec": {"token": token, "audiences": list(audiences)},
         }
         found = await self._send("POST", TOKEN_REVIEWS.path(None), body=body, fenced=False)
         return found.get("status") or {}
@@ -276,7 +277,10 @@ class Kube:
         self.server.heard(response.headers.get("Date"))
         if response.status >= 300:
             raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
-        found: Object = orjson.loads(payload)
+        try:
+            found: Object = orjson.loads(payload)
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"the answer to {verb} {path} is not JSON: is this a Kubernetes API?") from error
         return found
 
 

@@ -1,12 +1,14 @@
 """Leadership: a coordination.k8s.io Lease renewed in a thread of its own.
 
-The arithmetic (`Watcher`, `Terms`) is pure; the thread around it only reads clocks and calls a `Store`. Three promises:
+The arithmetic (`Watcher`, `Terms`) is pure; the thread around it only reads clocks and calls a `Store`, which shares
+neither the event loop nor the executor of the process. Three promises:
 
 - an observer takes over only after the record has not changed for its whole duration by the observer's own monotonic
   clock, so clocks of different machines need not agree;
 - the holder's deadline is counted from *before* its last successful renewal was sent, minus a margin; `check` is called
   before every write, so a process that was frozen writes nothing after it thaws;
-- a holder that cannot renew in time ends the process at once.
+- a holder that cannot renew in time has lost the lease at once, and `lost` is called: that ends the process (the
+  operator), or it returns and the process competes again as an observer does (the router).
 
 `epoch` is `leaseTransitions` and goes into every status that is written. It never falls behind an epoch that was seen
 on an object (`heed`): a Lease that was deleted, or objects restored into another cluster, are counted on from. kopf's
@@ -80,6 +82,9 @@ class Store(Protocol):
     def write(self, record: Record) -> Record:
         """Create (version "") or replace it; raises `ContestedError` when the version is not the stored one."""
 
+    def close(self) -> None:
+        """Nothing is asked any more."""
+
 
 RENEW_EVERY = 1.5
 MARGIN = 2.0
@@ -109,7 +114,7 @@ class Watcher:
         self._duration = 0.0
 
     def vacant(self, record: Record | None, now: float) -> bool:
-        """May the lease be taken? To be asked at every reading.
+        """May the lease be taken? To be asked at every reading; `now` is after its answer.
 
         A record that disappears is a change like any other: whoever held it may not have noticed yet.
         """
@@ -138,9 +143,10 @@ def claimed(old: Record | None, me: str, terms: Terms, now: datetime, floor: int
 class Lease:
     """`start` it; `check` before writes; `release` at the end.
 
-    `die` is called with a sentence when the lease is lost; it must not return. `acquired` is called from the thread
-    when the lease is won. `predecessor(holder)` is true for a holder that is known to be dead: the process that ran in
-    this very pod before; its lease need not run out.
+    `lost` is called from the thread with a sentence when the lease is lost. When it returns, the process competes
+    again. `acquired` is called from the thread when the lease is won, `ended` as its last act. `predecessor(holder)`
+    is true for a holder that is known to be dead: the process that ran in this very pod before; its lease need not run
+    out.
     """
 
     def __init__(
@@ -151,14 +157,15 @@ class Lease:
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
-        die: Callable[[str], None],
+        lost: Callable[[str], None],
         acquired: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] = lambda: None,
         predecessor: Callable[[str], bool] = lambda holder: False,
     ) -> None:
         self._predecessor = predecessor
         self._store, self._me, self._terms = store, identity, terms
         self._monotonic, self._wall = monotonic, wall
-        self._die, self._acquired = die, acquired
+        self._lost, self._acquired, self._ended = lost, acquired, ended
         self._watcher = Watcher()
         self._held: Record | None = None
         self._deadline = 0.0
@@ -183,7 +190,13 @@ class Lease:
     @property
     def leading(self) -> bool:
         """May this process write at this very moment?"""
-        return self._held is not None and self._monotonic() < self._deadline
+        return self.left() > 0
+
+    def left(self) -> float:
+        """Seconds for which this process may write if it never renews again; 0 when it may not."""
+        if self._held is None or self._stop.is_set():
+            return 0.0
+        return max(0.0, self._deadline - self._monotonic())
 
     def silent_for(self) -> float:
         """Seconds since the store last answered: what liveness looks at."""
@@ -216,40 +229,40 @@ class Lease:
         self._thread.start()
 
     def release(self, timeout: float = 5.0) -> None:
-        """Stop renewing and hand the lease over, when nothing writes any more; blocks up to `timeout` seconds."""
+        """Lead no more, from now on; the thread hands the lease over and ends, for which this waits `timeout` seconds.
+
+        To be called when nothing writes any more.
+        """
         self._stop.set()
         self._wake.set()
-        self._thread.join(timeout)
-        held, self._held = self._held, None
-        if held is None or self._thread.is_alive():
-            return
-        try:
-            self._store.write(replace(held, holder="", renewed=self._wall(), duration=1.0))
-        except (ContestedError, errors.JervisError) as error:
-            log.info("lease not handed over; it runs out by itself", reason=str(error))
+        if self._thread.is_alive():
+            self._thread.join(timeout)
 
     def step(self) -> float:
         """One turn: renew, or try to acquire. Returns the seconds until the next one."""
-        sent = self._monotonic()
+        sent, answered = self._monotonic(), True
         if self._held is not None and sent >= self._deadline:
-            # Frozen for so long that another may lead: nothing is sent any more, a renewal neither.
-            self._die(_LATE)
+            # Frozen for so long that another may lead: nothing is sent under this leadership, a renewal neither.
+            self._lose(_LATE)
         try:
             if self._held is not None:
                 self._renew(self._held, sent)
             else:
                 self._compete(sent)
-            self._heard = self._monotonic()
         except ContestedError:
-            self._heard = self._monotonic()
             self._settle()
         except errors.JervisError as error:
+            answered = False
             log.warning("lease not renewed" if self._held else "lease not read", reason=error.message)
-        if self._held is not None and self._monotonic() >= self._deadline:
-            self._die(_LATE)
+        now = self._monotonic()
+        if answered:
+            self._heard = now
+        if self._held is not None and now >= self._deadline:
+            self._lose(_LATE)
+        if self._held is not None or not answered:
+            return self._terms.renew_every
         # An observer looks again the moment the lease may be vacant, so that a takeover waits for nothing else.
-        runs_out = self._terms.renew_every if self._held is not None else self._watcher.left(self._monotonic())
-        return min(self._terms.renew_every, max(_SHORTEST_PAUSE, runs_out))
+        return min(self._terms.renew_every, max(_SHORTEST_PAUSE, self._watcher.left(now)))
 
     def _run(self) -> None:
         pause = 0.0
@@ -257,12 +270,34 @@ class Lease:
             self._wake.wait(pause)
             self._wake.clear()
             if self._stop.is_set():
-                return
+                break
             try:
                 pause = self.step()
-            except Exception as error:  # noqa: BLE001  # the edge of this thread: without it the process must not go on
-                self._die(f"the lease thread failed: {error!r}")
-                return
+            except Exception as error:  # the edge of this thread: whatever it was, the lease is not renewed
+                log.exception("the lease thread failed")
+                pause = self._terms.renew_every
+                self._lose(f"the lease thread failed: {error!r}")
+        try:
+            self._hand_over()
+            self._store.close()
+        finally:
+            self._ended()
+
+    def _hand_over(self) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        try:
+            self._store.write(replace(held, holder="", renewed=self._wall(), duration=1.0))
+        except (ContestedError, errors.JervisError) as error:
+            log.info("lease not handed over; it runs out by itself", reason=str(error))
+
+    def _lose(self, why: str) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            # From here on an observer like any other: that the record disappears would be a change, too.
+            self._watcher.vacant(held, self._monotonic())
+        self._lost(why)
 
     def _renew(self, held: Record, sent: float) -> None:
         # Only whoever still holds the record can raise it: another's would refuse this version.
@@ -275,8 +310,9 @@ class Lease:
 
     def _compete(self, sent: float) -> None:
         record = self._store.read()
-        late = record is not None and self._predecessor(record.holder)
-        if not self._watcher.vacant(record, sent) and not late:
+        # Ours: the answer to the write that took it was lost, or it ran out for us and nobody came.
+        known = record is not None and (record.holder == self._me or self._predecessor(record.holder))
+        if not self._watcher.vacant(record, self._monotonic()) and not known:
             return
         won = self._store.write(claimed(record, self._me, self._terms, self._wall(), self._floor))
         self._deadline = self._terms.deadline(sent)
@@ -295,16 +331,17 @@ class Lease:
             log.warning("lease not read", reason=error.message)
 
     def _verify(self, held: Record) -> None:
-        """A conflict on our own lease: somebody edited it, deleted it, or took it."""
+        """A conflict on our own lease: somebody edited it, deleted it, or took it; or our own renewal got through
+        and its answer did not."""
         sent = self._monotonic()
         record = self._store.read()
-        if record is None and sent < self._deadline:
+        if record is not None and record.holder != self._me:
+            self._lose(f"the lease was taken by {record.holder or 'nobody'}")
+        elif sent >= self._deadline:
+            return  # too late to write anything
+        elif record is None:
             # Whoever else wants it waits for as long as it was written for, so until our deadline it is ours to renew.
-            self._held = self._store.write(replace(held, version="", renewed=self._wall()))
-            self._deadline = self._terms.deadline(sent)
-            log.warning("the lease was deleted; it is there again", epoch=self._held.transitions)
-            return
-        if record is None or record.holder != self._me:
-            self._die(f"the lease was taken by {record.holder if record else 'nobody'}")
-            return
-        self._held = replace(held, version=record.version, transitions=record.transitions)
+            self._renew(replace(held, version=""), sent)
+            log.warning("the lease was deleted; it is there again", epoch=self.epoch)
+        else:
+            self._renew(replace(held, version=record.version, transitions=record.transitions), sent)

@@ -1,30 +1,37 @@
-"""The Lease for the thread of `kube.lease`: blocking calls with a short timeout, no loop involved."""
+"""The Lease for the thread of `kube.lease`: blocking calls over an event loop of that thread's own.
+
+What the process's loop and its executor are busy with, or stuck in, delays no renewal.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import kubernetes
+import aiohttp
 
 from kube import lease
-from kube.errors import AlreadyExists, Conflict, NotFound, Unavailable, refusal
-from kube.resources import Object
+from kube.access import session
+from kube.client import Kube
+from kube.errors import AlreadyExists, Conflict, NotFound
+from kube.resources import LEASES, Object
 
 
 class LeaseStore:
-    """One Lease by its name; `timeout` seconds for each call."""
+    """One Lease by its name; `timeout` seconds for each call. To be used from one thread."""
 
     def __init__(self, loaded: Any, namespace: str, name: str, *, timeout: float = 3.0) -> None:
-        self._api = kubernetes.client.CoordinationV1Api(kubernetes.client.ApiClient(loaded))
-        self._namespace, self._name, self._timeout = namespace, name, timeout
+        self._loaded, self._namespace, self._name, self._timeout = loaded, namespace, name, timeout
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._http: aiohttp.ClientSession | None = None
+        self._api: Kube | None = None
 
     def read(self) -> lease.Record | None:
         """The stored record, or None."""
         try:
-            return self._record(self._call(self._api.read_namespaced_lease, self._name, self._namespace))
+            return _record(self._call(lambda api: api.get(LEASES, self._namespace, self._name)))
         except NotFound:
             return None
 
@@ -44,34 +51,39 @@ class LeaseStore:
         }
         try:
             if not record.version:
-                return self._record(self._call(self._api.create_namespaced_lease, self._namespace, body))
+                return _record(self._call(lambda api: api.create(LEASES, self._namespace, body)))
             body["metadata"]["resourceVersion"] = record.version
-            return self._record(self._call(self._api.replace_namespaced_lease, self._name, self._namespace, body))
+            return _record(self._call(lambda api: api.replace(LEASES, body)))
         except (Conflict, AlreadyExists, NotFound) as error:
             raise lease.ContestedError(error.message) from error
 
-    def _call(self, method: Callable[..., Any], *arguments: Any) -> Object:
-        try:
-            answer = method(*arguments, _preload_content=False, _request_timeout=self._timeout)
-        except kubernetes.client.ApiException as error:
-            raise refusal("LEASE", self._name, error.status, (error.body or "").encode(), None) from error
-        except Exception as error:  # urllib3 and ssl raise many kinds; all mean "no answer" here
-            raise Unavailable(f"the Kubernetes API did not answer about the lease: {error!r}") from error
-        found: Object = json.loads(answer.data)
-        return found
+    def close(self) -> None:
+        """End the connections and the loop."""
+        if self._http is not None:
+            self._runner.run(self._http.close())
+        self._runner.close()
 
-    @staticmethod
-    def _record(raw: Object) -> lease.Record:
-        spec = raw.get("spec") or {}
-        return lease.Record(
-            holder=spec.get("holderIdentity") or "",
-            duration=float(spec.get("leaseDurationSeconds") or 1),
-            acquired=_moment(spec.get("acquireTime")),
-            renewed=_moment(spec.get("renewTime")),
-            transitions=int(spec.get("leaseTransitions") or 0),
-            version=raw["metadata"]["resourceVersion"],
-            created=raw["metadata"].get("creationTimestamp") or "",
-        )
+    def _call(self, ask: Callable[[Kube], Awaitable[Object]]) -> Object:
+        async def run() -> Object:
+            if self._api is None:
+                self._http = session(self._loaded)
+                self._api = Kube(self._loaded, self._http, fence=lambda: None, timeout=self._timeout)
+            return await ask(self._api)
+
+        return self._runner.run(run())
+
+
+def _record(raw: Object) -> lease.Record:
+    spec = raw.get("spec") or {}
+    return lease.Record(
+        holder=spec.get("holderIdentity") or "",
+        duration=float(spec.get("leaseDurationSeconds") or 1),
+        acquired=_moment(spec.get("acquireTime")),
+        renewed=_moment(spec.get("renewTime")),
+        transitions=int(spec.get("leaseTransitions") or 0),
+        version=raw["metadata"]["resourceVersion"],
+        created=raw["metadata"].get("creationTimestamp") or "",
+    )
 
 
 def _micro(at: datetime | None) -> str | None:

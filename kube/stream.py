@@ -60,7 +60,7 @@ class Stream:
     """`read` it once, then `run` it. `silence`: seconds without a byte after which a watch is dead.
 
     `known` answers the objects of this collection that are remembered, each with as much of its metadata as `heard`
-    needs for its deletion. `failed` is called when `heard` trips over an object.
+    needs for its deletion. `listed` is called when all of a list was heard, `failed` when `heard` trips over an object.
     """
 
     def __init__(
@@ -72,10 +72,12 @@ class Stream:
         known: Callable[[], Iterable[Mapping[str, Any]]],
         heard_at: beats.Beats,
         silence: float,
+        listed: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
         self._api, self._source, self._beats = api, source, heard_at
         self._heard, self._known, self._silence, self._failed = heard, known, silence, failed
+        self._listed = listed
         self._place = ""
         self._failures = 0
         self.path = source.path
@@ -99,6 +101,7 @@ class Stream:
         for gone in before.values():
             self._tell("DELETED", dict(gone))
         self._place = place
+        self._listed()
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import itertools
 import random
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pydantic
 import structlog
@@ -28,9 +27,6 @@ from router.proxy.parts import Parts
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
-
-if TYPE_CHECKING:
-    from router.backends import kube
 
 _log = structlog.get_logger("router")
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -70,6 +66,12 @@ def main() -> int:
 
 
 async def _run(settings: Settings) -> None:
+    outside = Outside(settings, now=asyncio.get_running_loop().time, wall=_today)
+    async with contextlib.aclosing(outside):
+        await _serve(settings, outside)
+
+
+async def _serve(settings: Settings, outside: Outside) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time
     signals = lifetime.Signals()
@@ -111,7 +113,6 @@ async def _run(settings: Settings) -> None:
         counts=dispatcher.counts,
     )
     outbox.append(warmer.perform)
-    outside = Outside(settings, now=now, wall=_today)
     gate = outside.gate()
 
     def schedule() -> None:
@@ -197,7 +198,8 @@ async def _run(settings: Settings) -> None:
         ids=_ids(uuid.uuid4().hex),
         now=now,
     )
-    source = _source(settings, lambda specs: loop.call_soon_threadsafe(listed, specs))
+    source = outside.source(listed)
+    sweeps: list[asyncio.Task[None]] = []
     if source is None:
         backends.replace(environment.read(settings.gpu_backends or "[]"))
     else:
@@ -206,14 +208,14 @@ async def _run(settings: Settings) -> None:
         )
         outbox.append(writer.perform)
         backends.listen(writer.notice)
-        source.start()
+        sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
     # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
     jobs = [watch.run(_SWEEP), server.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
-    sweeps = [loop.create_task(job) for job in jobs]
+    sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:
@@ -239,23 +241,6 @@ async def _run(settings: Settings) -> None:
             sweep.cancel()
         await warmer.close()
         await prober.close()
-        if source is not None:
-            source.stop()
-
-
-def _source(settings: Settings, changed: Callable[[Mapping[str, gpubackend.Spec]], object]) -> kube.Source | None:
-    """The watch over GpuBackend objects, not started; None when the backends are given by the settings."""
-    if settings.gpu_backends is not None:
-        return None
-    # Imported here: the client costs 30 MiB that a router without Kubernetes does not need.
-    from router.backends import kube
-
-    return kube.Source(
-        kube.connect(settings.kubeconfig),
-        settings.namespace,
-        changed,
-        chance=random.Random(time.monotonic_ns()),  # noqa: S311  # jitter
-    )
 
 
 def _ids(process: str) -> Callable[[], str]:

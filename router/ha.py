@@ -1,57 +1,29 @@
-"""One router decides, the others stand by: a Lease, renewed from here.
+"""One router decides, the others stand by: a Lease, renewed in a thread of its own (`kube.lease`).
 
 Two schedulers would book each slot twice. So a router serves only while it holds the Lease; a standby watches its
-backends all the same and can serve at once. Clocks of machines are not compared: a standby takes the Lease when it has
-not seen it change for as long as it lasts; the holder stops `margin` seconds before that, counted from the moment when
-it began the last renewal that succeeded. Requests that run when a Lease is lost run on; nothing new is dispatched.
+backends all the same and can serve at once. Requests that run when a Lease is lost run on; nothing new is dispatched,
+and the router competes again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 
-from router import kube
+from crds import errors
+from kube import lease
 
 _log = structlog.get_logger("router.ha")
 
-
-class Leases(Protocol):
-    """`kube.Apiserver`, as far as it matters here. Blocking."""
-
-    def lease(self, name: str) -> kube.Lease | None:
-        """As it is."""
-
-    def hold(self, name: str, before: kube.Lease | None, holder: str, seconds: int) -> kube.Lease:
-        """Write it."""
-
-
-class Terms(NamedTuple):
-    """Seconds. A holder that died is succeeded after at most `seconds` + 2 * `every`; `margin` allows for the time
-    that a step down takes, `handover` for a successor to appear."""
-
-    name: str
-    seconds: int = 3
-    every: float = 0.5
-    margin: float = 0.5
-    handover: float = 30.0
-
-
-class Sight(NamedTuple):
-    """What a standby saw of the Lease, and when (by its own clock) that changed last."""
-
-    renewed: str
-    since: float
-
-
-def may_take(lease: kube.Lease | None, me: str, sight: Sight | None, now: float) -> bool:
-    """Is the Lease mine, free, or left alone for longer than it lasts?"""
-    if lease is None or lease.holder in ("", me):
-        return True
-    return sight is not None and sight.renewed == lease.renewed and now - sight.since > lease.seconds
+TERMS = lease.Terms(duration=3.0, renew_every=0.5, margin=0.5)
+"""A holder that died is succeeded after at most `duration` + 2 * `renew_every`; `margin` allows for the time that a
+step down takes."""
+CALL_SECONDS = 1.0
+"""For one call about the Lease, so that a second one fits in before the deadline when the first one hangs."""
 
 
 def identity(name: str, address: str) -> str:
@@ -65,64 +37,64 @@ def address(holder: str) -> str:
 
 
 class Candidate:
-    """`changed` hears whenever `active` turned. `now` is monotonic seconds."""
+    """`changed` hears on the event loop whenever `active` turned. `holder` reads whose the Lease is, "" for nobody's;
+    it raises `crds.errors.JervisError`. `handover`: seconds for a successor to appear; `now`: monotonic seconds."""
 
     def __init__(
-        self, leases: Leases, terms: Terms, me: str, *, now: Callable[[], float], changed: Callable[[bool], None]
+        self,
+        store: lease.Store,
+        me: str,
+        *,
+        holder: Callable[[], Awaitable[str]],
+        handover: float,
+        changed: Callable[[bool], None],
+        terms: lease.Terms = TERMS,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._leases = leases
-        self._terms = terms
-        self._me = me
-        self._now = now
-        self._changed = changed
-        self._sight: Sight | None = None
-        self._held: kube.Lease | None = None
-        self._until = 0.0
+        self._me, self._holder, self._handover, self._every = me, holder, handover, terms.renew_every
+        self._changed, self._now = changed, now
+        self._loop, self._turned, self._ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        self._lease = lease.Lease(
+            store,
+            me,
+            terms,
+            monotonic=now,
+            lost=lambda _: self._set(self._turned),
+            acquired=lambda: self._set(self._turned),
+            ended=lambda: self._set(self._ended),
+        )
         self._told = False
-        self._leaving = False
         self._search: asyncio.Task[str] | None = None
 
     @property
     def active(self) -> bool:
         """Holds the Lease at this moment."""
-        return self._now() < self._until
+        return self._lease.leading
+
+    def check(self) -> None:
+        """Raise `kube.lease.Fenced` unless `active`."""
+        self._lease.check()
 
     async def run(self) -> None:
-        """Take and renew, for ever."""
-        while not self._leaving:
-            await self.step()
-            await asyncio.sleep(self._terms.every)
-
-    async def step(self) -> None:
-        """One look at the Lease. Never longer than the Lease lasts: the holder's time runs meanwhile."""
-        begun = self._now()
-        renewal = asyncio.create_task(asyncio.to_thread(self._renew, begun))
-        while not renewal.done():
-            left = max(0.05, self._until - self._now()) if self._told else None
-            await asyncio.wait([renewal], timeout=left)
-            self._tell()
+        """Compete, for ever."""
+        self._lease.start()
         try:
-            held = renewal.result()
-        except (kube.Trouble, kube.Lost) as error:
-            _log.warning("lease", name=self._terms.name, error=error.message)
-        else:
-            if held is not None and not self._leaving:
-                self._held = held
-                self._until = begun + self._terms.seconds - self._terms.margin
-            elif held is None:
-                self._until = 0.0
-        self._tell()
+            while True:
+                self._turned.clear()
+                self._tell()
+                # The holder's time runs out by itself, also while its thread waits for the apiserver.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._lease.left() if self._told else None):
+                        await self._turned.wait()
+        finally:
+            self._lease.release(0)
 
     async def leave(self) -> None:
         """The process goes: give the Lease back, so that nobody has to wait for its end."""
-        self._leaving = True
-        held, self._until = self._held if self.active else None, 0.0
+        self._lease.release(0)
         self._tell()
-        if held is not None:
-            try:
-                await asyncio.to_thread(self._leases.hold, self._terms.name, held, "", self._terms.seconds)
-            except (kube.Trouble, kube.Lost) as error:
-                _log.warning("lease not given back", name=self._terms.name, error=error.message)
+        if self._lease.alive():
+            await self._ended.wait()
 
     async def successor(self) -> str:
         """Where the router answers that decides now (host:port), for whoever waited here; empty when that is this one,
@@ -133,30 +105,25 @@ class Candidate:
 
     async def _find(self) -> str:
         begun = self._now()
-        while not self.active and self._now() - begun < self._terms.handover:
+        while not self.active and self._now() - begun < self._handover:
             try:
-                lease = await asyncio.to_thread(self._leases.lease, self._terms.name)
-            except kube.Trouble as error:
-                _log.warning("successor not found yet", name=self._terms.name, error=error.message)
+                holder = await self._holder()
+            except errors.JervisError as error:
+                _log.warning("successor not found yet", error=error.message)
             else:
-                if lease is not None and lease.holder not in ("", self._me):
-                    return address(lease.holder)
-            await asyncio.sleep(self._terms.every)
+                if holder not in ("", self._me):
+                    return address(holder)
+            await asyncio.sleep(self._every)
         return ""
 
-    def _renew(self, begun: float) -> kube.Lease | None:
-        """In a thread: the Lease when it is mine now, None when it is somebody else's."""
-        lease = self._leases.lease(self._terms.name)
-        if not may_take(lease, self._me, self._sight, begun):
-            assert lease is not None
-            if self._sight is None or self._sight.renewed != lease.renewed:
-                self._sight = Sight(lease.renewed, self._now())
-            return None
-        return self._leases.hold(self._terms.name, lease, self._me, self._terms.seconds)
+    def _set(self, event: asyncio.Event) -> None:
+        """From the Lease's thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended: nothing is left that waits
+            self._loop.call_soon_threadsafe(event.set)
 
     def _tell(self) -> None:
         active = self.active
         if active != self._told:
             self._told = active
-            _log.info("active" if active else "standing by", lease=self._terms.name, me=self._me)
+            _log.info("active" if active else "standing by", me=self._me)
             self._changed(active)

@@ -1,6 +1,6 @@
-"""What depends on files or on the apiserver, built from the settings: the gate, backends' tokens, the Lease.
+"""What depends on files or on the apiserver, built from the settings: the gate, backends' tokens, the Lease, the watch.
 
-The `kubernetes` client costs 30 MiB, so it is imported only by a router that was told to use it.
+`kube` and what it stands on cost memory and time, so it is imported only by a router that was told to use it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crds import errors
 from router import auth
@@ -19,7 +19,16 @@ from router.backends import book, secrets
 from router.settings import Settings
 
 if TYPE_CHECKING:
-    from router import ha, kube
+    import aiohttp
+
+    import kube
+    from router import ha
+    from router.backends import objects
+
+_REVIEW_SECONDS = 3.5
+"""A client waits for it."""
+_CONNECTIONS = 16
+"""To the apiserver: many unknown tokens at once must not become as many handshakes there."""
 
 # Paths that show nothing of anybody: liveness, the page without its data, what a client asks first.
 FREE = ("/", "/healthz", "/readyz", "/activez", "/metrics", "/router", "/router/", "/router/openapi.json")
@@ -32,7 +41,10 @@ class Outside:
         self._settings = settings
         self._now = now
         self._wall = wall
-        self._api: kube.Apiserver | None = None
+        self._loaded: Any = None
+        self._http: aiohttp.ClientSession | None = None
+        self._api: kube.Kube | None = None
+        self._candidate: ha.Candidate | None = None
 
     def gate(self) -> auth.Gate:
         """Raises auth.Invalid for a tokens' file that cannot be used, runtoken.Unusable for such keys."""
@@ -58,31 +70,89 @@ class Outside:
         if self._settings.gpu_backends is not None or self._settings.secrets_dir is not None:
             read = secrets.files(self._settings.secrets_dir)
         else:
-            read = self._apiserver().secret
+            read = secrets.objects(self._secret)
+            self._apiserver()
         return secrets.Secrets(backends, read, use, every=self._settings.secrets_every_seconds)
 
     def candidate(self, changed: Callable[[bool], None]) -> ha.Candidate | None:
         """None for a router without others."""
-        if not self._settings.lease:
+        settings, host = self._settings, self._settings.address
+        if not settings.lease:
             return None
+        self._apiserver()
+        import kube
         from router import ha
 
-        settings, host = self._settings, self._settings.address
         where = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}" if host else ""
-        me = ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where)
-        terms = ha.Terms(settings.lease, handover=settings.handover_seconds)
-        return ha.Candidate(self._apiserver(), terms, me, now=self._now, changed=changed)
+        self._candidate = ha.Candidate(
+            kube.LeaseStore(self._loaded, settings.namespace, settings.lease, timeout=ha.CALL_SECONDS),
+            ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where),
+            holder=self._holder,
+            handover=settings.handover_seconds,
+            changed=changed,
+        )
+        return self._candidate
+
+    def source(self, changed: Callable[[objects.Specs], object]) -> objects.Source | None:
+        """The watch over GpuBackend objects, not started; None when the settings give the backends."""
+        if self._settings.gpu_backends is not None:
+            return None
+        from router.backends import objects
+
+        return objects.Source(self._apiserver(), self._settings.namespace, changed)
+
+    async def aclose(self) -> None:
+        """End the connections to the apiserver."""
+        if self._http is not None:
+            await self._http.close()
 
     async def _review(self, token: str) -> str | None:
+        audiences = self._settings.token_audiences
         try:
-            return await asyncio.to_thread(self._apiserver().review, token, self._settings.token_audiences)
-        except errors.Operational as error:
+            async with asyncio.timeout(_REVIEW_SECONDS):
+                status = await self._apiserver().review(token, *audiences)
+        except errors.JervisError as error:
             raise auth.Away(error.message) from error
+        except TimeoutError as error:
+            raise auth.Away("the Kubernetes API does not answer") from error
+        if not status.get("authenticated") or (audiences and not {*(status.get("audiences") or ())} & {*audiences}):
+            return None
+        return str(status["user"]["username"])
 
-    def _apiserver(self) -> kube.Apiserver:
+    async def _secret(self, name: str) -> kube.Object:
+        import kube
+
+        return await self._apiserver().get(kube.SECRETS, self._settings.namespace, name)
+
+    async def _holder(self) -> str:
+        import kube
+
+        try:
+            found = await self._apiserver().get(kube.LEASES, self._settings.namespace, self._settings.lease)
+        except kube.NotFound:
+            return ""
+        return (found.get("spec") or {}).get("holderIdentity") or ""
+
+    def _apiserver(self) -> kube.Kube:
         if self._api is None:
-            from router import kube
-            from router.backends.kube import connect
+            import kube
 
-            self._api = kube.Apiserver(connect(self._settings.kubeconfig).api_client, self._settings.namespace)
+            settings = self._settings
+            try:
+                self._loaded = kube.configuration(settings.kubeconfig, home=False)
+            except kube.Unconfigured as error:
+                if settings.gpu_backends is not None:
+                    raise
+                raise kube.Unconfigured(
+                    f"No backends: GPU_BACKENDS is not set. {error.message}",
+                    field="GPU_BACKENDS",
+                    remedy=f"Set GPU_BACKENDS to a JSON list of backends. {error.remedy}",
+                ) from error
+            self._http = kube.session(self._loaded, fence=self._fence, limit=_CONNECTIONS)
+            self._api = kube.Kube(self._loaded, self._http, fence=self._fence)
         return self._api
+
+    def _fence(self) -> None:
+        """Of several routers only the one that decides writes."""
+        if self._candidate is not None:
+            self._candidate.check()

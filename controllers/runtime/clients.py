@@ -55,7 +55,7 @@ class Clients:
             f"{place}_{uuid.uuid4().hex[:8]}",
             lease.Terms(duration=config.lease_seconds),
             monotonic=time.monotonic,
-            die=die,
+            lost=die,
             acquired=self._lease_acquired,
             predecessor=lambda holder: bool(config.identity) and holder.rpartition("_")[0] == config.identity,
         )

@@ -7,18 +7,24 @@ of mounted Secrets). A token that cannot be read is asked for again; until then 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
 from crds import errors
 from router.backends import book
 
+if TYPE_CHECKING:
+    import kube
+
 _log = structlog.get_logger("router.secrets")
 
-Read = Callable[[str], str]
-"""The token in the Secret of that name. Blocking; raises errors.Operational."""
+Read = Callable[[str], Awaitable[str]]
+"""The token in the Secret of that name. Raises errors.JervisError."""
 
 
 class Unreadable(errors.Operational):
@@ -28,14 +34,26 @@ class Unreadable(errors.Operational):
 def files(directory: str | None) -> Read:
     """Read tokens from mounted Secrets."""
 
-    def read(name: str) -> str:
+    async def read(name: str) -> str:
         if directory is None:
             raise Unreadable("set JERVIS_ROUTER_SECRETS_DIR to the directory with the Secrets")
         path = Path(directory) / name / "token"
         try:
-            return path.read_text("ascii").strip()
+            return (await asyncio.to_thread(path.read_text, "ascii")).strip()
         except (OSError, UnicodeDecodeError) as error:
             raise Unreadable(f"{path}: {error}") from error
+
+    return read
+
+
+def objects(fetch: Callable[[str], Awaitable[kube.Object]]) -> Read:
+    """Read tokens from Secrets of the apiserver; `fetch` brings one by its name."""
+
+    async def read(name: str) -> str:
+        try:
+            return base64.b64decode((await fetch(name))["data"]["token"], validate=True).decode("ascii").strip()
+        except (KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
+            raise Unreadable(f"Secret {name!r} has no ASCII text under key 'token'") from error
 
     return read
 
@@ -82,8 +100,8 @@ class Secrets:
         wanted, tokens, complete = self._wanted(), {}, True
         for backend, name in wanted.items():
             try:
-                tokens[backend] = await asyncio.to_thread(self._read, name)
-            except errors.Operational as error:
+                tokens[backend] = await self._read(name)
+            except errors.JervisError as error:
                 complete = False
                 _log.error("token of a backend cannot be read", backend=backend, secret=name, error=error.message)
                 if backend in self._tokens and self._named.get(backend) == name:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,12 +25,12 @@ _CALM = 0.5
 _MOST_MODELS = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,255}").fullmatch
 
-Patch = Callable[[str, Mapping[str, Any]], None]
+Patch = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 
 class Writer:
-    """`patch(name, status)` blocks and raises Operational; it is called from a thread. `wall` is the time of day, `now`
-    the scheduler's clock, `active` whether this router decides (a standby writes nothing)."""
+    """`patch(name, status)` raises JervisError. `wall` is the time of day, `now` the scheduler's clock, `active`
+    whether this router decides (a standby writes nothing)."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Writer:
             if not changed:
                 continue
             try:
-                await asyncio.to_thread(self._patch, name, changed)
-            except errors.Operational as error:
+                await self._patch(name, changed)
+            except errors.JervisError as error:
                 _log.warning("status not written", backend=name, error=error.message)
                 good = False
             else:

@@ -11,8 +11,9 @@ import httpx
 import pytest
 import yaml
 
-from router import client, kube
-from router.backends.kube import connect
+import kube
+from router import client
+from tests.conftest import api_client
 from tests.router import process, wire
 
 pytestmark = pytest.mark.apiserver
@@ -42,7 +43,7 @@ def _account(core: Any, name: str, *audiences: str) -> str:
 def _core(kubeconfig: Path) -> Any:
     from kubernetes import client
 
-    return client.CoreV1Api(connect(str(kubeconfig)).api_client)
+    return client.CoreV1Api(api_client(kubeconfig))
 
 
 async def test_service_accounts_are_let_in_and_others_are_not(tmp_path: Path, kubeconfig: Path, core: Any) -> None:
@@ -135,13 +136,20 @@ async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
         core.delete_namespaced_secret("gpu-token", "default")
 
 
-def test_an_apiserver_that_is_away_is_trouble_and_no_verdict(tmp_path: Path, kubeconfig: Path) -> None:
+def _elsewhere(tmp_path: Path, kubeconfig: Path) -> Path:
+    """A kubeconfig for an apiserver that is away."""
     document = yaml.safe_load(kubeconfig.read_text())
     document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     away = tmp_path / "away"
     away.write_text(yaml.safe_dump(document))
-    api = kube.Apiserver(connect(str(away)).api_client, "default")
-    with pytest.raises(kube.Trouble):
-        api.review("token", ())
-    with pytest.raises(kube.Trouble):
-        api.lease("router")
+    return away
+
+
+async def test_an_apiserver_that_is_away_is_trouble_and_no_verdict(tmp_path: Path, kubeconfig: Path) -> None:
+    loaded = kube.configuration(str(_elsewhere(tmp_path, kubeconfig)))
+    async with kube.session(loaded) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        with pytest.raises(kube.Unavailable):
+            await api.review("token")
+        with pytest.raises(kube.Unavailable):
+            await api.get(kube.LEASES, "default", "router")

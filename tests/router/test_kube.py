@@ -127,6 +127,11 @@ async def _announce(router: process.Router, owner: str) -> wire.Message:
     return await wire.ask(router.port, wire.post("/router/announce", {"owner": owner}))
 
 
+def _listed(name: str, url: str) -> dict[str, Any]:
+    """As an apiserver lists it."""
+    return _object(name, url) | {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "7"}}
+
+
 class Apiserver:
     """An apiserver of bare sockets: lists what it has, and ends watches in every way that is known to happen."""
 
@@ -169,7 +174,7 @@ class Apiserver:
 async def test_the_watch_survives_what_apiservers_do(tmp_path: Path) -> None:
     api = Apiserver()
     api.endings = ["410", "proper", "expired event", "reset", "half an event", "500"]
-    api.items = [_object("first", "http://127.0.0.1:9"), _object("broken", "ftp://nowhere")]
+    api.items = [_listed("first", "http://127.0.0.1:9"), _listed("broken", "ftp://nowhere")]
     async with wire.backend(api.play, ()) as server:
         config = tmp_path / "kubeconfig"
         config.write_text(
@@ -186,7 +191,7 @@ async def test_the_watch_survives_what_apiservers_do(tmp_path: Path) -> None:
         )
         async with process.running(tmp_path, None, kubeconfig=str(config)) as router:
             await router.until(lambda s: [b["name"] for b in s["backends"]] == ["first"])
-            api.items = [_object("second", "http://127.0.0.1:9")]
+            api.items = [_listed("second", "http://127.0.0.1:9")]
 
             async def watches() -> int:
                 return len(api.watches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -111,10 +112,11 @@ def test_a_status_keeps_a_reservation_over_a_restart() -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     written: list[tuple[str, dict[str, Any]]] = []
     backends = book.Book(now=lambda: 100.0)
-    writer = statuses.Writer(
-        backends, lambda name, status: written.append((name, dict(status))), wall=lambda: noon, now=lambda: 100.0,
-        active=lambda: True,
-    )  # fmt: skip
+
+    async def patch(name: str, status: Mapping[str, Any]) -> None:
+        written.append((name, dict(status)))
+
+    writer = statuses.Writer(backends, patch, wall=lambda: noon, now=lambda: 100.0, active=lambda: True)
     writer.perform(WriteStatus("b", ("orchestrator",), Held("job", "id", 1900.0, "orchestrator")))
     holder = writer._told["b"]["reservation"]
     assert holder == {

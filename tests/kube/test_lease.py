@@ -8,36 +8,10 @@ import pytest
 
 from crds import errors
 from kube import lease
+from tests.kube.memory import Store, Way
 
 TERMS = lease.Terms(duration=8, renew_every=1.5, margin=2)
 WALL = datetime(2027, 3, 1, tzinfo=UTC)
-
-
-class Store:
-    """The Lease in memory with real version checks; `away` makes it fail like a network."""
-
-    def __init__(self) -> None:
-        self.record: lease.Record | None = None
-        self.version = 0
-        self.away = False
-
-    def read(self) -> lease.Record | None:
-        self._answer()
-        return self.record
-
-    def write(self, record: lease.Record) -> lease.Record:
-        self._answer()
-        if record.version != (self.record.version if self.record else ""):
-            raise lease.ContestedError("changed")
-        self.version += 1
-        self.record = lease.Record(
-            record.holder, record.duration, record.acquired, record.renewed, record.transitions, str(self.version)
-        )
-        return self.record
-
-    def _answer(self) -> None:
-        if self.away:
-            raise errors.Operational("away")
 
 
 class Ended(BaseException):
@@ -56,7 +30,7 @@ class Process:
             TERMS,
             monotonic=lambda: self.now,
             wall=lambda: WALL,
-            die=self._die,
+            lost=self._die,
             acquired=self._acquire,
             predecessor=lambda holder: bool(predecessor) and holder == predecessor,
         )
@@ -368,3 +342,23 @@ def test_an_observer_looks_again_the_moment_the_lease_runs_out() -> None:
         assert 0 < pause <= TERMS.renew_every
         taken, two.now = two.now, two.now + pause
     assert taken == pytest.approx(1.4 + TERMS.duration)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.9, 2.9])
+def test_what_an_observer_saw_counts_from_when_it_saw_it(seconds: float) -> None:
+    """A look may be under way for longer than the margin, and the holder renew meanwhile."""
+    store = Store()
+    way = Way(store)
+    one, two = Process(store, "one"), Process(way, "two")
+    one.at(0)
+
+    def renewed() -> None:
+        one.at(seconds)
+        two.now = seconds
+
+    way.meanwhile["read", "there"] = renewed
+    two.at(0)
+    while not two.lease.leading:
+        one.now = two.now = two.now + 0.1
+        two.lease.step()
+        assert not (one.lease.leading and two.lease.leading)

@@ -1,0 +1,218 @@
+"""GpuBackend objects and Secrets as `kube` brings them, against an apiserver whose answers the test makes up."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from crds import gpubackend
+from kube import lease
+from router import auth, outside
+from router.backends import book, objects, secrets
+from router.settings import Settings
+
+GOOD = "http://127.0.0.1:9"
+
+
+class Apiserver:
+    """Lists `items`; each watch is one list of `events`, then the end. Answers everything else from `answers` by
+    "METHOD path" (status, body) and keeps what came in `heard`."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self.events: list[list[tuple[str, dict[str, Any]]] | int] = []
+        self.answers: dict[str, tuple[int, Any]] = {}
+        self.heard: list[tuple[str, Any]] = []
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await self._watch(request)
+        if request.path.endswith("/gpubackends"):
+            return web.json_response({"items": self.items, "metadata": {"resourceVersion": "10"}})
+        asked = f"{request.method} {request.path.rpartition('/namespaces/here/')[2] or request.path}"
+        self.heard.append((asked, await request.json() if request.can_read_body else None))
+        status, body = self.answers.get(asked, (200, {}))
+        return web.json_response(body, status=status)
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        events = self.events.pop(0) if self.events else []
+        if isinstance(events, int):
+            return web.json_response({"message": "too old"}, status=events)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for kind, raw in events:
+            await response.write(json.dumps({"type": kind, "object": raw}).encode() + b"\n")
+        if not self.events and not events:
+            await asyncio.Event().wait()
+        return response
+
+
+def backend(name: str, url: str, uid: str = "", **status: Any) -> dict[str, Any]:
+    """As an apiserver has it."""
+    meta = {"name": name, "uid": uid or name, "resourceVersion": "11"}
+    return {"metadata": meta, "spec": {"url": url, "kind": "GPU"}, "status": status}
+
+
+@asynccontextmanager
+async def opened(api: Apiserver, directory: Path, **settings: Any) -> AsyncIterator[outside.Outside]:
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", api.serve)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server = {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": server}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    (directory / "kubeconfig").write_text(yaml.safe_dump(config))
+    given = Settings(namespace="here", kubeconfig=str(directory / "kubeconfig"), **settings)
+    one = outside.Outside(given, now=lambda: 0.0, wall=lambda: pytest.fail("nobody asks"))
+    try:
+        yield one
+    finally:
+        await one.aclose()
+        await runner.cleanup()
+
+
+class Told:
+    """What a source told, and the source."""
+
+    def __init__(self, one: outside.Outside) -> None:
+        self.told: list[dict[str, str]] = []
+        self._more = asyncio.Event()
+        source = one.source(self._hear)
+        assert source is not None
+        self.source: objects.Source = source
+
+    async def until(self, *told: Mapping[str, str]) -> None:
+        """Exactly this was told, URLs by name."""
+        async with asyncio.timeout(90), asyncio.TaskGroup() as group:
+            running = group.create_task(self.source.run())
+            while len(self.told) < len(told):
+                self._more.clear()
+                await self._more.wait()
+            running.cancel()
+        assert self.told == list(told)
+
+    def _hear(self, specs: Mapping[str, gpubackend.Spec]) -> None:
+        self.told.append({name: spec.url for name, spec in specs.items()})
+        self._more.set()
+
+
+async def test_a_whole_list_is_told_at_once_and_then_each_change(tmp_path: Path) -> None:
+    api = Apiserver()
+    api.items = [backend("one", GOOD), backend("two", GOOD, activeSet="s")]
+    api.events = [[("MODIFIED", backend("one", GOOD, circuit="Open")), ("DELETED", backend("one", GOOD))]]
+    async with opened(api, tmp_path) as one:
+        told = Told(one)
+        await told.until({"one": GOOD, "two": GOOD}, {"two": GOOD})
+        assert {name: status.active_set for name, status in told.source.statuses().items()} == {"two": "s"}
+
+
+async def test_no_backend_at_all_is_told_too(tmp_path: Path) -> None:
+    async with opened(Apiserver(), tmp_path) as one:
+        await Told(one).until({})
+
+
+async def test_an_invalid_object_keeps_its_former_spec_and_goes_when_it_is_deleted(tmp_path: Path) -> None:
+    api, broken = Apiserver(), "ftp://nowhere"
+    api.items = [backend("one", GOOD), backend("new", broken)]
+    api.events = [
+        [("MODIFIED", backend("one", broken)), ("ADDED", backend("two", GOOD))],
+        [("DELETED", backend("one", broken))],
+    ]
+    async with opened(api, tmp_path) as one:
+        await Told(one).until({"one": GOOD}, {"one": GOOD, "two": GOOD}, {"two": GOOD})
+
+
+async def test_an_object_that_was_made_anew_while_nobody_watched_stays(tmp_path: Path) -> None:
+    api, elsewhere = Apiserver(), "http://127.0.0.1:10"
+    api.items = [backend("one", GOOD, uid="old"), backend("gone", GOOD)]
+    async with opened(api, tmp_path) as one:
+        told = Told(one)
+        await told.until({"one": GOOD, "gone": GOOD})
+        api.items, api.events = [backend("one", elsewhere, uid="new")], [410]
+        changed = {"one": elsewhere, "gone": GOOD}
+        await told.until({"one": GOOD, "gone": GOOD}, changed, {"one": elsewhere})
+
+
+async def test_a_status_is_a_merge_patch_and_one_of_an_object_that_is_gone_is_none(tmp_path: Path) -> None:
+    api = Apiserver()
+    api.answers = {"PATCH gpubackends/gone/status": (404, {"message": "no"})}
+    async with opened(api, tmp_path) as one:
+        source = Told(one).source
+        await source.patch("one", {"circuit": "Open"})
+        await source.patch("gone", {"circuit": "Open"})
+    body = {"status": {"circuit": "Open"}}
+    assert api.heard == [("PATCH gpubackends/one/status", body), ("PATCH gpubackends/gone/status", body)]
+
+
+async def test_a_router_that_does_not_decide_writes_no_status(tmp_path: Path) -> None:
+    """The Lease may be lost between the look at it and the write."""
+    api = Apiserver()
+    async with opened(api, tmp_path, lease="router") as one:
+        assert one.candidate(lambda active: None) is not None
+        with pytest.raises(lease.Fenced):
+            await Told(one).source.patch("one", {"circuit": "Open"})
+    assert api.heard == []
+
+
+async def test_secrets_are_read_and_one_that_cannot_be_keeps_the_last_token(tmp_path: Path) -> None:
+    def secret(text: bytes) -> tuple[int, Any]:
+        return 200, {"data": {"token": base64.b64encode(text).decode()}}
+
+    api, used = Apiserver(), asyncio.Queue[dict[str, str]]()
+    api.answers = {f"GET secrets/{name}": secret(name.encode() + b"\n") for name in "ab"}
+    backends = book.Book(now=lambda: 0.0)
+    for name in "abcd":
+        spec = {"url": GOOD, "kind": "GPU", "secretRef": {"name": name}}
+        backends.put(name, gpubackend.Spec.model_validate(spec))
+    async with opened(api, tmp_path) as one:
+        follower = secrets.Secrets(
+            backends,
+            secrets.objects(one._secret),
+            lambda tokens: used.put_nowait(dict(tokens)),
+            every=0.01,
+            again=0.01,
+        )
+        api.answers["GET secrets/c"] = 404, {"message": "no"}
+        api.answers["GET secrets/d"] = 200, {"data": {"token": "***"}}
+        running = asyncio.create_task(follower.run())
+        async with asyncio.timeout(90):
+            assert await used.get() == {"a": "a", "b": "b"}
+            api.answers |= {"GET secrets/a": secret(b"new"), "GET secrets/b": (503, {}), "GET secrets/c": secret(b"c")}
+            assert (await used.get())["b"] == "b"
+        running.cancel()
+
+
+@pytest.mark.parametrize(
+    ("audiences", "status", "user"),
+    [
+        ((), {"authenticated": True, "user": {"username": "u"}}, "u"),
+        (("r",), {"authenticated": True, "user": {"username": "u"}, "audiences": ["r", "s"]}, "u"),
+        (("r",), {"authenticated": True, "user": {"username": "u"}, "audiences": ["s"]}, None),
+        (("r",), {"authenticated": True, "user": {"username": "u"}}, None),
+        ((), {}, None),
+    ],
+)
+async def test_whose_token_it_is(tmp_path: Path, audiences: tuple[str, ...], status: Any, user: str | None) -> None:
+    api, asked = Apiserver(), "POST /apis/authentication.k8s.io/v1/tokenreviews"
+    api.answers[asked] = 201, {"status": status}
+    async with opened(api, tmp_path, token_audiences=audiences) as one:
+        assert await one._review("shown") == user
+        api.answers[asked] = 422, {"message": "too long"}
+        with pytest.raises(auth.Away):
+            await one._review("shown")
+    assert [body["spec"] for _, body in api.heard] == [{"token": "shown", "audiences": list(audiences)}] * 2
