@@ -32,7 +32,7 @@ class Metrics:
         self.tasks = Gauge(f"{_PREFIX}_tasks", "Unfinished tasks by phase", ["phase"], registry=registry)
         self.namespaces = Gauge(
             f"{_PREFIX}_namespace",
-            "1 for the state of each namespace: served, forbidden (403), absent, or pending before the first answer",
+            "1 for the state of each namespace: served, partial, forbidden (403), absent, pending before an answer",
             ["namespace", "state"],
             registry=registry,
         )
