@@ -40,8 +40,8 @@ class Unreadable:
 
     def status(self, now: datetime) -> dict[str, Any]:
         """Merge patch of the status: Ready=False; empty when it already says so."""
-        known = (self.object.get("status") or {}).get("conditions") or []
-        before = next((one for one in known if one.get("type") == "Ready"), {})
+        known: list[dict[str, Any]] = (self.object.get("status") or {}).get("conditions") or []
+        before: dict[str, Any] = next((one for one in known if one.get("type") == "Ready"), {})
         generation = self.object["metadata"].get("generation") or 0
         made = conditions.make("Ready", False, REASON, self.message, now=now, generation=generation).wire()
         if all(before.get(key) == made[key] for key in ("status", "reason", "message", "observedGeneration")):

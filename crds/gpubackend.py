@@ -172,7 +172,7 @@ class Spec(Model):
     drain: bool = False
     """No new requests; running ones end."""
     secret_ref: SecretRef | None = None
-    """Bearer token for the server, key token."""
+    """Bearer token for the server: under the key that is named, or token."""
 
 
 class LoadedModel(Model):

@@ -122,6 +122,11 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
         until(lambda: "refuses the token" in told(space)[1], "the token is the wrong one")
         secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "s3cret"}})
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
+        space.mend("gpu-0", {"secretRef": {"key": "bearer"}}, "gpubackends")
+        until(lambda: "under key 'bearer'" in told(space)[1], "the other key is missed")
+        data = {"token": "wrong", "bearer": "s3cret"}
+        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": data})
+        until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready with the token under that key")
         assert "s3cret" not in str(space.get("gpu-0", "gpubackends")["status"])
 
 
