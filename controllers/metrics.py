@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _PREFIX = "jervis_operator"
+_KINDS = ("pendingtasks", "connections", "gpubackends")
 
 
 class Metrics:
@@ -16,7 +18,7 @@ class Metrics:
         self.registry = registry
         self.queue_depth = Gauge(f"{_PREFIX}_queue_depth", "Tasks ready to be looked at", ["lane"], registry=registry)
         self.queue_sleeping = Gauge(f"{_PREFIX}_queue_sleeping", "Tasks that wait for a moment", registry=registry)
-        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a waiting room", ["room"], registry=registry)
+        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a wait queue", ["queue"], registry=registry)
         self.waiting_reasons = Gauge(
             f"{_PREFIX}_waiting_reasons",
             "Waiting tasks by what they lack",
@@ -33,7 +35,7 @@ class Metrics:
         self.namespaces = Gauge(
             f"{_PREFIX}_namespace",
             "1 for the state of each namespace: served, partial, forbidden (403), absent, pending before an answer",
-            ["namespace", "state"],
+            ["name", "state"],
             registry=registry,
         )
         self.corrections = Counter(
@@ -42,6 +44,8 @@ class Metrics:
             ["kind", "what"],
             registry=registry,
         )
+        for kind, what in itertools.product(_KINDS, ("deleted", "missed")):
+            self.corrections.labels(kind, what)  # a series that began with 1 would show no increase
         self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "How late the event loop is", registry=registry)
         self.watch_age = Gauge(
             f"{_PREFIX}_watch_age_seconds", "Since the watch was last heard", ["watch"], registry=registry
@@ -59,6 +63,8 @@ class Metrics:
             ["why"],
             registry=registry,
         )
+        for why in ("failed", "unreadable"):
+            self.undecided.labels(why)
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",
             "One look at one task",
