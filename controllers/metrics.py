@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _PREFIX = "jervis_operator"
+_KINDS = ("pendingtasks", "connections", "gpubackends")
 
 
 class Metrics:
@@ -20,7 +22,7 @@ class Metrics:
         self.queue_sleeping = Gauge(
             f"{_PREFIX}_queue_sleeping", "Tasks whose next reconcile has a time", registry=registry
         )
-        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a wait queue", ["room"], registry=registry)
+        self.waiting = Gauge(f"{_PREFIX}_waiting", "Tasks in a wait queue", ["queue"], registry=registry)
         self.waiting_reasons = Gauge(
             f"{_PREFIX}_waiting_reasons",
             "Waiting tasks by reason",
@@ -36,8 +38,8 @@ class Metrics:
         self.tasks = Gauge(f"{_PREFIX}_tasks", "Unfinished tasks by phase", ["phase"], registry=registry)
         self.namespaces = Gauge(
             f"{_PREFIX}_namespace",
-            "1 for the state of each namespace: served, forbidden (403), absent, or pending before the first answer",
-            ["namespace", "state"],
+            "1 for the state of each namespace: served, partial, forbidden (403), absent, pending before an answer",
+            ["name", "state"],
             registry=registry,
         )
         self.corrections = Counter(
@@ -46,6 +48,8 @@ class Metrics:
             ["kind", "what"],
             registry=registry,
         )
+        for kind, what in itertools.product(_KINDS, ("deleted", "missed")):
+            self.corrections.labels(kind, what)  # a series that began with 1 would show no increase
         self.loop_lag = Gauge(f"{_PREFIX}_loop_lag_seconds", "Delay of the event loop", registry=registry)
         self.watch_age = Gauge(
             f"{_PREFIX}_watch_age_seconds", "Time since the watch last received something", ["watch"], registry=registry
@@ -63,6 +67,8 @@ class Metrics:
             ["why"],
             registry=registry,
         )
+        for why in ("failed", "unreadable"):
+            self.undecided.labels(why)
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",
             "One reconcile of one task",

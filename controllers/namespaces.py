@@ -28,6 +28,8 @@ class State(StrEnum):
     PENDING = "pending"
     """Not asked yet."""
     SERVED = "served"
+    PARTIAL = "partial"
+    """Some of our kinds are refused there, and left alone; the others are served."""
     FORBIDDEN = "forbidden"
     ABSENT = "absent"
 
@@ -121,6 +123,7 @@ class Namespaces(Collection[str]):
         self._limits: dict[str, dict[str, str]] = {}
         members = scope.patterns if scope.fixed else (scope.own,)
         self._states: dict[str, State] = dict.fromkeys(sorted({*members}), State.PENDING)
+        self._refused: dict[str, tuple[str, ...]] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._states
@@ -139,11 +142,26 @@ class Namespaces(Collection[str]):
         """Of all members."""
         return dict(sorted(self._states.items()))
 
-    def record(self, name: str, state: State, why: str = "") -> bool:
-        """What the API answered about a member. True when that is news; a name that is no member is ignored."""
-        if self._states.get(name, state) is state:
+    def refused(self, name: str) -> tuple[str, ...]:
+        """The kinds (plural) that are refused in a member whose state is PARTIAL."""
+        return self._refused.get(name, ())
+
+    def described(self) -> dict[str, str]:
+        """The state of each member as a text; PARTIAL with the kinds that are refused."""
+        return {
+            name: f"{state.value}: without {', '.join(self._refused[name])}" if name in self._refused else state.value
+            for name, state in self.states().items()
+        }
+
+    def record(self, name: str, state: State, why: str = "", refused: tuple[str, ...] = ()) -> bool:
+        """What the API answered about a member; `refused` of PARTIAL. True when that is news; a name that is no member
+        is ignored."""
+        if name not in self._states or (self._states[name] is state and self.refused(name) == refused):
             return False
         self._states[name] = state
+        self._refused.pop(name, None)
+        if refused:
+            self._refused[name] = refused
         if state is State.SERVED:
             log.info("namespace served", namespace=name)
         else:
@@ -172,6 +190,7 @@ class Namespaces(Collection[str]):
         if kind == "DELETED":
             if name != self.scope.own and self._states.pop(name, None) is not None:
                 self._limits.pop(name, None)
+                self._refused.pop(name, None)
                 log.info("namespace left", namespace=name)
                 return Change.LEFT
             return Change.NONE

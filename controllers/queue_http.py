@@ -5,7 +5,9 @@ GET /api/v1/queue/events?client=&limit=    the same as server-sent events: once,
 
 Tickets are those of the history (docs/decisions/0007) and open one namespace; of other namespaces' tasks an answer has
 a number and nothing else. Any replica answers from its own task cache; `leading` says whether it is the one that acts.
-One survey serves all who ask; what is asked here takes a twentieth of the process's time at the most.
+One survey serves all who ask. It and the answers from it take a twentieth of the process's time, but a survey is never
+shown for longer than `OLDEST_SECONDS`. Each namespace may ask so often (429 beyond that), and its questions look at its
+own tasks only: whatever one tenant asks, the others' answers stay fresh and cheap.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import orjson
 from aiohttp import web
 
+from controllers import events
 from controllers.archive import http, query, tickets
 from controllers.pendingtask.slots import wait_reasons
 from crds import errors, pendingtask
@@ -29,6 +31,14 @@ FRESH_SECONDS = 1.0
 """For so long a survey is shown again."""
 SHARE = 20.0
 """A survey is shown for so many times as long as it, and the answers from it, took to make."""
+OLDEST_SECONDS = 10.0
+"""Then a new survey is made, whatever the last one and the answers from it took."""
+MOST_SHOWN = 256
+"""Answers that are kept; the one that was made first goes first. More than there may be streams."""
+REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 5, 20
+"""Of one namespace: answers, and beginnings of streams."""
+MOST_NAMESPACES = 1000
+"""Namespaces whose requests are counted; beyond that counting begins anew."""
 BEAT_SECONDS = 15.0
 """A stream on which nothing happens carries a comment so often."""
 MOST_STREAMS = 64
@@ -44,6 +54,14 @@ _PARAMETERS = frozenset({"namespace", "client", "limit"})
 
 class TooMany(errors.Operational):
     """As many streams as there may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A survey, and its uids in their order by namespace."""
+
+    survey: wait_reasons.Survey
+    by_namespace: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +85,42 @@ class QueueState:
         monotonic: Callable[[], float],
     ) -> None:
         self._observe, self._breaker, self._leading, self._monotonic = observe, breaker, leading, monotonic
-        self._made: wait_reasons.Survey | None = None
-        self._shown: dict[Asked, wire.Queue] = {}
+        self._made: Surveyed | None = None
+        self._shown: dict[Asked, bytes] = {}
         self._made_at = self._spent = 0.0
         self._making = asyncio.Lock()
 
-    async def document(self, asked: Asked) -> wire.Queue:
-        """What that namespace may see. Raises the error of `observe`."""
-        survey = await self._survey()
+    def __len__(self) -> int:
+        """Answers that are kept."""
+        return len(self._shown)
+
+    async def document(self, asked: Asked) -> bytes:
+        """What that namespace may see, a `waits.Queue` as JSON. Raises the error of `observe`."""
+        made = await self._survey()
         shown = self._shown.get(asked)
         if shown is None:
             began = self._monotonic()
-            shown = document(survey, asked, breaker=self._breaker(), leading=self._leading())
+            shown = http.encoded(document(made, asked, breaker=self._breaker(), leading=self._leading()))
+            if len(self._shown) >= MOST_SHOWN:
+                del self._shown[next(iter(self._shown))]
             self._shown[asked] = shown
             self._spent += self._monotonic() - began
         return shown
 
-    async def _survey(self) -> wait_reasons.Survey:
+    async def _survey(self) -> Surveyed:
         async with self._making:
             began = self._monotonic()
-            if self._made is None or began >= self._made_at + max(FRESH_SECONDS, SHARE * self._spent):
+            if self._made is None or began >= self._made_at + self._shown_for():
                 found = self._observe()
                 large = len(found.entries) > IN_THREAD
-                self._made = (
-                    await asyncio.to_thread(wait_reasons.survey, found) if large else wait_reasons.survey(found)
-                )
+                self._made = await asyncio.to_thread(surveyed, found) if large else surveyed(found)
                 self._shown.clear()
                 self._made_at = self._monotonic()
                 self._spent = self._made_at - began
             return self._made
+
+    def _shown_for(self) -> float:
+        return min(OLDEST_SECONDS, max(FRESH_SECONDS, SHARE * self._spent))
 
 
 class QueueHttp:
@@ -104,6 +129,7 @@ class QueueHttp:
     def __init__(self, state: QueueState, door: tickets.Door, *, monotonic: Callable[[], float]) -> None:
         self._state, self._door, self._monotonic = state, door, monotonic
         self._streams: Counter[str] = Counter()
+        self._rates: dict[str, events.TokenBucket] = {}
         self._closing = asyncio.Event()
 
     def serve(self, application: web.Application) -> None:
@@ -117,7 +143,8 @@ class QueueHttp:
         application.on_shutdown.append(close)
 
     async def _show(self, request: web.Request) -> web.Response:
-        return http.reply(await self._state.document(await self._asked(request)))
+        body = await self._state.document(await self._asked(request))
+        return web.Response(body=body, content_type="application/json")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         asked = await self._asked(request)
@@ -137,9 +164,7 @@ class QueueHttp:
         finally:
             self._streams[place] -= 1
 
-    async def _follow(
-        self, request: web.Request, response: web.StreamResponse, asked: Asked, shown: wire.Queue
-    ) -> None:
+    async def _follow(self, request: web.Request, response: web.StreamResponse, asked: Asked, shown: bytes) -> None:
         began = beat = self._monotonic()
         await response.write(_event(shown))
         while not self._closing.is_set() and self._monotonic() - began < LONGEST_SECONDS:
@@ -155,8 +180,21 @@ class QueueHttp:
                 beat = self._monotonic()
                 await response.write(b": nothing has changed\n\n")
 
+    def _count(self, namespace: str) -> None:
+        """Raises `http.TooOften` for one that has asked too often."""
+        if namespace not in self._rates:
+            if len(self._rates) >= MOST_NAMESPACES:
+                self._rates.clear()
+            self._rates[namespace] = events.TokenBucket(REQUESTS_A_SECOND, REQUESTS_AT_ONCE, monotonic=self._monotonic)
+        if not self._rates[namespace].spend(1):
+            raise http.TooOften(
+                f"namespace {namespace} asks more than {REQUESTS_A_SECOND} times a second; ask less often, or follow"
+                " /api/v1/queue/events"
+            )
+
     async def _asked(self, request: web.Request) -> Asked:
         namespace = await self._door.namespace(http.ticket(request))
+        self._count(namespace)
         for name in set(request.query):
             if name not in _PARAMETERS:
                 known = ", ".join(sorted(_PARAMETERS))
@@ -169,14 +207,23 @@ class QueueHttp:
         return Asked(namespace, found.client, found.limit)
 
 
-def document(survey: wait_reasons.Survey, asked: Asked, *, breaker: str, leading: bool) -> wire.Queue:
+def surveyed(found: wait_reasons.Observed) -> Surveyed:
+    """A survey of what is known. Pure."""
+    survey, by_namespace = wait_reasons.survey(found), dict[str, list[str]]()
+    for uid in survey:
+        by_namespace.setdefault(survey.entries[uid].namespace, []).append(uid)
+    return Surveyed(survey, by_namespace)
+
+
+def document(made: Surveyed, asked: Asked, *, breaker: str, leading: bool) -> wire.Queue:
     """What `asked` may see of a survey. Pure."""
+    survey = made.survey
     lanes: tuple[list[wire.Waiting], list[wire.Waiting]] = ([], [])
     pending: Counter[int] = Counter()
     oldest: dict[int, datetime] = {}
-    for uid in survey:
+    for uid in made.by_namespace.get(asked.namespace, ()):
         entry = survey.entries[uid]
-        if entry.namespace != asked.namespace or asked.client not in ("", entry.order.client):
+        if asked.client not in ("", entry.order.client):
             continue
         why, lane = survey.why(uid), entry.order.lane
         if why is None:
@@ -221,5 +268,5 @@ def _waiting(uid: str, survey: wait_reasons.Survey, why: wait_reasons.Wait) -> w
     )
 
 
-def _event(shown: wire.Queue) -> bytes:
-    return b"event: queue\ndata: " + orjson.dumps(shown.model_dump(mode="json", by_alias=True)) + b"\n\n"
+def _event(shown: bytes) -> bytes:
+    return b"event: queue\ndata: " + shown + b"\n\n"

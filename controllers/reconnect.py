@@ -7,7 +7,8 @@ again. The pause before that is made here. The session reaches kopf by its docum
 
 - Each 2xx answer, each piece of a watch and each 403 or 404 is a beat for liveness: the API has answered.
 - Each request carries the token of now, so a rotated one is never refused.
-- An ERROR event becomes 410, upon which kopf lists anew; half a line at the end of a watch is dropped.
+- An ERROR event becomes 410, upon which kopf lists anew, later each time that a watch ends so; half a line at the end
+  of a watch is dropped.
 - A list that kopf makes again is reported: what was deleted since the watch broke is in no event.
 
 Source: aiohttp "Client middleware"; kopf "Authentication", custom HTTP sessions.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -57,6 +58,8 @@ class Answers(Protocol):
 @dataclass(slots=True)
 class _Collection:
     failures: int = 0
+    errors: int = 0
+    """Watches in a row that ended with an ERROR event; the lists between them prove nothing."""
     refused: bool = False
     due: float = 0.0
     """Not before this moment, monotonic seconds."""
@@ -76,9 +79,10 @@ class Reconnect:
         *,
         counted: Callable[[str, int], None] = lambda verb, code: None,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._answers, self._beats, self._authorization = answers, heard, authorization
-        self._counted, self._monotonic = counted, monotonic
+        self._counted, self._monotonic, self._sleep = counted, monotonic, sleep
         self._collections: dict[str, _Collection] = {}
 
     async def __call__(
@@ -91,7 +95,7 @@ class Reconnect:
             return await handler(request)
         path, watch = ours[0], "watch" in request.url.query
         known = self._collections.setdefault(path, _Collection())
-        await asyncio.sleep(max(0.0, known.due - self._monotonic()))
+        await self._sleep(max(0.0, known.due - self._monotonic()))
         if watch:
             self._watches(known, ours)
         elif "continue" not in request.url.query:
@@ -114,7 +118,9 @@ class Reconnect:
             self._answers.resumed(ours["namespace"], ours["plural"])
         if watch:
             known.due = self._monotonic() + PAUSE_SECONDS
-            lines = Lines(response.content, path, lambda: self._beats.beat(path))
+            lines = Lines(
+                response.content, lambda: self._beats.beat(path), lambda error: self._ended(known, path, error)
+            )
             response.content = cast("aiohttp.StreamReader", lines)
         return response
 
@@ -124,6 +130,14 @@ class Reconnect:
             known.listing = False
             if known.lists > 1:
                 self._answers.resumed(ours["namespace"], ours["plural"])
+
+    def _ended(self, known: _Collection, path: str, error: bytes) -> None:
+        if not error:
+            known.errors = 0
+            return
+        known.errors += 1
+        known.due = self._monotonic() + FAILED.delay(known.errors)
+        log.info("watch ends with an error", watch=path, error=error[:500].decode(errors="replace"))
 
     async def _refused(
         self, known: _Collection, ours: re.Match[str], response: aiohttp.ClientResponse
@@ -145,10 +159,15 @@ class Reconnect:
 
 
 class Lines:
-    """A response's content as whole lines, for kopf's `iter_chunked`; everything else is the content's own."""
+    """A response's content as whole lines, for kopf's `iter_chunked`; everything else is the content's own.
 
-    def __init__(self, content: aiohttp.StreamReader, path: str, heard: Callable[[], None]) -> None:
-        self._content, self._path, self._heard = content, path, heard
+    `ended` is called with the ERROR event at which it ends, empty when the server ends it without one.
+    """
+
+    def __init__(
+        self, content: aiohttp.StreamReader, heard: Callable[[], None], ended: Callable[[bytes], None]
+    ) -> None:
+        self._content, self._heard, self._ended = content, heard, ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -163,7 +182,8 @@ class Lines:
                 continue
             failed = _ERROR.search(whole) if _MARK in whole else None
             if failed is not None:
-                log.info("watch ends with an error", watch=self._path, error=failed[0][:500].decode(errors="replace"))
+                self._ended(failed[0])
                 yield whole[: failed.start()] + _EXPIRED
                 return
             yield whole + end
+        self._ended(b"")

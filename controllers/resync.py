@@ -9,6 +9,7 @@ pages, with the watch's field selector):
 
 The look at the start is the barrier before anything acts: a worker that has seen one page of the tasks knows neither
 which comes first nor which slots are taken. It holds per namespace; one that is deleted or forbidden holds back none.
+A kind that is refused in a namespace is left alone there, and the other kinds are served.
 
 Source: Kubernetes "API concepts", consistency of lists and metadata-only requests.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ MANY = 100
 MOST_OFFERED = 10_000
 """Objects remembered that cannot be read; beyond that they are tried once more."""
 REFUSED_SECONDS = 60.0
-"""After which the objects of a namespace that refuses are forgotten: a run holds its slot as long as its pod lives."""
+"""After which the objects of a kind that is refused are forgotten: a run holds its slot as long as its pod lives."""
 RETRY_SECONDS = 2.0
 
 Feed = Callable[[str, kube.Object], None]
@@ -81,7 +82,7 @@ def _version(meta: Mapping[str, Any]) -> int:
 
 class Resync:
     """`run` it once `first` has returned. `corrected(plural, what)` counts what kopf had not reported;
-    `report(namespace, state, why)` makes a namespace's new state visible.
+    `report(namespace, state, why)` makes a namespace's new state visible; False: not yet, and it is called again.
 
     It receives from `reconnect` what kopf was answered. A look's unit is a namespace, or None for all of them when kopf
     watches them as one.
@@ -94,7 +95,7 @@ class Resync:
         kinds: Sequence[Kind],
         *,
         corrected: Callable[[str, str], None],
-        report: Callable[[str, State, str], Awaitable[None]],
+        report: Callable[[str, State, str], Awaitable[bool]],
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         every: float = EVERY_SECONDS,
@@ -106,7 +107,10 @@ class Resync:
         self._every, self._grace = every, grace
         self._due: set[str | None] = set()
         self._wake = asyncio.Event()
-        self._refused: dict[str, float] = {}
+        self._refused: dict[tuple[str, str], float] = {}
+        """By namespace and kind (plural): since when the kind is refused there."""
+        self._owed: set[str] = set()
+        """Namespaces whose state could not be reported yet."""
         self._offered: dict[str, int] = {}
         """By uid: the version that was fed in and could not be taken."""
 
@@ -119,9 +123,12 @@ class Resync:
 
     def refused(self, namespace: str | None, plural: str, status: int, why: str) -> None:
         """A list or watch of kopf's was refused (see `reconnect.Answers`): the look finds out what it means."""
-        counts = any(kind.resource.plural == plural for kind in self._kinds)
-        known = self._members.states()
-        if counts and known.get(namespace or self._members.scope.own) in (State.PENDING, State.SERVED):
+        name = namespace or self._members.scope.own
+        state = self._members.states().get(name)
+        news = state in (State.PENDING, State.SERVED) or (
+            state is State.PARTIAL and plural not in self._members.refused(name)
+        )
+        if news and any(kind.resource.plural == plural for kind in self._kinds):
             self.due(namespace)
 
     def resumed(self, namespace: str | None, plural: str) -> None:
@@ -131,8 +138,10 @@ class Resync:
 
     def forget(self, namespace: str) -> None:
         """Nothing of the namespace is known any more; it may come back."""
-        self._refused.pop(namespace, None)
-        self._leave(namespace)
+        self._owed.discard(namespace)
+        for kind in self._kinds:
+            self._refused.pop((namespace, kind.resource.plural), None)
+            self._leave(namespace, kind)
 
     # -- looks -----------------------------------------------------------------------------------------------------
 
@@ -171,18 +180,20 @@ class Resync:
             return
         if unit is None:
             await self._exists(self._members.scope.own)  # the labels by which others join it may not have
-        refused = ""
+        refused: dict[str, str] = {}
         for kind in self._kinds:
             try:
                 await self._compare(kind, unit)
             except (kube.Forbidden, kube.NotFound) as error:
-                refused = error.message
-        for name in list(self._members) if unit is None else [unit]:
-            if refused:
-                await self._refuses(name, refused)
-            else:
-                self._refused.pop(name, None)
-                await self._record(name, State.SERVED, "")
+                refused[kind.resource.plural] = error.message
+        names = list(self._members) if unit is None else [unit]
+        for name in names:
+            self._leave_refused(name, refused)
+        every = len(refused) == len(self._kinds)
+        state = State.FORBIDDEN if every else State.PARTIAL if refused else State.SERVED
+        why = "; ".join(f"{plural}: {message}" for plural, message in refused.items())
+        for name in names:
+            await self._record(name, state, why, () if every else tuple(sorted(refused)))
 
     async def _exists(self, name: str) -> bool:
         try:
@@ -196,20 +207,26 @@ class Resync:
             pass  # the right went with the namespace, or was never given: the lists will tell
         return True
 
-    async def _record(self, name: str, state: State, why: str) -> None:
-        if self._members.record(name, state, why):
-            await self._report(name, state, why)
+    async def _record(self, name: str, state: State, why: str, refused: tuple[str, ...] = ()) -> None:
+        if not self._members.record(name, state, why, refused) and name not in self._owed:
+            return
+        self._owed.add(name)
+        if await self._report(name, state, why) or state is State.SERVED:
+            self._owed.discard(name)
 
-    async def _refuses(self, name: str, why: str) -> None:
-        await self._record(name, State.FORBIDDEN, why)
-        since = self._refused.setdefault(name, self._monotonic())
-        if self._monotonic() - since >= REFUSED_SECONDS:
-            self._leave(name)
-
-    def _leave(self, name: str) -> None:
+    def _leave_refused(self, name: str, refused: Collection[str]) -> None:
+        now = self._monotonic()
         for kind in self._kinds:
-            for raw in list(kind.known(name)):
-                kind.leave(raw["metadata"]["uid"])
+            plural = kind.resource.plural
+            if plural not in refused:
+                self._refused.pop((name, plural), None)
+            elif now - self._refused.setdefault((name, plural), now) >= REFUSED_SECONDS:
+                self._leave(name, kind)
+
+    @staticmethod
+    def _leave(name: str, kind: Kind) -> None:
+        for raw in list(kind.known(name)):
+            kind.leave(raw["metadata"]["uid"])
 
     # -- one kind --------------------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ class Spec(Model):
     drain: bool = False
     """Accept no new requests; running requests finish."""
     secret_ref: SecretRef | None = None
-    """Bearer token for the server, key token."""
+    """Bearer token for the server: under the key that is named, or token."""
 
 
 class LoadedModel(Model):

@@ -88,8 +88,9 @@ class Store(Protocol):
 
 RENEW_EVERY = 1.5
 MARGIN = 2.0
-SHORTEST_DURATION = MARGIN + 2 * RENEW_EVERY
-"""A holder that misses one renewal must still have time for the next one."""
+SHORTEST_DURATION = MARGIN + 2 * RENEW_EVERY + 1.0
+"""A holder that misses one renewal must still have time for the next one, also when the first got no answer."""
+_LONGEST_REQUEST, _LATENESS = 3.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,11 @@ class Terms:
     duration: float = 8.0
     renew_every: float = RENEW_EVERY
     margin: float = MARGIN
+
+    @property
+    def timeout(self) -> float:
+        """Of one request to the store: after one without an answer the next renewal is sent before the deadline."""
+        return min(_LONGEST_REQUEST, self.duration - self.margin - 2 * self.renew_every - _LATENESS)
 
     def deadline(self, sent: float) -> float:
         """Until when (monotonic) a holder may write whose renewal was sent at `sent`."""

@@ -20,8 +20,13 @@ from controllers.archive import mongo, openapi, query, tickets, wire
 from crds import errors, history, model
 
 RETRY_SECONDS = 5
+TOO_OFTEN_SECONDS = 1
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class TooOften(errors.Operational):
+    """Asked again too soon; the same question may be asked after `TOO_OFTEN_SECONDS`."""
 
 
 class History:
@@ -91,6 +96,10 @@ def answering(handler: Handler) -> Handler:
             response = failure(401, "unauthorized", error.message, error.field, error.remedy)
             response.headers["WWW-Authenticate"] = f'Bearer realm="{history.AUDIENCE}"'
             return response
+        except TooOften as error:
+            response = failure(429, "too_many_requests", error.message)
+            response.headers["Retry-After"] = str(TOO_OFTEN_SECONDS)
+            return response
         except errors.Operational as error:
             response = failure(503, "unavailable", error.message)
             response.headers["Retry-After"] = str(RETRY_SECONDS)
@@ -107,9 +116,12 @@ def ticket(request: web.Request) -> str:
 
 def reply(said: model.Model, status: int = 200) -> web.Response:
     """`said` as JSON."""
-    return web.Response(
-        body=orjson.dumps(said.model_dump(mode="json", by_alias=True)), status=status, content_type="application/json"
-    )
+    return web.Response(body=encoded(said), status=status, content_type="application/json")
+
+
+def encoded(said: model.Model) -> bytes:
+    """`said` as JSON."""
+    return orjson.dumps(said.model_dump(mode="json", by_alias=True))
 
 
 def failure(status: int, code: str, message: str, field: str | None = None, remedy: str | None = None) -> web.Response:

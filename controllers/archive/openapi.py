@@ -27,12 +27,13 @@ _PARAMETERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("since", "Only tasks that ended at this RFC 3339 time or later.", _TEXT),
     ("before", "Only tasks that ended before this RFC 3339 time; or `next` of the page before.", _TEXT),
 )
-_QUEUE_CODES = ("400", "401", "403", "503")
+_QUEUE_CODES = ("400", "401", "403", "429", "503")
 _FAILURES = {
     "400": "A parameter is wrong; the error names it and the remedy.",
     "401": "No ticket, or one that is not valid (any more).",
     "403": "The ticket is for another namespace.",
     "404": "Nothing is known of a task of that uid in this namespace.",
+    "429": "The namespace asks too often; ask again after Retry-After seconds, or follow the events.",
     "503": "MongoDB is away, the operator starts, or too many listen; ask again after Retry-After seconds.",
 }
 _REPLIES = (wire.Page, wire.Whole, wire.Result, wire.Failure, waits.Queue)
@@ -104,6 +105,7 @@ def _operation(
     told: str, parameters: list[dict[str, Any]], reply: dict[str, Any], failure: dict[str, Any], *codes: str
 ) -> dict[str, Any]:
     failures: dict[str, Any] = {code: {"description": _FAILURES[code], "content": failure} for code in codes}
-    failures["503"]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
+    for code in failures.keys() & {"429", "503"}:
+        failures[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
     responses = {"200": {"description": told, "content": reply}, **failures}
     return {"summary": told, "parameters": parameters, "responses": responses}

@@ -11,7 +11,7 @@ import pydantic
 import structlog
 
 import kube
-from controllers import admission, backoff, metrics, queue
+from controllers import admission, backoff, metrics, queue, unreadable
 from controllers.connection import credentials, decide
 from controllers.connection.credentials import Finding
 from crds import connection, errors
@@ -43,6 +43,8 @@ class Connections:
         self._admission = admitted
         self._known: dict[str, connection.Connection] = {}
         self._failures: dict[str, int] = {}
+        self._unreadable: dict[str, unreadable.Unreadable] = {}
+        """By uid: objects that cannot be parsed, until that is written into them."""
         self.may_act = asyncio.Event()
 
     def known(self, namespace: str | None) -> Iterator[kube.Object]:
@@ -67,6 +69,7 @@ class Connections:
     def leave(self, uid: str) -> None:
         """The Connection is deleted, or served no more for now."""
         self._known.pop(uid, None)
+        self._unreadable.pop(uid, None)
         self._failures.pop(uid, None)
         self._work.forget(uid)
 
@@ -102,6 +105,8 @@ class Connections:
                 self._work.done(uid)
 
     async def _look(self, uid: str) -> None:
+        if uid in self._unreadable:
+            await self._report(uid, self._unreadable[uid])
         conn = self._known.get(uid)
         if conn is None:
             return
@@ -116,6 +121,23 @@ class Connections:
             # Secrets are in no watch: most of them are none of our business.
             delay = backoff.SECRET.delay(self._failures[uid]) if found.ok is False else backoff.SECRET.cap
             self._work.wake(uid, (conn.metadata.name,), self._monotonic() + delay)
+
+    async def _report(self, uid: str, found: unreadable.Unreadable) -> None:
+        """Write why the object cannot be parsed. What is newer than it comes with an event."""
+        meta, status = found.object["metadata"], found.status(self._wall())
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"]},
+            "status": {**status, "leaderEpoch": self._lease.epoch},
+        }
+        try:
+            if status:
+                await self._api.merge(kube.CONNECTIONS, meta["namespace"], meta["name"], body, "status")
+        except (kube.Conflict, kube.NotFound):
+            pass
+        except kube.Refused as error:
+            log.error("unreadable connection refuses its condition", connection=meta["name"], reason=error.message)
+        if self._unreadable.get(uid) is found:
+            del self._unreadable[uid]
 
     async def _credentials(self, conn: connection.Connection) -> Finding:
         """What can be said about them without using them. Those of a client that the namespace may not have are not
@@ -154,9 +176,15 @@ class Connections:
         known = self._known.get(uid)
         if known is not None and int(raw["metadata"]["resourceVersion"]) <= int(known.metadata.resource_version):
             return False
+        name = raw["metadata"]["name"]
         try:
             self._known[uid] = connection.Connection.model_validate(raw)
         except pydantic.ValidationError as error:
-            log.error("connection cannot be read", connection=raw["metadata"]["name"], error=str(error))
+            found = unreadable.Unreadable.of(raw, error)
+            log.error("connection cannot be read", connection=name, field=found.field, error=found.why)
+            self.leave(uid)
+            self._unreadable[uid] = found
+            self._work.put(uid, (name,))
             return False
+        self._unreadable.pop(uid, None)
         return True

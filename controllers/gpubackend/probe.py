@@ -164,7 +164,7 @@ def _answer(about: Any, tags: Any) -> Answer:
 def _status(code: int, with_token: bool) -> Failure:
     if code in (401, 403):
         if with_token:
-            text = "The server refuses the token of spec.secretRef. Put the right one under key 'token' of that Secret."
+            text = "The server refuses the token of spec.secretRef. Put the right one into that Secret."
         else:
             text = (
                 "The server wants a bearer token. Put it under key 'token' of a Secret in this namespace, name the "

@@ -15,7 +15,7 @@ import pydantic
 import structlog
 
 import kube
-from controllers import backoff, events, metrics, queue
+from controllers import backoff, events, metrics, queue, unreadable
 from controllers.gpubackend import absence, decide, probe, token
 from controllers.pendingtask.slots import bookings
 from crds import conditions, errors, gpubackend
@@ -68,6 +68,8 @@ class Backends:
         self._wall, self._monotonic, self._changed = wall, monotonic, changed
         self._known: dict[str, _Known] = {}
         self._failures: dict[str, int] = {}
+        self._unreadable: dict[str, unreadable.Unreadable] = {}
+        """Objects that cannot be parsed, until that is written into them."""
         self._absent = absence.Absence(monotonic, gone)
         self.may_act = asyncio.Event()
 
@@ -108,11 +110,14 @@ class Backends:
         """The backend is served no more, for now."""
         for place in [place for place, one in self._known.items() if one.backend.metadata.uid == uid]:
             self._forget(place)
+        for place in [place for place, one in self._unreadable.items() if one.object["metadata"]["uid"] == uid]:
+            del self._unreadable[place]
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a GpuBackend."""
         place = key(raw)
         if deleted:
+            self._unreadable.pop(place, None)
             known = self._known.get(place)
             if known is None or known.backend.metadata.uid == raw["metadata"]["uid"]:
                 self._forget(place)
@@ -154,6 +159,8 @@ class Backends:
                 self._work.done(place)
 
     async def _look(self, place: str) -> None:
+        if place in self._unreadable:
+            await self._report(place, self._unreadable[place])
         known = self._known.get(place)
         if known is None:
             return
@@ -174,6 +181,24 @@ class Backends:
         if patch:
             await self._write(current, patch)
         self._later(place, backoff.PROBE.delay(self._failures[place]) if failed else self._interval)
+
+    async def _report(self, place: str, found: unreadable.Unreadable) -> None:
+        """Write why the object cannot be parsed. What is newer than it comes with an event."""
+        meta, status = found.object["metadata"], found.status(self._wall())
+        body = {
+            "metadata": {"resourceVersion": meta["resourceVersion"]},
+            "status": {**status, "leaderEpoch": self._lease.epoch},
+        }
+        try:
+            if status:
+                written = await self._api.merge(kube.BACKENDS, meta["namespace"], meta["name"], body, "status")
+                self._recorder.post(written, unreadable.REASON, found.message, warning=True)
+        except (kube.Conflict, kube.NotFound):
+            pass
+        except kube.Refused as error:
+            log.error("unreadable backend refuses its condition", backend=place, reason=error.message)
+        if self._unreadable.get(place) is found:
+            del self._unreadable[place]
 
     async def _ask(self, backend: gpubackend.GpuBackend) -> probe.Answer | probe.Failure:
         bearer = await token.read(self._api, backend)
@@ -202,6 +227,8 @@ class Backends:
             return
         before = decide.ready(backend)
         self._take(written)
+        if place not in self._known:
+            return  # what another has written cannot be parsed
         after = self._known[place].backend
         condition = conditions.find(after.status.conditions, decide.READY)
         if condition is not None and (decide.ready(after) != before or not backend.status.conditions):
@@ -219,8 +246,14 @@ class Backends:
         try:
             backend = gpubackend.GpuBackend.model_validate(raw)
         except pydantic.ValidationError as error:
-            log.error("backend cannot be read", backend=place, error=str(error))
+            found = unreadable.Unreadable.of(raw, error)
+            log.error("backend cannot be read", backend=place, field=found.field, error=found.why)
+            if known is not None:
+                self._forget(place)
+            self._unreadable[place] = found
+            self._work.put(place, (raw["metadata"]["name"],))
             return False, False
+        self._unreadable.pop(place, None)
         before = None if known is None else (known.backend.metadata.uid, known.backend.metadata.generation)
         respecified = before != (backend.metadata.uid, backend.metadata.generation)
         slim = {**raw, "metadata": {k: v for k, v in raw["metadata"].items() if k != "managedFields"}}
@@ -229,9 +262,8 @@ class Backends:
         return True, respecified
 
     def _later(self, place: str, seconds: float) -> None:
-        known = self._known.get(place)
-        if known is not None:
-            self._work.wake(place, (known.backend.metadata.name,), self._monotonic() + seconds)
+        if place in self._known or place in self._unreadable:
+            self._work.wake(place, (place.partition("/")[2],), self._monotonic() + seconds)
 
     def gauges(self) -> None:
         """Bring the gauges up to date; called before a scrape."""

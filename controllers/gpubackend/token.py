@@ -1,4 +1,5 @@
-"""The bearer token for a server behind authentication: key `token` of the Secret that `spec.secretRef` names.
+"""The bearer token for a server behind authentication: in the Secret that `spec.secretRef` names, under its `key`, or
+under `token` when it names none.
 
 The router reads the same Secret (`router.backends.secrets`): both may read those that the chart value
 `router.backendSecrets` lists, in the release's namespace, and no others.
@@ -13,7 +14,7 @@ import kube
 from controllers.gpubackend.probe import Failure
 from crds import gpubackend
 
-KEY = "token"
+USUAL_KEY = "token"
 
 
 async def read(api: kube.Kube, backend: gpubackend.GpuBackend) -> str | Failure:
@@ -21,7 +22,7 @@ async def read(api: kube.Kube, backend: gpubackend.GpuBackend) -> str | Failure:
     reference, namespace = backend.spec.secret_ref, backend.metadata.namespace
     if reference is None:
         return ""
-    name = reference.name
+    name, key = reference.name, reference.key or USUAL_KEY
     try:
         raw = await api.get(kube.SECRETS, namespace, name)
     except kube.NotFound:
@@ -31,7 +32,7 @@ async def read(api: kube.Kube, backend: gpubackend.GpuBackend) -> str | Failure:
         text = f"The operator may not read Secret {name!r}. Add it to router.backendSecrets of the chart."
         return Failure("SecretNotReadable", text)
     try:
-        return base64.b64decode(raw["data"][KEY], validate=True).decode("ascii").strip()
+        return base64.b64decode(raw["data"][key], validate=True).decode("ascii").strip()
     except (KeyError, TypeError, binascii.Error, UnicodeDecodeError):
-        text = f"Secret {name!r} of spec.secretRef has no ASCII text under key {KEY!r}. Put the bearer token there."
+        text = f"Secret {name!r} of spec.secretRef has no ASCII text under key {key!r}. Put the bearer token there."
         return Failure("SecretKeyMissing", text)

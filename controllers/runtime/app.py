@@ -49,7 +49,7 @@ class Runtime:
             self._beats,
             to.lease,
             to.metrics,
-            namespaces=self._members.states,
+            namespaces=self._members.described,
             silence=config.watch_silence_seconds,
             monotonic=time.monotonic,
             gauges=self._wiring.gauges,
@@ -107,7 +107,7 @@ class Runtime:
         self._known = True
         self._start_workers()
         self._health.begun()
-        log.info("operator started", namespaces=self._members.states())
+        log.info("operator started", namespaces=self._members.described())
         await self._clients.acquired.wait()
         self._wiring.lead()
         await asyncio.Event().wait()

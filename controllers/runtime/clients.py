@@ -50,10 +50,11 @@ class Clients:
         self.acquired = asyncio.Event()
         self.loaded = kube.configuration(config.kubeconfig)
         self.metrics = metrics.Metrics(prometheus_client.CollectorRegistry())
+        terms = lease.Terms(duration=config.lease_seconds)
         self.lease = lease.Lease(
-            kube.LeaseStore(self.loaded, config.namespace, config.lease_name),
+            kube.LeaseStore(self.loaded, config.namespace, config.lease_name, timeout=terms.timeout),
             f"{place}_{uuid.uuid4().hex[:8]}",
-            lease.Terms(duration=config.lease_seconds),
+            terms,
             monotonic=time.monotonic,
             lost=die,
             acquired=self._lease_acquired,

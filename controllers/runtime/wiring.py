@@ -68,17 +68,21 @@ class Wiring:
         self.tasks.gauges()
         self.backends.gauges()
 
-    async def report_namespace(self, name: str, state: namespaces.State, why: str) -> None:
-        """Post an Event on the operator's Lease: the namespace may accept none. Raises `crds.errors.JervisError`."""
+    async def report_namespace(self, name: str, state: namespaces.State, why: str) -> bool:
+        """Post an Event on the operator's Lease: the namespace may accept none. False from a replica that stands by.
+
+        Raises `crds.errors.JervisError`.
+        """
         config = self._config
         if not self._to.lease.leading:
-            return
+            return False
         about = await self._to.api.get(kube.LEASES, config.namespace, config.lease_name)
         good = state is namespaces.State.SERVED
         message = f"Namespace {name} is {state.value}" + (f": {why}" if why else ".")
         # Numbered: several namespaces are reported about one version of the Lease, and an Event's name must be its own.
         step = next(self._reports)
         self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good, step=step)
+        return True
 
     def _limits_changed(self, namespace: str) -> None:
         """What was refused may be processed now, and the other way round."""

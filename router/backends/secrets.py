@@ -1,7 +1,8 @@
-"""Bearer tokens for backends behind authentication (`spec.secretRef`, key `token`), kept fresh.
+"""Bearer tokens for backends behind authentication (`spec.secretRef`), kept fresh.
 
-They come from Secrets of the router's namespace or, without Kubernetes, from files `DIRECTORY/SECRET/token` (the layout
-of mounted Secrets). A token that cannot be read is asked for again; until then the last one stays.
+They come from Secrets of the router's namespace or, without Kubernetes, from files `DIRECTORY/SECRET/KEY` (the layout
+of mounted Secrets); KEY is `token` where `secretRef.key` names none. A token that cannot be read is asked for again;
+until then the last one stays.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("router.secrets")
 
-Read = Callable[[str], Awaitable[str]]
-"""The token in the Secret of that name. Raises errors.JervisError."""
+USUAL_KEY = "token"
+Read = Callable[[str, str], Awaitable[str]]
+"""The token in the Secret of that name, under that key. Raises errors.JervisError."""
 
 
 class Unreadable(errors.Operational):
@@ -34,10 +36,10 @@ class Unreadable(errors.Operational):
 def files(directory: str | None) -> Read:
     """Read tokens from mounted Secrets."""
 
-    async def read(name: str) -> str:
+    async def read(name: str, key: str) -> str:
         if directory is None:
             raise Unreadable("set JERVIS_ROUTER_SECRETS_DIR to the directory with the Secrets")
-        path = Path(directory) / name / "token"
+        path = Path(directory) / name / key
         try:
             return (await asyncio.to_thread(path.read_text, "ascii")).strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -49,11 +51,11 @@ def files(directory: str | None) -> Read:
 def objects(fetch: Callable[[str], Awaitable[kube.Object]]) -> Read:
     """Read tokens from Secrets of the apiserver; `fetch` brings one by its name."""
 
-    async def read(name: str) -> str:
+    async def read(name: str, key: str) -> str:
         try:
-            return base64.b64decode((await fetch(name))["data"]["token"], validate=True).decode("ascii").strip()
+            return base64.b64decode((await fetch(name))["data"][key], validate=True).decode("ascii").strip()
         except (KeyError, TypeError, binascii.Error, UnicodeDecodeError) as error:
-            raise Unreadable(f"Secret {name!r} has no ASCII text under key 'token'") from error
+            raise Unreadable(f"Secret {name!r} has no ASCII text under key {key!r}") from error
 
     return read
 
@@ -77,7 +79,7 @@ class Secrets:
         self._again = again
         self._changed = asyncio.Event()
         self._tokens: dict[str, str] = {}
-        self._named: dict[str, str] = {}
+        self._named: dict[str, tuple[str, str]] = {}
 
     def notice(self) -> None:
         """The book changed."""
@@ -98,13 +100,15 @@ class Secrets:
     async def _refresh(self) -> bool:
         """True when all tokens could be read."""
         wanted, tokens, complete = self._wanted(), {}, True
-        for backend, name in wanted.items():
+        for backend, reference in wanted.items():
             try:
-                tokens[backend] = await self._read(name)
+                tokens[backend] = await self._read(*reference)
             except errors.JervisError as error:
                 complete = False
-                _log.error("token of a backend cannot be read", backend=backend, secret=name, error=error.message)
-                if backend in self._tokens and self._named.get(backend) == name:
+                _log.error(
+                    "token of a backend cannot be read", backend=backend, secret=reference[0], error=error.message
+                )
+                if backend in self._tokens and self._named.get(backend) == reference:
                     tokens[backend] = self._tokens[backend]
         self._named = wanted
         if tokens != self._tokens:
@@ -112,5 +116,6 @@ class Secrets:
             self._use(tokens)
         return complete
 
-    def _wanted(self) -> dict[str, str]:
-        return {e.name: e.spec.secret_ref.name for e in self._book.entries() if e.spec.secret_ref is not None}
+    def _wanted(self) -> dict[str, tuple[str, str]]:
+        named = ((e.name, e.spec.secret_ref) for e in self._book.entries())
+        return {backend: (ref.name, ref.key or USUAL_KEY) for backend, ref in named if ref is not None}

@@ -84,6 +84,38 @@ def test_every_metric_exists_with_its_labels(rendered: list[Manifest]) -> None:
     assert asked > 40
 
 
+def test_no_label_is_one_that_prometheus_puts_there_itself() -> None:
+    """It would be renamed to exported_..., and alerts would group by where the process runs instead."""
+    own = {"namespace", "pod", "container", "service", "endpoint", "instance", "job"}
+    assert {name: labels & own for name, labels in known().items() if labels & own} == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jervis_operator_namespace",
+        "jervis_operator_undecided_total",
+        "jervis_operator_corrections_total",
+        "jervis_operator_dispatch_breaker_open",
+        "jervis_operator_removal_held",
+        "jervis_operator_archive_rejected",
+    ],
+)
+def test_a_state_that_needs_a_person_ends_in_an_alert(rendered: list[Manifest], name: str) -> None:
+    alerts = [expression for where, expression in expressions(rendered) if where.startswith("Jervis")]
+    assert any(name in _METRIC.findall(expression) for expression in alerts)
+
+
+def test_gauges_of_several_replicas_are_not_added_up(rendered: list[Manifest]) -> None:
+    """A replica that stands by knows the same tasks: of the operator's gauges only the leader may be counted."""
+    registry = CollectorRegistry()
+    operator_metrics.Metrics(registry)
+    gauges = {family.name for family in registry.collect() if family.type == "gauge"} - {"jervis_operator_leader"}
+    for where, expression in expressions(rendered):
+        for name in re.findall(r"sum(?: by \([^)]*\))? ?\((jervis_[a-z0-9_]+)", expression):
+            assert name not in gauges, f"{where}: sum of {name}"
+
+
 def test_every_alert_says_what_to_do(rendered: list[Manifest]) -> None:
     rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
     alerts = [alert for group in rule["spec"]["groups"] for alert in group["rules"]]

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic.alias_generators import to_camel
 
+from controllers import settings
 from hack.chart import definitions, readme
+from kube import lease
 from tests.chart.rendering import CHART, VARIANTS, Chart
 
 # (arguments, what the message must name)
@@ -134,6 +137,25 @@ def test_every_default_is_in_the_schema_and_the_other_way_round() -> None:
             assert any(f"{key}.".startswith(f"{path}.") for key in given), f"{path} has no default"
     for key in given:
         assert any(f"{key}.".startswith(f"{path}.") for path in described), f"{key} is not in the schema"
+
+
+def test_the_operator_takes_what_the_schema_takes() -> None:
+    """The bounds of each of `operator.settings`: a value that the chart lets through must not stop the process."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    described = schema["properties"]["operator"]["properties"]["settings"]["properties"]
+    words = {"Ge": "minimum", "Gt": "exclusiveMinimum", "Le": "maximum", "Lt": "exclusiveMaximum"}
+    for name, field in settings.Settings.model_fields.items():
+        known = described.get(to_camel(name))
+        if known is not None:
+            bounds = {words[type(one).__name__]: _number(one) for one in field.metadata if type(one).__name__ in words}
+            assert {key: value for key, value in known.items() if key in words.values()} == bounds, name
+    assert described["leaseSeconds"]["minimum"] == lease.SHORTEST_DURATION
+
+
+def _number(bound: Any) -> float:
+    """The number of a bound of annotated_types."""
+    found: float = next(getattr(bound, name) for name in ("ge", "gt", "le", "lt") if hasattr(bound, name))
+    return found
 
 
 def test_the_readme_lists_the_values_as_they_are() -> None:

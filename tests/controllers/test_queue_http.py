@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -149,6 +150,63 @@ async def test_streams_are_bounded_and_end_with_the_process(place: Place, sessio
     async with asyncio.timeout(20):
         await place.runner.cleanup()
     assert [await one.content.read() for one in streams]
+
+
+class Ticking:
+    """A clock that passes 5 ms whenever it is read: each document takes so long to make."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 0.005
+        return self.time
+
+
+async def test_distinct_questions_neither_freeze_the_survey_nor_fill_the_memory() -> None:
+    """One ticket asks for another client each time, for two minutes; what others see is never older than the bound."""
+    desk, clock, surveyed = Desk(), Ticking(), [0.0]
+    for number in range(20):
+        desk.have(f"t{number}", Phase.READY_FOR_GPU)
+
+    def observe() -> wait_reasons.Observed:
+        surveyed.append(clock.time)
+        return desk.scheduler.observed()
+
+    state = queue_http.QueueState(observe, breaker=lambda: "Closed", leading=lambda: True, monotonic=clock)
+    asked = 0
+    while clock.time < 120:
+        asked += 1
+        await state.document(queue_http.Asked("default", f"client-{asked}", 500))
+        assert len(state) <= queue_http.MOST_SHOWN
+    assert asked > 5000
+    assert max(late - early for early, late in pairwise(surveyed)) <= queue_http.OLDEST_SECONDS + 1
+    desk.have("new", Phase.READY_FOR_GPU)
+    clock.time += queue_http.OLDEST_SECONDS
+    shown = json.loads(await state.document(queue_http.Asked("default", "", 500)))
+    assert "new" in [one["name"] for one in shown["items"]]
+
+
+async def test_a_namespace_asks_so_often_and_takes_no_other_ones_turn(place: Place, session: ClientSession) -> None:
+    place.desk.have("x", Phase.READY_FOR_GPU)
+
+    async def ask(namespace: str, client: str) -> ClientResponse:
+        async with session.get(f"/api/v1/queue?client={client}", headers={"X-Jervis-Ticket": namespace}) as answer:
+            await answer.read()
+            return answer
+
+    answers = [await ask("default", f"client-{number}") for number in range(3 * queue_http.REQUESTS_AT_ONCE)]
+    let_in = [answer for answer in answers if answer.status == 200]
+    refused = [answer for answer in answers if answer.status == 429]
+    assert len(let_in) + len(refused) == len(answers)
+    assert len(let_in) <= queue_http.REQUESTS_AT_ONCE + 1
+    assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+    assert (await ask("team", "")).status == 200, "another namespace has its own"
+    async with session.get("/api/v1/queue/events") as stream:
+        assert (stream.status, (await stream.json())["error"]["code"]) == (429, "too_many_requests")
+    place.time += 1
+    again = [(await ask("default", "")).status for _ in range(2 * queue_http.REQUESTS_A_SECOND)]
+    assert again.count(200) == queue_http.REQUESTS_A_SECOND
 
 
 async def test_the_description_has_both_paths(session: ClientSession) -> None:

@@ -209,6 +209,53 @@ async def test_an_error_in_a_watch_leads_to_a_new_list(code: int) -> None:
     assert api.asked[:3] == ["list", "watch 10", "list"]
 
 
+class Time:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now, self.slept = 1000.0, [0.0]
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(round(seconds, 2))
+
+
+async def test_watches_that_always_end_with_an_error_are_begun_less_and_less_often() -> None:
+    """As kopf asks: a list, a watch, and both again when that ends. A watch without an error makes up for it."""
+    api, time = Apiserver(), Time()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", api.serve)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    place = Place()
+    guard = reconnect.Reconnect(place.answers, place.beats, dict, monotonic=time, sleep=time.sleep)
+    host = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with aiohttp.ClientSession(middlewares=(guard,)) as http:
+
+        async def round_of(watched: bytes) -> None:
+            api.watches = [(watched, False)]
+            async with http.get(host + TASKS) as answer:
+                await answer.read()
+            async with http.get(host + TASKS, params={"watch": "true", "resourceVersion": "1"}) as answer:
+                async for _ in answer.content.iter_chunked(2**16):
+                    pass
+
+        while time.now < 1060:
+            await round_of(event("ADDED", "a", 11) + error(500))
+        assert api.asked.count("list") < 30, "a minute of them"
+        paused = [seconds for seconds in time.slept if seconds]
+        assert paused == sorted(paused), "each pause is at least as long as the one before"
+        await round_of(event("ADDED", "b", 12))
+        time.slept.clear()
+        await round_of(event("ADDED", "c", 13))
+        assert sum(time.slept) <= reconnect.PAUSE_SECONDS
+    await runner.cleanup()
+
+
 @pytest.mark.parametrize("abort", [True, False])
 async def test_half_an_event_is_none(abort: bool) -> None:
     api = Apiserver()

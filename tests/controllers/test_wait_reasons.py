@@ -32,7 +32,7 @@ def why(desk: Desk, uid: str) -> wait_reasons.Wait:
 
 def shown(desk: Desk, namespace: str = "default", client: str = "", limit: int = 500) -> Queue:
     asked = queue_http.Asked(namespace, client, limit)
-    return queue_http.document(wait_reasons.survey(desk.scheduler.observed()), asked, breaker="Closed", leading=True)
+    return queue_http.document(queue_http.surveyed(desk.scheduler.observed()), asked, breaker="Closed", leading=True)
 
 
 def test_each_reason() -> None:

@@ -11,6 +11,7 @@ from kube import lease
 from tests.kube.memory import Store, Way
 
 TERMS = lease.Terms(duration=8, renew_every=1.5, margin=2)
+LATE = 0.04
 WALL = datetime(2027, 3, 1, tzinfo=UTC)
 
 
@@ -21,13 +22,15 @@ class Ended(BaseException):
 class Process:
     """One competitor with its own monotonic clock."""
 
-    def __init__(self, store: Store, name: str, now: float = 0.0, predecessor: str = "") -> None:
-        self.now = now
+    def __init__(
+        self, store: Store, name: str, now: float = 0.0, predecessor: str = "", terms: lease.Terms = TERMS
+    ) -> None:
+        self.now, self.pause = now, 0.0
         self.acquired = 0
         self.lease = lease.Lease(
             store,
             name,
-            TERMS,
+            terms,
             monotonic=lambda: self.now,
             wall=lambda: WALL,
             lost=self._die,
@@ -37,7 +40,7 @@ class Process:
 
     def at(self, now: float) -> None:
         self.now = now
-        self.lease.step()
+        self.pause = self.lease.step()
 
     def _die(self, reason: str) -> None:
         raise Ended(reason)
@@ -130,6 +133,26 @@ def test_a_short_outage_is_survived() -> None:
     one.at(5.5)
     one.now = 11.4
     one.lease.check()
+
+
+@pytest.mark.parametrize("duration", [lease.SHORTEST_DURATION, 8, 20])
+def test_one_renewal_without_an_answer_is_survived(duration: float) -> None:
+    """It fails after its whole timeout, the process is late each time, and the next renewal still comes in time."""
+
+    class Hanging(Store):
+        def _answer(self) -> None:
+            one.now += LATE
+            if self.away:
+                one.now += terms.timeout
+            super()._answer()
+
+    store, terms = Hanging(), lease.Terms(duration=duration)
+    one = Process(store, "one", terms=terms)
+    for away in (False, False, True, False, False):
+        store.away = away
+        one.at(one.now + one.pause + LATE)
+        assert one.lease.leading
+    assert terms.timeout >= 0.5, "time enough for an apiserver that is busy"
 
 
 def test_a_holder_whose_lease_was_taken_ends() -> None:

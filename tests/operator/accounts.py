@@ -40,9 +40,9 @@ class Account:
         to.write_text(yaml.safe_dump(document))
         return to
 
-    def allow(self, namespace: str) -> None:
+    def allow(self, namespace: str, rules: list[dict[str, Any]] = RULES) -> None:
         """A Role and its RoleBinding there."""
-        self._rbac.create_namespaced_role(namespace, {"metadata": {"name": ACCOUNT}, "rules": RULES})
+        self._rbac.create_namespaced_role(namespace, {"metadata": {"name": ACCOUNT}, "rules": rules})
         self._rbac.create_namespaced_role_binding(namespace, self._binding("Role"))
 
     def allow_tokens(self, namespace: str) -> None:
@@ -57,6 +57,10 @@ class Account:
         namespaces = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]}
         self._rbac.create_cluster_role({"metadata": {"name": name}, "rules": [*RULES, namespaces]})
         self._rbac.create_cluster_role_binding(self._binding("ClusterRole", name))
+
+    def change(self, namespace: str, rules: list[dict[str, Any]]) -> None:
+        """Other rules in the Role that is there."""
+        self._rbac.patch_namespaced_role(ACCOUNT, namespace, {"rules": rules})
 
     def forbid(self, namespace: str) -> None:
         """Take the RoleBinding away."""

@@ -59,10 +59,10 @@ class Space:
             "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"spec": spec}
         )
 
-    def edit_status(self, name: str, status: dict[str, Any]) -> None:
-        """Merge into a task's status, as nobody but the operator may where the admission policies are."""
+    def edit_status(self, name: str, status: dict[str, Any], plural: str = "pendingtasks") -> None:
+        """Merge into an object's status, as nobody but the operator may where the admission policies are."""
         self._objects.patch_namespaced_custom_object_status(
-            "jervis.dev", "v1alpha1", self.name, "pendingtasks", name, {"status": status}
+            "jervis.dev", "v1alpha1", self.name, plural, name, {"status": status}
         )
 
     def delete(self, name: str, plural: str = "pendingtasks") -> None:

@@ -122,6 +122,11 @@ def test_a_server_behind_a_token_is_ready_once_its_secret_is_there(space: Space,
         until(lambda: "refuses the token" in told(space)[1], "the token is the wrong one")
         secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": {"token": "s3cret"}})
         until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready")
+        space.mend("gpu-0", {"secretRef": {"key": "bearer"}}, "gpubackends")
+        until(lambda: "under key 'bearer'" in told(space)[1], "the other key is missed")
+        data = {"token": "wrong", "bearer": "s3cret"}
+        secrets.patch_namespaced_secret("gpu-token", space.name, {"stringData": data})
+        until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready with the token under that key")
         assert "s3cret" not in str(space.get("gpu-0", "gpubackends")["status"])
 
 
@@ -150,3 +155,22 @@ def test_a_gpu_that_stops_serving_starts_no_users_runs_and_then_a_bounded_number
         else:
             until(lambda: space.phase(first) == "ReadyForGpu", "what ran there waits")
         assert len(going_without(space)) == 2
+
+
+def test_an_object_that_cannot_be_parsed_says_so_and_offers_nothing(space: Space, start: Start, ollama: Ollama) -> None:
+    def said() -> list[tuple[str, str]]:
+        found = space.get("gpu-0", "gpubackends")["status"]["conditions"]
+        return [(one["reason"], one["message"]) for one in found if one["type"] == "Ready"]
+
+    with start() as operator:
+        space.backend(ollama.url, slots=2)
+        until(lambda: operator.metric(TOTAL) == 2, "it offers its slots")
+        holder = {"holder": "somebody", "until": "9999-12-31T00:00:00Z"}
+        space.edit_status("gpu-0", {"reservation": holder}, "gpubackends")
+        until(lambda: said()[0][0] == "Unreadable", "it says so")
+        assert said()[0][1].startswith("Field: status.reservation.until. ")
+        until(lambda: operator.metric(TOTAL) == 0, "its slots do not count")
+        until(lambda: "Unreadable" in space.events("gpu-0"), "an Event says so, too")
+        space.edit_status("gpu-0", {"reservation": None}, "gpubackends")
+        until(lambda: ready(space.get("gpu-0", "gpubackends")), "it is Ready again")
+        until(lambda: operator.metric(TOTAL) == 2, "and offers its slots")

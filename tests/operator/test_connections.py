@@ -35,3 +35,24 @@ def test_what_is_missing_is_said_until_it_is_there(space: Space, start: Start) -
         secrets.patch_namespaced_secret("mailbox", space.name, {"stringData": {"password": "secret"}})
         until(lambda: reason(space, "CredentialsValid") == "NotTried", "nothing is missed")
         assert "secret" not in str(space.get("mailbox", "connections")["status"])
+
+
+def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(space: Space, start: Start) -> None:
+    spec: dict[str, Any] = {
+        "type": "Git", "clientId": "acme", "url": "https://example.org/a.git",
+        "filter": {"since": "9999-12-31T00:00:00Z"},
+    }  # fmt: skip
+    with start():
+        space.create("connections", "Connection", "mailbox", spec)
+        until(lambda: reason(space, "Ready") == "Unreadable", "it says so")
+        (condition,) = space.get("mailbox", "connections")["status"]["conditions"]
+        assert condition["status"] == "False"
+        assert condition["message"].startswith("Field: spec.filter.since. ")
+        version = space.get("mailbox", "connections")["metadata"]["resourceVersion"]
+        space.create("connections", "Connection", "other", {**spec, "filter": None})
+        until(lambda: "status" in space.get("other", "connections"), "others are served")
+        assert space.get("mailbox", "connections")["metadata"]["resourceVersion"] == version, "it is written once"
+        space.mend("mailbox", {"filter": None}, "connections")
+        until(lambda: reason(space, "Ready") == "PollingNotEnabled", "it is served now")
+        space.mend("mailbox", {"filter": {"since": "9999-12-31T00:00:00Z"}}, "connections")
+        until(lambda: reason(space, "Ready") == "Unreadable", "and no more")

@@ -39,9 +39,9 @@ def test_thirty_tasks_survive_kill_9(space: Space, start: Start, knowledge: Know
 
 
 def test_only_one_of_two_replicas_writes_and_the_other_takes_over(space: Space, start: Start) -> None:
-    with Kubelet(space.api, space.name) as kubelet, start(LEASE_SECONDS=5) as one:
+    with Kubelet(space.api, space.name) as kubelet, start(LEASE_SECONDS=6) as one:
         until(one.leads, "the first leads")
-        with start(LEASE_SECONDS=5) as two:
+        with start(LEASE_SECONDS=6) as two:
             for number in range(5):
                 space.submit(f"a{number}", type="UserInputProcessing")
             until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
@@ -57,7 +57,7 @@ def test_only_one_of_two_replicas_writes_and_the_other_takes_over(space: Space, 
             assert one.process.returncode == 70
             assert kubelet.duplicates() == []
             assert two.stop() == 0
-        with start(LEASE_SECONDS=5) as three:
+        with start(LEASE_SECONDS=6) as three:
             until(three.leads, "a lease that was handed over is taken at once")
 
 

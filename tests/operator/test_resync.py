@@ -20,6 +20,7 @@ import kube
 from controllers import namespaces, resync
 from controllers.namespaces import State
 from crds.phases import UNFINISHED
+from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.process import Operator
 
@@ -54,30 +55,42 @@ class Known:
 
 
 class Look:
-    def __init__(self, api: kube.Kube, scope: namespaces.Scope) -> None:
-        self.tasks, self.members = Known(), namespaces.Namespaces(scope)
+    """With one kind, or with both when `both`. `time` is the clock."""
+
+    def __init__(self, api: kube.Kube, scope: namespaces.Scope, *, both: bool = False) -> None:
+        self.tasks, self.connections, self.members = Known(), Known(), namespaces.Namespaces(scope)
+        self.time, self.leading = 0.0, True
         self.counted: list[tuple[str, str]] = []
         self.reported: list[tuple[str, State]] = []
-        tasks = self.tasks
+        tasks, other = self.tasks, self.connections
         kind = resync.Kind(kube.TASKS, tasks.feed, tasks.known, tasks.version, tasks.leave, fields=UNFINISHED)
+        second = resync.Kind(kube.CONNECTIONS, other.feed, other.known, other.version, other.leave)
         self.resync = resync.Resync(
             api,
             self.members,
-            [kind],
+            [second, kind] if both else [kind],
             corrected=lambda plural, what: self.counted.append((plural, what)),
             report=self._report,
+            monotonic=lambda: self.time,
+            sleep=self._sleep,
             grace=0.3,
         )
 
-    async def _report(self, name: str, state: State, why: str) -> None:
-        self.reported.append((name, state))
+    async def _sleep(self, seconds: float) -> None:
+        self.time += seconds
+        await asyncio.sleep(seconds)
+
+    async def _report(self, name: str, state: State, why: str) -> bool:
+        if self.leading:
+            self.reported.append((name, state))
+        return self.leading
 
 
 @asynccontextmanager
-async def looking(kubeconfig: Path, scope: namespaces.Scope) -> AsyncIterator[Look]:
+async def looking(kubeconfig: Path, scope: namespaces.Scope, *, both: bool = False) -> AsyncIterator[Look]:
     loaded = kube.configuration(str(kubeconfig))
     async with kube.session(loaded) as http:
-        yield Look(kube.Kube(loaded, http, fence=lambda: None), scope)
+        yield Look(kube.Kube(loaded, http, fence=lambda: None), scope, both=both)
 
 
 @pytest.mark.apiserver
@@ -158,6 +171,69 @@ async def test_all_namespaces_are_one_list_and_only_members_count(kubeconfig: Pa
         found.members.observe("DELETED", {"metadata": {"name": other.name}})
         found.resync.forget(other.name)
         assert found.tasks.fed[2:] == [("LEFT", "theirs")]
+
+
+def allowed(*plurals: str) -> list[dict[str, Any]]:
+    return [
+        {"apiGroups": ["jervis.dev"], "resources": list(plurals), "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    ]
+
+
+@pytest.mark.apiserver
+async def test_a_kind_that_is_refused_is_left_alone(kubeconfig: Path, space: Space, tmp_path: Path) -> None:
+    """The other kinds of that namespace stay, look after look, and the state says which kind it is."""
+    space.submit("task")
+    spec = {"type": "Git", "url": "https://example.com/a.git", "clientId": "acme"}
+    space.create("connections", "Connection", "mail", spec)
+    account = accounts.Account(space.api, space.name)
+    account.allow(space.name, allowed("pendingtasks", "connections"))
+    limited = account.kubeconfig(kubeconfig, tmp_path / "limited")
+    async with looking(limited, namespaces.Scope(space.name, (space.name,)), both=True) as found:
+
+        async def until(state: str) -> None:
+            """The apiserver takes a moment to hear of a change of its Roles."""
+            async with asyncio.timeout(60):
+                while found.members.described() != {space.name: state}:
+                    await found.resync.look(space.name)
+
+        async def minutes() -> None:
+            for _ in range(6):
+                found.time += resync.REFUSED_SECONDS / 2
+                await found.resync.look(space.name)
+
+        await until("served")
+        found.tasks.fed.clear()
+        found.connections.fed.clear()
+        account.change(space.name, allowed("pendingtasks"))
+        await until("partial: without connections")
+        await minutes()
+        assert (found.tasks.fed, found.connections.fed) == ([], [("LEFT", "mail")]), "and nothing is fed again"
+        account.change(space.name, allowed("connections"))
+        await until("partial: without pendingtasks")
+        await minutes()
+        assert found.tasks.fed == [("LEFT", "task")]
+        assert found.connections.fed[1:] == [("MODIFIED", "mail")]
+        account.change(space.name, allowed("pendingtasks", "connections"))
+        await until("served")
+        assert found.tasks.fed[1:] == [("MODIFIED", "task")]
+        assert {state for _, state in found.reported[-3:]} == {State.PARTIAL, State.SERVED}
+
+
+@pytest.mark.apiserver
+async def test_a_state_that_nobody_could_report_is_reported_later(
+    kubeconfig: Path, space: Space, tmp_path: Path
+) -> None:
+    """A replica that stands by finds a namespace forbidden, and leads afterwards."""
+    account = accounts.Account(space.api, space.name)
+    limited = account.kubeconfig(kubeconfig, tmp_path / "limited")
+    async with looking(limited, namespaces.Scope(space.name, (space.name,))) as found:
+        found.leading = False
+        await found.resync.look(space.name)
+        found.leading = True
+        for _ in range(3):
+            await found.resync.look(space.name)
+        assert found.reported == [(space.name, State.FORBIDDEN)]
 
 
 class Forgetful:

@@ -106,7 +106,11 @@ async def test_a_token_is_for_the_router_alone_and_its_account_has_a_ceiling(
 async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
     tmp_path: Path, kubeconfig: Path, core: Any, custom_objects: Any
 ) -> None:
-    secret = {"metadata": {"name": "gpu-token"}, "data": {"token": base64.b64encode(b"first").decode()}}
+    other = base64.b64encode(b"of another").decode()
+    secret = {
+        "metadata": {"name": "gpu-token"},
+        "data": {"token": other, "bearer": base64.b64encode(b"first").decode()},
+    }
     core.create_namespaced_secret("default", secret)
     try:
         async with wire.backend(_echo) as backend:
@@ -114,7 +118,7 @@ async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
                 "apiVersion": "jervis.dev/v1alpha1",
                 "kind": "GpuBackend",
                 "metadata": {"name": "behind"},
-                "spec": {"url": backend.url, "secretRef": {"name": "gpu-token"}},
+                "spec": {"url": backend.url, "secretRef": {"name": "gpu-token", "key": "bearer"}},
             }
             custom_objects.create_namespaced_custom_object(*_PLURAL, body)
             try:
@@ -127,7 +131,7 @@ async def test_a_secret_becomes_the_backend_s_token_and_its_change_is_followed(
                         return backend.requests[-1].header("Authorization") if backend.requests else None
 
                     assert await process.eventually(seen, lambda value: value == "Bearer first")
-                    secret["data"] = {"token": base64.b64encode(b"second").decode()}
+                    secret["data"] = {"bearer": base64.b64encode(b"second").decode()}
                     core.patch_namespaced_secret("gpu-token", "default", secret)
                     assert await process.eventually(seen, lambda value: value == "Bearer second")
             finally:

@@ -154,11 +154,14 @@ async def test_unusable_tokens_stop_the_start_with_the_field(tmp_path: Path, tex
     assert "name" in router.text()
 
 
-async def test_a_backend_behind_authentication_gets_its_own_token(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["token", "bearer"])
+async def test_a_backend_behind_authentication_gets_its_own_token(tmp_path: Path, key: str) -> None:
     (tmp_path / "gpu-secret").mkdir()
-    (tmp_path / "gpu-secret" / "token").write_text("backend-token\n")
+    (tmp_path / "gpu-secret" / "token").write_text("another-token\n")
+    (tmp_path / "gpu-secret" / key).write_text("backend-token\n")
+    reference = {"name": "gpu-secret"} if key == "token" else {"name": "gpu-secret", "key": key}
     async with wire.backend(_echo) as backend:
-        specs = [process.spec("raw", backend.url, secretRef={"name": "gpu-secret"})]
+        specs = [process.spec("raw", backend.url, secretRef=reference)]
         async with process.running(tmp_path, specs, secrets_dir=str(tmp_path)) as router:
 
             async def seen() -> Any:

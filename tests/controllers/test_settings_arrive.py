@@ -1,0 +1,299 @@
+"""Every setting of the operator, at a value that is not its default, arrives where it is used.
+
+The whole runtime is built once with a value of its own for each setting, and is searched for it; the settings
+themselves are left out of the search.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+from aiohttp import ClientSession
+
+from controllers import namespaces, settings, tracing
+from controllers.connection.reconcile import Connections
+from controllers.gpubackend.probe import Probe
+from controllers.pendingtask.decide import decide
+from controllers.pendingtask.observed import ObservedState
+from controllers.runtime import app
+from crds import keyring
+from crds.phases import Phase
+from tests.controllers.build import NOW, task
+
+ROOT = Path(__file__).resolve().parents[2]
+VALUES: dict[str, Any] = {
+    "namespace": "release-of-the-test",
+    "identity": "pod-of-the-test",
+    "lease_name": "lease-of-the-test",
+    "kb_url": "http://kb-write.test:1",
+    "kb_read_url": "http://kb-read.test:1",
+    "kb_token": "token-of-the-test",
+    "router_url": "http://router.test:1",
+    "router_token_file": "/nowhere/router-token",
+    "run_token_keys": "/nowhere/run-token-keys",
+    "mongodb_uri": "mongodb://127.0.0.1:1/?appname=uri-of-the-test",
+    "mongodb_secret": "mongodb-secret-of-the-test",
+    "mongodb_secret_key": "mongodb-key-of-the-test",
+    "mongodb_database": "database-of-the-test",
+    "image": "image.test/jervis:1",
+    "image_pull_policy": "Never",
+    "job_service_account": "job-account-of-the-test",
+    "model": "model-of-the-test:7b",
+    "job_resources": {"limits": {"memory": "1013Mi"}},
+    "job_environment": {"VARIABLE_OF_THE_TEST": "yes"},
+    "job_labels": {"label.test/one": "yes"},
+    "job_node_selector": {"node.test/one": "yes"},
+    "job_image_pull_secrets": ["pull-secret-of-the-test"],
+    "job_deadline_seconds": 1019,
+    "job_ttl_seconds": 1021,
+    "job_grace_seconds": 1031,
+    "archive_seconds": 1033,
+    "finished_ttl_seconds": 1039,
+    "failed_ttl_seconds": 1049,
+    "finished_per_client": 1051,
+    "finished_total": 1061,
+    "deletes_per_second": 863,
+    "retention_days": 1069,
+    "deleted_days": 1087,
+    "archive_days": 1091,
+    "removal_percent": 37,
+    "outcome_seconds": 1093,
+    "outcome_days": 1097,
+    "history_account": "history-account-of-the-test",
+    "team": ["person@of-the-test.example"],
+    "schedule_lead_days": 1103,
+    "clients": {"client-of-the-test": {"scheduleLeadDays": 1109}},
+    "advance_seconds": 1117,
+    "catch_up_seconds": 1123,
+    "idle_seconds": 1129,
+    "background_age_seconds": 1151,
+    "wait_reason_seconds": 1153,
+    "qualify_at_once": 877,
+    "stale_seconds": 1163,
+    "recheck_seconds": 1171,
+    "backend_gone_seconds": 1181,
+    "max_lost_runs": 1187,
+    "max_preemptions": 1193,
+    "runs_without_gpu": 1201,
+    "background_workers": 211,
+    "queue_capacity": 1213,
+    "request_timeout": 1217,
+    "kb_timeout": 1223,
+    "probe_seconds": 1229,
+    "lease_seconds": 1231,
+    "watch_silence_seconds": 1237,
+}
+SOUGHT: dict[str, object] = {
+    "job_resources": "1013Mi",
+    "job_environment": "VARIABLE_OF_THE_TEST",
+    "job_labels": "label.test/one",
+    "job_node_selector": "node.test/one",
+    "job_image_pull_secrets": "pull-secret-of-the-test",
+    "removal_percent": 0.37,
+    "run_token_keys": "/run-token-keys",
+    "team": "person@of-the-test.example",
+    "clients": timedelta(days=1109),
+}
+"""Where that is not the value itself."""
+SWITCHES: dict[str, Any] = {
+    "probe_loopback": True,
+    "connection_file_urls": True,
+    "tracing": True,
+    "reserve_gpu": False,
+    "outcomes": False,
+}
+AT_THE_START: dict[str, Any] = {
+    "metrics_host": "127.0.0.1",
+    "metrics_port": 0,
+    "history_host": "127.0.0.1",
+    "history_port": 0,
+    "workers": 5,
+}
+IN_MAIN: dict[str, Any] = {"namespace_selector": "team=of-the-test", "log_level": "warning"}
+_OPAQUE = (settings.Settings, type, types.ModuleType, asyncio.AbstractEventLoop, threading.Thread)
+
+
+def given() -> settings.Settings:
+    return settings.Settings(**{**VALUES, **SWITCHES, **AT_THE_START, **IN_MAIN})
+
+
+def _below(found: Any) -> Iterator[Any]:
+    """What an object refers to: its fields, its items, what a function has closed over."""
+    if isinstance(found, dict | types.MappingProxyType):
+        yield from found.keys()
+        yield from found.values()
+    elif isinstance(found, list | tuple | set | frozenset | deque):
+        yield from found
+    if isinstance(found, types.MethodType):
+        yield from (found.__self__, found.__func__)
+    elif isinstance(found, functools.partial):
+        yield from (found.func, found.args, found.keywords)
+    elif isinstance(found, types.FunctionType):
+        yield from (cell.cell_contents for cell in found.__closure__ or () if cell.cell_contents is not None)
+    else:
+        yield from getattr(found, "__dict__", {}).values()
+        for kind in type(found).__mro__:
+            names = kind.__dict__.get("__slots__", ())
+            for name in (names,) if isinstance(names, str) else names:
+                value = inspect.getattr_static(found, name, None)
+                yield value.__get__(found) if hasattr(value, "__get__") and hasattr(found, name) else None
+
+
+def everything(root: object) -> list[Any]:
+    """All that can be reached from `root`, but for the settings, classes and modules."""
+    seen: dict[int, Any] = {}
+    left: list[Any] = [root]
+    while left:
+        one = left.pop()
+        if id(one) in seen or isinstance(one, _OPAQUE):
+            continue
+        seen[id(one)] = one
+        if isinstance(one, Path):
+            left.append(str(one))
+        elif not isinstance(one, str | bytes | int | float | timedelta):
+            left.extend(_below(one))
+    return list(seen.values())
+
+
+@pytest_asyncio.fixture
+async def runtime(tmp_path: Path) -> AsyncIterator[app.Runtime]:
+    """Built from the values, with an apiserver that is not there."""
+    document = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "one",
+        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+        "clusters": [{"name": "one", "cluster": {"server": "http://127.0.0.1:1/api-of-the-test"}}],
+        "users": [{"name": "one", "user": {}}],
+    }  # fmt: skip
+    (tmp_path / "config").write_text(yaml.safe_dump(document))
+    keys = tmp_path / "run-token-keys"
+    keys.mkdir()
+    (keys / keyring.SIGNING).write_text("key-" * 12)
+    config = given().model_copy(update={"kubeconfig": str(tmp_path / "config"), "run_token_keys": str(keys)})
+    made = app.Runtime(config, namespaces.Scope(config.namespace, (config.namespace,)))
+    yield made
+    if not made._clients.lease.alive():
+        made._clients.lease.start()  # it is ended below
+    await made.stop()
+
+
+def test_each_setting_is_tried() -> None:
+    tried = {*VALUES, *SWITCHES, *AT_THE_START, *IN_MAIN, "kubeconfig"}
+    assert tried == set(settings.Settings.model_fields), "a new setting needs a value here"
+    default = settings.Settings(_env_file=None)
+    for name, value in {**VALUES, **SWITCHES}.items():
+        assert getattr(default, name) != value, f"{name} is given its default"
+
+
+async def test_each_setting_arrives(runtime: app.Runtime) -> None:
+    found = everything(runtime)
+    assert not [one for one in found if isinstance(one, settings.Settings)]
+    texts = [one for one in found if isinstance(one, str)]
+    others = {one for one in found if isinstance(one, int | float | timedelta)}
+    missing = []
+    for name, value in {**VALUES, **SOUGHT, "kubeconfig": "api-of-the-test"}.items():
+        if isinstance(value, str):
+            arrived = any(value in text for text in texts)
+        elif isinstance(value, timedelta):
+            arrived = value in others
+        else:
+            arrived = bool({value, timedelta(seconds=value), timedelta(days=value)} & others)
+        if not arrived:
+            missing.append(name)
+    assert missing == []
+    (probe,) = (one for one in found if isinstance(one, Probe))
+    (connections,) = (one for one in found if isinstance(one, Connections))
+    assert (probe._loopback, connections._file_urls) == (True, True)
+    assert any(isinstance(one, tracing.Telemetry) for one in found)
+
+
+BUILT: dict[str, Callable[[settings.Settings], Any]] = {
+    "limits": settings.Settings.limits,
+    "terms": settings.Settings.terms,
+    "pace": settings.Settings.pace,
+    "periods": settings.Settings.periods,
+    "outcome_pace": settings.Settings.outcome_pace,
+    "template": settings.Settings.template,
+}
+FIXED = {("template", "priority")}
+"""The most urgent priority of a run is the same in every release."""
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_no_field_of_what_is_built_from_settings_is_left_out(name: str) -> None:
+    build = BUILT[name]
+    made, usual = build(given()), build(settings.Settings(_env_file=None))
+    for field in dataclasses.fields(made):
+        if (name, field.name) in FIXED:
+            continue
+        assert getattr(made, field.name) != getattr(usual, field.name), f"{name}().{field.name} follows no setting"
+
+
+async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> None:
+    starting = asyncio.create_task(runtime.start())
+    async with asyncio.timeout(60):
+        while len(runtime._probes.addresses) + len(runtime._history.addresses) < 2:
+            await asyncio.wait([starting], timeout=0.01)
+    async with ClientSession() as http:
+        for runner, path, status in ((runtime._probes, "/metrics", 200), (runtime._history, "/openapi.json", 200)):
+            host, port = runner.addresses[0][:2]
+            assert host == "127.0.0.1"
+            async with http.get(f"http://{host}:{port}{path}") as answer:
+                assert answer.status == status
+    starting.cancel()
+    runtime._start_workers()
+    names = [one.get_name() for one in asyncio.all_tasks()]
+    assert len([name for name in names if name.startswith("tasks ")]) == AT_THE_START["workers"]
+    assert not {"outcomes", "reservation"} & {*names}
+
+
+def test_main_follows_its_settings() -> None:
+    """In a process of its own: it sets up the logs of the whole process."""
+    code = """
+import json, runpy, kopf, structlog
+from controllers import namespaces, settings
+main = runpy.run_path("operator/main.py")
+config, options = settings.read(), kopf.OperatorSettings()
+scope = namespaces.Scope.of(config.namespace, patterns=(), everywhere=True, labels=config.namespace_selector)
+main["prepare"](config)
+main["configure"](options, config, scope)
+structlog.get_logger().info("hidden")
+structlog.get_logger().warning("shown", silence=options.watching.inactivity_timeout, labels=scope.labels)
+"""
+    known = {"JERVIS_OPERATOR_WATCH_SILENCE_SECONDS": "100", "PYTHONPATH": str(ROOT)}
+    known |= {f"JERVIS_OPERATOR_{name.upper()}": value for name, value in IN_MAIN.items()}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **known}, capture_output=True, text=True, check=True
+    )
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [(one["event"], one["silence"], one["labels"]) for one in lines] == [("shown", 90, "team=of-the-test")]
+
+
+@pytest.mark.parametrize(
+    ("advance", "phase"), [("0", Phase.SCHEDULED), ("300", Phase.SCHEDULED), ("301", Phase.READY_FOR_QUALIFICATION)]
+)
+def test_a_task_is_qualified_ahead_of_its_time_by_the_setting(
+    monkeypatch: pytest.MonkeyPatch, advance: str, phase: Phase
+) -> None:
+    monkeypatch.setenv("JERVIS_OPERATOR_ADVANCE_SECONDS", advance)
+    state = ObservedState(limits=settings.read().limits())
+    planned = task(spec={"schedule": {"at": (NOW + timedelta(seconds=300.5)).isoformat()}})
+    assert decide(planned, state, NOW).phase is phase
+    due = task(spec={"schedule": {"at": NOW.isoformat()}})
+    assert decide(due, state, NOW).phase is Phase.READY_FOR_QUALIFICATION, "at its time at the latest"
