@@ -49,7 +49,7 @@ class Door:
         for account, address in _addresses(self._kube):
             return address, self._kube.ticket(account, history.AUDIENCE)
         raise errors.NotFound(
-            f"Namespace {self._kube.namespace!r} has no history: no operator of Jervis works off its tasks.",
+            f"Namespace {self._kube.namespace!r} has no history: no operator of Jervis processes its tasks.",
             field="--namespace",
             remedy="Give a namespace of the chart's release or of its watchNamespaces.",
         )

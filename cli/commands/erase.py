@@ -68,15 +68,18 @@ def _asked(where: scope.Scope, tasks: int) -> None:
 
 
 def _tasks(session: Session, where: scope.Scope, *, everywhere: bool) -> list[Object]:
-    listed = session.kube.tasks(everywhere=everywhere, fields=f"spec.clientId={where.client_id}")
-    return [raw for raw in listed if where.covers(_owner(raw))]
+    """The metadata of the scope's tasks: the apiserver chooses them, no content is read."""
+    return list(session.kube.metadata(everywhere=everywhere, fields=selector(where)))
 
 
-def _owner(raw: Object) -> scope.Scope:
-    spec = raw["spec"]
-    return scope.Scope(
-        client_id=spec["clientId"], project_id=spec.get("projectId", ""), group_id=spec.get("groupId", "")
-    )
+def selector(where: scope.Scope) -> str:
+    """The field selector of what `where` covers (`crds.scope.Scope.covers`)."""
+    wanted = {"spec.clientId": where.client_id}
+    if where.project_id:
+        wanted["spec.projectId"] = where.project_id
+    elif where.group_id:
+        wanted |= {"spec.groupId": where.group_id, "spec.projectId": ""}
+    return ",".join(f"{field}={value}" for field, value in wanted.items())
 
 
 def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: float) -> int:
