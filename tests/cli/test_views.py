@@ -209,12 +209,26 @@ def test_the_story_of_a_question() -> None:
         "",
         "Result",
         "  Ended:   NeedsInput",
-        "  Whole:   mongodb:task_results/k1",
+        "  Whole:   kubectl jervis result mail-7",
         "  Needs to know.",
         "  Two things.",
         "",
         "Next:      kubectl jervis answer mail-7",
     ]
+
+
+def test_the_story_of_a_waiting_task() -> None:
+    task = read(objects.task("wiki", status={"phase": "ReadyForGpu"}))
+    said = told("wiki", waits.Reason.NO_FREE_SLOT, position=4, before=3, beforeOwn=["mail"])
+    shown = lines(story.draw(task, objects.NOW, said))
+    assert [line for line in shown if line.startswith(("Phase", "Waits"))] == [
+        "Phase:     ReadyForGpu",
+        "Waits:     for a GPU slot; 3 before it (mail, ...); since 2026-11-18 11:58:30Z (90s)",
+    ]
+    held = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.SUSPENDED)))
+    assert "Waits:     for resume (spec.suspend); since 2026-11-18 11:58:30Z (90s)" in held
+    first = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.TURN, position=1)))
+    assert "Waits:     for nothing, its turn has come; none before it; since 2026-11-18 11:58:30Z (90s)" in first
 
 
 def test_the_story_of_a_new_task_has_no_empty_sections() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from cli import kube
 from cli.commands import erase as command
-from cli.commands import queue
-from crds import scope
+from crds import scope, waits
 from tests.cli import outside, site
 from tests.cli.test_erase import Service, service
 from tests.cli.test_views import answer, told
@@ -62,7 +61,7 @@ def test_the_operator_has_said_all_that_the_table_shows(
 ) -> None:
     operator(place)
     uids = waiting(place)
-    said = [told(f"t-{number}", queue.served.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
+    said = [told(f"t-{number}", waits.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
     relay.queue = answer(*said).wire()
     done = site.call(capsys, "queue", *flags)
     assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2"]
@@ -85,6 +84,30 @@ def test_the_operator_has_said_all_that_the_table_shows(
     assert found["queue"]["items"][0]["reason"] == "NoFreeSlot"
     assert found["queue"]["slots"] == {"total": 2, "free": 0}
     assert "queue" not in site.call(capsys, "queue", "--phase", "Orchestrating", "-o", "json", *flags).json
+
+
+def test_the_story_says_what_is_before_a_waiting_task(
+    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any
+) -> None:
+    operator(place)
+    uid = place.task("mail", status={"phase": "ReadyForGpu"})["metadata"]["uid"]
+    place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
+    known = told("mail", waits.Reason.NO_FREE_SLOT, uid=uid, position=4, before=3, beforeOwn=["wiki"])
+    relay.queue = answer(known).wire()
+    story = site.call(capsys, "get", "mail", *flags)
+    assert (story.code, story.err) == (0, "")
+    waits_line = next(line for line in story.out.splitlines() if line.startswith("Waits:"))
+    assert waits_line.startswith("Waits:     for a GPU slot; 3 before it (wiki, ...); since 2026-11-18 11:58:30Z (")
+    [asked] = [one for one in relay.asked if one.path.endswith("/proxy/api/v1/queue")]
+    assert asked.query == {"client": "acme"}
+    # A program reads the object alone, and what runs waits for no turn.
+    relay.asked.clear()
+    assert site.call(capsys, "get", "mail", "-o", "json", *flags).json == place.get("mail")
+    assert "Waits:" not in site.call(capsys, "get", "runs", *flags).out
+    assert [one.path.rpartition("/")[2] for one in relay.asked] == ["mail", "runs"]
+    # A task that the operator does not list keeps what its object says.
+    relay.queue = answer().wire()
+    assert "ReadyForGpu, waits for a GPU\n" in site.call(capsys, "get", "mail", *flags).out
 
 
 def test_without_an_operator_rows_are_read_page_by_page(
