@@ -59,7 +59,7 @@ class Draft:
             first = error.errors()[0]
             field = ".".join(["spec", *(str(part) for part in first["loc"])])
             raise errors.Unusable(
-                f"{field}: {first['msg']}.", field=field, remedy="Mend the flag that sets it."
+                f"{field}: {first['msg']}.", field=field, remedy="Correct the flag that sets it."
             ) from error
         annotations = {TITLE_ANNOTATION: self.title} if self.title else {}
         return {

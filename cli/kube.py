@@ -37,10 +37,13 @@ _config: Any = config
 _new_api: Any = client.ApiClient
 
 
-def connect(kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float) -> Kube:
+def connect(
+    kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float, *, dry_run: bool = False
+) -> Kube:
     """By `kubeconfig` (else $KUBECONFIG, ~/.kube/config, the pod's service account), its `context`, its namespace.
 
-    `timeout` in seconds bounds one request. Raises `Unusable` when there is no way to an apiserver.
+    `timeout` in seconds bounds one request; with `dry_run` the apiserver checks changes of PendingTasks and writes
+    none. Raises `Unusable` when there is no way to an apiserver.
     """
     if kubeconfig and not Path(kubeconfig).expanduser().is_file():
         raise errors.Unusable(
@@ -70,16 +73,18 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None, 
         own = _IN_POD.read_text().strip()
     loaded.connection_pool_maxsize = _CONNECTIONS
     loaded.retries = False  # a command that fails says so at once; whoever calls it decides about trying again
-    return Kube(_new_api(loaded), namespace or own or "default", timeout)
+    return Kube(_new_api(loaded), namespace or own or "default", timeout, dry_run=dry_run)
 
 
 class Kube:
     """Calls as one user in one namespace."""
 
-    def __init__(self, api: Any, namespace: str, timeout: float) -> None:
+    def __init__(self, api: Any, namespace: str, timeout: float, *, dry_run: bool = False) -> None:
         self._api = api
         self._timeout = timeout
+        self._changing = {"dryRun": "All"} if dry_run else {}
         self.namespace = namespace
+        self.dry_run = dry_run
 
     def tasks(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> list[Object]:
         """PendingTasks of the namespace, or of all; narrowed by label and field selectors."""
@@ -109,13 +114,15 @@ class Kube:
 
     def create(self, body: Mapping[str, Any]) -> Object:
         """A new PendingTask; raises `Refused` when the name is taken or a field is wrong."""
-        return self._json("POST", self._path("pendingtasks"), body=body)
+        return self._json("POST", self._path("pendingtasks"), query=self._changing, body=body)
 
     def delete(self, raw: Object) -> None:
         """Delete this very PendingTask, whichever its namespace; that it is gone already is as good."""
         meta = raw["metadata"]
         path = f"{_OURS}/namespaces/{meta['namespace']}/pendingtasks/{meta['name']}"
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meta["uid"]}}
+        # Options in the body hide those of the query.
+        body |= {"dryRun": ["All"]} if self.dry_run else {}
         with contextlib.suppress(errors.NotFound, errors.Conflict):
             self._json("DELETE", path, body=body)
 
@@ -129,9 +136,10 @@ class Kube:
             patch = change(raw)
             if patch is None:
                 return raw, False
-            metadata = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+            body = {**patch, "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
             try:
-                return self._json("PATCH", self._path("pendingtasks", name), body={**patch, "metadata": metadata}), True
+                path = self._path("pendingtasks", name)
+                return self._json("PATCH", path, query=self._changing, body=body), True
             except errors.Conflict:
                 continue
         raise errors.Conflict(f"PendingTask {name!r} changed {_TRIES} times while it was about to be written.")
@@ -312,4 +320,4 @@ def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
     causes: list[Object] = details.get("causes") or []
     said = "; ".join(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes) or message
     fields = list(dict.fromkeys(str(one["field"]) for one in causes if one.get("field")))
-    return errors.Refused(said, field=", ".join(fields) or None, remedy="Mend what the message names and try again.")
+    return errors.Refused(said, field=", ".join(fields) or None, remedy="Correct what the message names and try again.")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kb import client as kb_client
 
 KbToken = Annotated[
-    str, Option("--token", envvar="JERVIS_KB_TOKEN", help="Bearer token of a knowledge base that asks for one.")
+    str, Option("--token", envvar="JERVIS_KB_TOKEN", help="Bearer token for the knowledge base, if it requires one.")
 ]
 
 

@@ -26,15 +26,18 @@ _UNTOLD = "What tasks wait for is taken from their objects: "
 @options.connected
 def run(
     session: Session,
-    all_namespaces: Annotated[bool, Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
-    client: Annotated[str, Option(help="Of this client only.")] = "",
+    all_namespaces: Annotated[bool, Option("--all-namespaces", "-A", help="Tasks of all namespaces.")] = False,
+    client: Annotated[str, Option(help="Only tasks of this client (spec.clientId).")] = "",
     phase: Annotated[
-        list[Phase] | None, Option(metavar="PHASE", help="In these phases instead; may be repeated.")
+        list[Phase] | None,
+        Option(metavar="PHASE", help="Show tasks in this phase instead of waiting ones; may be repeated."),
     ] = None,
     live: Annotated[
-        bool, Option("--all", help="Every task that has not ended, also running and scheduled ones.")
+        bool, Option("--all", help="Show every task that has not ended, also running and scheduled ones.")
     ] = False,
-    watch: Annotated[bool, Option("--watch", "-w", help="Show it again whenever it changes, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", "-w", help="Show the queue again whenever it changes, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Tasks that wait for their turn, in the order in which the operator takes them, and what each waits for.
 

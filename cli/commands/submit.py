@@ -24,10 +24,10 @@ _KB_SECONDS = 300.0
 @options.connected
 def run(
     session: Session,
-    file: Annotated[str, Argument(metavar="FILE", help="Text, a mail (.eml), or `-` for standard input.")],
-    client: Annotated[str, Option(help="Whose data it is.", envvar="JERVIS_CLIENT")],
-    project: Annotated[str, Option(help="The client's project.")] = "",
-    group: Annotated[str, Option(help="The project's group.")] = "",
+    file: Annotated[str, Argument(metavar="FILE", help="File with text or a mail (.eml); `-` reads standard input.")],
+    client: Annotated[str, Option(help="Client that owns the data (spec.clientId).", envvar="JERVIS_CLIENT")],
+    project: Annotated[str, Option(help="Project of the client (spec.projectId).")] = "",
+    group: Annotated[str, Option(help="Group of the project (spec.groupId).")] = "",
     type_: Annotated[
         Type | None,
         Option(
@@ -43,14 +43,16 @@ def run(
     ] = None,
     name: Annotated[str, Option(help="[default: from the file's name and content]", show_default=False)] = "",
     title: Annotated[str, Option(help="[default: the mail's subject or the file's name]", show_default=False)] = "",
-    source_urn: Annotated[str, Option(help="Identity of the source; known content is replaced.")] = "",
-    position: Annotated[int | None, Option(help="spec.queuePosition.")] = None,
+    source_urn: Annotated[
+        str, Option(help="Identity of the source (spec.sourceUrn); what is known from it is replaced.")
+    ] = "",
+    position: Annotated[int | None, Option(help="Explicit place in the queue (spec.queuePosition).")] = None,
     kb: Annotated[str, Option(help="URL of the knowledge base; needed above 32 KiB.", envvar="JERVIS_KB_URL")] = "",
     token: services.KbToken = "",
     wait: Annotated[
-        bool, Option("--wait", help="Until it has ended or asks a person; the exit status says which.")
+        bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
     ] = False,
-    timeout: Annotated[float, Option(help="Seconds for --wait.", min=0.0)] = 600.0,
+    timeout: Annotated[float, Option(help="Seconds that --wait waits.", min=0.0)] = 600.0,
 ) -> None:
     """Make a task of a file. More than 32 KiB goes to the knowledge base, the task then holds a reference."""
     wishes = document.Wishes(client, project, group, type_, mode, name, title, source_urn, position)
