@@ -166,6 +166,10 @@ class Kube:
         """ServiceAccounts of the namespace with these labels."""
         return self._list(f"/api/v1/namespaces/{self.namespace}/serviceaccounts", {"labelSelector": labels})
 
+    def services(self, namespace: str, labels: str) -> list[Object]:
+        """Services of that namespace with these labels."""
+        return self._list(f"/api/v1/namespaces/{namespace}/services", {"labelSelector": labels})
+
     def ticket(self, account: str, audience: str) -> str:
         """A token of that ServiceAccount of the namespace, good for `audience` alone and for ten minutes."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token"

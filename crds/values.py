@@ -73,6 +73,12 @@ _URL_RULES = rules(
 HttpUrl = Annotated[str, Field(min_length=8, max_length=2048, json_schema_extra=_URL_RULES)]
 
 
+STORED_BYTES = 64 << 20
+"""What the knowledge base stores as one content unless it is set otherwise (`kb.settings.maxContentBytes`)."""
+MOST_STORED_BYTES = 256 << 20
+"""What it can be set to at most."""
+
+
 class SecretRef(Model):
     """A Secret of the same namespace."""
 
@@ -97,5 +103,5 @@ class ContentRef(Model):
     """Its key there."""
     sha256: Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")]
     """SHA-256 of the content in lower-case hex; checked when it is read."""
-    bytes: Annotated[int, Field(ge=1, le=268435456)]
+    bytes: Annotated[int, Field(ge=1, le=MOST_STORED_BYTES)]
     """Size in bytes, at most 256 MiB."""
