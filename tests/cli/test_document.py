@@ -83,7 +83,7 @@ Subject: inner
 
 Text.
 --m
-Content-Type: text/csv; charset=iso-8859-2; name="..\\t.csv"
+Content-Type: text/csv; charset=iso-8859-2; name="../t.csv"
 Content-Transfer-Encoding: quoted-printable
 
 =EC
