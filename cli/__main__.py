@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import codes, printable
+from cli import codes, options, printable
 from cli.commands import (
     answer,
     backends,
@@ -100,7 +100,13 @@ def _version(wanted: bool) -> None:
 
 
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.Namespace = None,
+    request_timeout: options.RequestTimeout = None,
 ) -> None:
     """Tasks of Jervis: what waits, what happened, what they ask."""
 

@@ -98,7 +98,7 @@ def run(session: Session, choice: Choice, verb: Verb) -> None:
         )
     if len(choice.names) == 1:
         raw, written = verb.act({"metadata": {"name": choice.names[0]}})
-        session.output.show(raw, text.Text(_sentence(verb, raw, written)))
+        session.output.show(raw, text.Text(_sentence(session, verb, raw, written)))
         return
     found = (
         _selected(session, choice, verb) if choice.selects else [{"metadata": {"name": one}} for one in choice.names]
@@ -114,7 +114,7 @@ def _selected(session: Session, choice: Choice, verb: Verb) -> list[Object]:
 
 
 def _confirmed(session: Session, choice: Choice, verb: Verb, count: int) -> None:
-    if choice.yes or not choice.selects or not count:
+    if choice.yes or not choice.selects or not count or session.kube.dry_run:
         return
     question = f"{verb.word} {count} tasks of namespace {session.kube.namespace}?"
     if not sys.stdin.isatty():
@@ -144,7 +144,7 @@ def _all(session: Session, choice: Choice, verb: Verb, found: Sequence[Object]) 
                 account.changed += written
                 account.unchanged += not written
                 if plain:
-                    sys.stdout.write(_sentence(verb, raw, written) + "\n")
+                    sys.stdout.write(_sentence(session, verb, raw, written) + "\n")
                 else:
                     raws.append(raw)
         finally:
@@ -173,5 +173,6 @@ def _name(one: tuple[str, JervisError]) -> str:
     return one[0]
 
 
-def _sentence(verb: Verb, raw: Object, written: bool) -> str:
-    return f"pendingtask.jervis.dev/{raw['metadata']['name']} {verb.done if written else verb.otherwise}"
+def _sentence(session: Session, verb: Verb, raw: Object, written: bool) -> str:
+    said = verb.done if written else verb.otherwise
+    return f"pendingtask.jervis.dev/{raw['metadata']['name']} {said}{session.trial}"

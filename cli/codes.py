@@ -8,7 +8,10 @@ from __future__ import annotations
 from crds import errors
 
 REFUSED = 1
-"""It cannot succeed like this: somebody has to change something. Also: a task that was waited for ended in Error."""
+"""It cannot succeed like this: somebody has to change something.
+
+Also: a task that was waited for ended in Error, or its run was rejected.
+"""
 
 NEEDS_PERSON = 3
 """The task that was waited for asks a person."""

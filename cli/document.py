@@ -1,24 +1,25 @@
-"""A file -> the PendingTask that it becomes. Pure; who has to store the content is told by `Draft.stored`."""
+"""A file -> the PendingTask that it becomes. Pure; `Draft.stored` and `Draft.files` are what has to be stored first."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 import pydantic
 
-from cli import errors, mail
+from cli import attached, errors, mail
 from cli.reading import Object
 from crds import labels, pendingtask
 from crds.pendingtask import Mode, Type
-from crds.values import ContentRef
+from crds.values import STORED_BYTES, ContentRef
 
 TITLE_ANNOTATION = labels.TITLE
-LARGEST = 256 * 1024 * 1024
-"""Bytes that the knowledge base takes."""
+MOST_FILES = 32
+"""Attachments of a task."""
 
 
 @dataclass(frozen=True)
@@ -34,32 +35,47 @@ class Wishes:
     title: str = ""
     source_urn: str = ""
     position: int | None = None
+    files: tuple[attached.File, ...] = ()
+    own_files: bool = True
+    """A mail's attachments go along."""
+    largest: int = STORED_BYTES
+    """Bytes that the knowledge base stores as one content."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A task without its content. `stored`: the content is too large for an object and goes to the knowledge base."""
+    """A task without its content. `stored`: the content is too large for an object and goes to the knowledge base, as
+    `files` do in any case."""
 
     name: str
     title: str
     spec: dict[str, Any]
     content: str
+    files: tuple[attached.File, ...] = ()
 
     @property
     def stored(self) -> bool:
         """More than 32 KiB of UTF-8."""
         return len(self.content.encode()) > pendingtask.CONTENT_BYTES
 
-    def manifest(self, reference: ContentRef | None) -> Object:
-        """The object to create, with the content or the reference to it. Raises `Unusable` naming a wrong field."""
-        content = {"content": self.content} if reference is None else {"contentRef": reference.wire()}
+    def manifest(self, reference: ContentRef | None, files: Sequence[ContentRef] = ()) -> Object:
+        """The object to create, with the content or the reference to it, and references to its files in their order.
+
+        Raises `Unusable` naming a wrong field.
+        """
+        content: dict[str, Any] = {"content": self.content} if reference is None else {"contentRef": reference.wire()}
+        if self.files:
+            content["attachments"] = [
+                {"name": file.name, "mediaType": file.media_type, "contentRef": at.wire()}
+                for file, at in zip(self.files, files, strict=True)
+            ]
         try:
             spec = pendingtask.Spec.model_validate({**self.spec, **content})
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             field = ".".join(["spec", *(str(part) for part in first["loc"])])
             raise errors.Unusable(
-                f"{field}: {first['msg']}.", field=field, remedy="Mend the flag that sets it."
+                f"{field}: {first['msg']}.", field=field, remedy="Correct the flag that sets it."
             ) from error
         annotations = {TITLE_ANNOTATION: self.title} if self.title else {}
         return {
@@ -72,14 +88,10 @@ class Draft:
 
 
 def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
-    """`file` is its name, "-" for standard input. A mail file (.eml) brings its own type, source and title."""
-    if len(raw) > LARGEST:
-        raise errors.Unusable(
-            f"{file} has {len(raw)} bytes; at most {LARGEST} can be stored.", field="FILE", remedy="Split it."
-        )
+    """`file` is its name, "-" for standard input. A mail file (.eml) brings its own type, source, title and files."""
     type_ = wishes.type or (Type.EMAIL if file.lower().endswith(".eml") else Type.USER_INPUT)
-    content, title, urn = _read(file, raw, type_)
-    if not content.strip():
+    message = _read(file, raw, type_)
+    if not message.text.strip():
         raise errors.Unusable(f"{file} is empty.", field="FILE", remedy="Give a file with text in it.")
     mode = wishes.mode or (Mode.FOREGROUND if type_ is Type.USER_INPUT else Mode.BACKGROUND)
     spec: dict[str, Any] = {
@@ -87,19 +99,43 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
         "clientId": wishes.client,
         "projectId": wishes.project,
         "groupId": wishes.group,
-        "sourceUrn": wishes.source_urn or urn,
+        "sourceUrn": wishes.source_urn or message.urn,
         "mode": mode,
         "queuePosition": wishes.position,
     }
     said = {key: value for key, value in spec.items() if value not in ("", None)}
-    return Draft(wishes.name or _name(file, raw, wishes, type_), wishes.title or title, said, content)
+    files = (*(message.files if wishes.own_files else ()), *wishes.files)
+    _bounded(file, message.text, files, wishes)
+    name = wishes.name or _name(file, raw, wishes, type_)
+    return Draft(name, wishes.title or message.title, said, message.text, files)
 
 
-def _read(file: str, raw: bytes, type_: Type) -> tuple[str, str, str]:
-    """Content, title, source."""
+def unstored(body: bytes) -> ContentRef:
+    """The reference to a content that nobody has stored: for a check of the object before that, or instead of it."""
+    return ContentRef(key="not-stored", sha256=hashlib.sha256(body).hexdigest(), bytes=len(body))
+
+
+def _bounded(file: str, content: str, files: Sequence[attached.File], wishes: Wishes) -> None:
+    if len(files) > MOST_FILES:
+        raise errors.Unusable(
+            f"{file} has {len(files)} attachments; a task holds at most {MOST_FILES}.",
+            field="spec.attachments",
+            remedy="Leave out those of the mail with --no-attachments and name the ones that matter with --attach.",
+        )
+    for name, size in [(file, len(content.encode())), *((one.name, len(one.body)) for one in files)]:
+        if size > wishes.largest:
+            raise errors.Unusable(
+                f"{name} has {size} bytes; the knowledge base stores at most {wishes.largest} as one content.",
+                field="FILE" if name == file else "spec.attachments",
+                remedy="Split it, or leave it out (--no-attachments for a mail's). Where kb.settings.maxContentBytes of"
+                " the chart was raised, say so with --max-bytes.",
+            )
+
+
+def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
+    """Any file in the form of a mail."""
     if file.lower().endswith(".eml") and type_ is Type.EMAIL:
-        message = mail.read(raw)
-        return message.text, message.title, message.urn
+        return mail.read(raw)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,12 +144,13 @@ def _read(file: str, raw: bytes, type_: Type) -> tuple[str, str, str]:
             field="FILE",
             remedy="Convert it to UTF-8 text first, for example with iconv or pdftotext.",
         ) from error
-    return text, "" if file == "-" else PurePath(file).name, ""
+    return mail.Mail("", "" if file == "-" else PurePath(file).name, text)
 
 
 def _name(file: str, raw: bytes, wishes: Wishes, type_: Type) -> str:
-    """The same file for the same client and type has the same name: submitted twice, it is one task."""
+    """The same files for the same client and type have the same name: submitted twice, it is one task."""
     identity = "\0".join((wishes.client, wishes.project, wishes.group, type_.value)).encode()
-    digest = hashlib.sha256(identity + b"\0" + raw).hexdigest()[:8]
+    added = b"".join(hashlib.sha256(one.body).digest() for one in wishes.files)
+    digest = hashlib.sha256(identity + b"\0" + raw + added).hexdigest()[:8]
     stem = re.sub(r"[^a-z0-9]+", "-", "input" if file == "-" else PurePath(file).stem.lower())[:50].strip("-")
     return f"{stem or 'task'}-{digest}"

@@ -16,14 +16,15 @@ from urllib import parse
 import urllib3
 from kubernetes import client, config
 
-from cli import errors
-from cli.reading import Object
+from cli import errors, reading
+from cli.reading import Object, Row
 from crds import API_VERSION
 from crds.errors import JervisError
 
 _TRIES = 8
 _PAGE = "500"
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _CONNECTIONS = 32
 _TICKET_SECONDS = 600
 _SILENCE = 60.0
@@ -36,10 +37,13 @@ _config: Any = config
 _new_api: Any = client.ApiClient
 
 
-def connect(kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float) -> Kube:
+def connect(
+    kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float, *, dry_run: bool = False
+) -> Kube:
     """By `kubeconfig` (else $KUBECONFIG, ~/.kube/config, the pod's service account), its `context`, its namespace.
 
-    `timeout` in seconds bounds one request. Raises `Unusable` when there is no way to an apiserver.
+    `timeout` in seconds bounds one request; with `dry_run` the apiserver checks changes of PendingTasks and writes
+    none. Raises `Unusable` when there is no way to an apiserver.
     """
     if kubeconfig and not Path(kubeconfig).expanduser().is_file():
         raise errors.Unusable(
@@ -69,28 +73,36 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None, 
         own = _IN_POD.read_text().strip()
     loaded.connection_pool_maxsize = _CONNECTIONS
     loaded.retries = False  # a command that fails says so at once; whoever calls it decides about trying again
-    return Kube(_new_api(loaded), namespace or own or "default", timeout)
+    return Kube(_new_api(loaded), namespace or own or "default", timeout, dry_run=dry_run)
 
 
 class Kube:
     """Calls as one user in one namespace."""
 
-    def __init__(self, api: Any, namespace: str, timeout: float) -> None:
+    def __init__(self, api: Any, namespace: str, timeout: float, *, dry_run: bool = False) -> None:
         self._api = api
         self._timeout = timeout
+        self._changing = {"dryRun": "All"} if dry_run else {}
         self.namespace = namespace
+        self.dry_run = dry_run
 
     def tasks(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> list[Object]:
         """PendingTasks of the namespace, or of all; narrowed by label and field selectors."""
-        path = f"{_OURS}/pendingtasks" if everywhere else self._path("pendingtasks")
-        return self._list(path, {"labelSelector": labels, "fieldSelector": fields})
+        return self._list(self._tasks(everywhere), {"labelSelector": labels, "fieldSelector": fields})
 
-    def metadata(self, *, labels: str = "", fields: str = "") -> Iterator[Object]:
-        """The PendingTasks of the namespace without spec and status, page by page; raises `Unavailable` when the list
-        changed too much while it was read."""
-        return self._pages(
-            self._path("pendingtasks"), {"labelSelector": labels, "fieldSelector": fields}, {"Accept": _METADATA}
-        )
+    def metadata(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> Iterator[Object]:
+        """The PendingTasks of the namespace, or of all, without spec and status, page by page; raises `Unavailable`
+        when the list changed too much while it was read."""
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        return self._items(self._tasks(everywhere), query, {"Accept": _METADATA})
+
+    def rows(self, *, everywhere: bool = False, fields: str = "") -> Iterator[Row]:
+        """The PendingTasks of the namespace, or of all, as the printer columns show them, page by page: no content is
+        sent. Raises as `metadata` does."""
+        for page in self._pages(self._tasks(everywhere), {"fieldSelector": fields}, {"Accept": _TABLE}):
+            names = [str(column["name"]) for column in page["columnDefinitions"]]
+            for one in page["rows"] or ():
+                yield reading.row(one["object"]["metadata"], dict(zip(names, one["cells"], strict=True)))
 
     def task(self, name: str) -> Object:
         """One PendingTask; raises `NotFound`."""
@@ -102,13 +114,15 @@ class Kube:
 
     def create(self, body: Mapping[str, Any]) -> Object:
         """A new PendingTask; raises `Refused` when the name is taken or a field is wrong."""
-        return self._json("POST", self._path("pendingtasks"), body=body)
+        return self._json("POST", self._path("pendingtasks"), query=self._changing, body=body)
 
     def delete(self, raw: Object) -> None:
         """Delete this very PendingTask, whichever its namespace; that it is gone already is as good."""
         meta = raw["metadata"]
         path = f"{_OURS}/namespaces/{meta['namespace']}/pendingtasks/{meta['name']}"
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": meta["uid"]}}
+        # Options in the body hide those of the query.
+        body |= {"dryRun": ["All"]} if self.dry_run else {}
         with contextlib.suppress(errors.NotFound, errors.Conflict):
             self._json("DELETE", path, body=body)
 
@@ -122,9 +136,10 @@ class Kube:
             patch = change(raw)
             if patch is None:
                 return raw, False
-            metadata = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+            body = {**patch, "metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}}
             try:
-                return self._json("PATCH", self._path("pendingtasks", name), body={**patch, "metadata": metadata}), True
+                path = self._path("pendingtasks", name)
+                return self._json("PATCH", path, query=self._changing, body=body), True
             except errors.Conflict:
                 continue
         raise errors.Conflict(f"PendingTask {name!r} changed {_TRIES} times while it was about to be written.")
@@ -150,6 +165,10 @@ class Kube:
     def accounts(self, labels: str) -> list[Object]:
         """ServiceAccounts of the namespace with these labels."""
         return self._list(f"/api/v1/namespaces/{self.namespace}/serviceaccounts", {"labelSelector": labels})
+
+    def services(self, namespace: str, labels: str) -> list[Object]:
+        """Services of that namespace with these labels."""
+        return self._list(f"/api/v1/namespaces/{namespace}/services", {"labelSelector": labels})
 
     def ticket(self, account: str, audience: str) -> str:
         """A token of that ServiceAccount of the namespace, good for `audience` alone and for ten minutes."""
@@ -193,16 +212,23 @@ class Kube:
         path = f"{_OURS}/namespaces/{self.namespace}/{plural}"
         return f"{path}/{name}" if name else path
 
+    def _tasks(self, everywhere: bool) -> str:
+        return f"{_OURS}/pendingtasks" if everywhere else self._path("pendingtasks")
+
     def _list(self, path: str, query: Mapping[str, str]) -> list[Object]:
-        return list(self._pages(path, query, {}))
+        return list(self._items(path, query, {}))
+
+    def _items(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Object]:
+        for page in self._pages(path, query, headers):
+            # A list names its kind once; its items do not, and a printed object without a kind cannot be applied.
+            kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
+            yield from ({**kind, **item} for item in page["items"] or ())  # none: null for metadata
 
     def _pages(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Object]:
         following = ""
         while True:
             page = self._json("GET", path, query={**query, "limit": _PAGE, "continue": following}, headers=headers)
-            # A list names its kind once; its items do not, and a printed object without a kind cannot be applied.
-            kind = {"apiVersion": page["apiVersion"], "kind": str(page["kind"]).removesuffix("List")}
-            yield from ({**kind, **item} for item in page["items"] or ())  # none: null for metadata
+            yield page
             following = page["metadata"].get("continue", "")
             if not following:
                 return
@@ -298,4 +324,4 @@ def _refusal(code: int, text: bytes, namespace: str) -> JervisError:
     causes: list[Object] = details.get("causes") or []
     said = "; ".join(f"{one.get('field', '')}: {one.get('message', '')}" for one in causes) or message
     fields = list(dict.fromkeys(str(one["field"]) for one in causes if one.get("field")))
-    return errors.Refused(said, field=", ".join(fields) or None, remedy="Mend what the message names and try again.")
+    return errors.Refused(said, field=", ".join(fields) or None, remedy="Correct what the message names and try again.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email import errors as mail_errors
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 
-from cli import errors
+from cli import attached, errors
 
 _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "Subject")
 
@@ -16,12 +16,14 @@ _HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "Subject")
 class Mail:
     """`urn` identifies the message (seed 001: `email::<messageId>`), "" when it has no Message-ID.
 
-    `text` is readable: headers decoded, then the plain text. `title` is the decoded subject.
+    `text` is readable: headers decoded, then the plain text. `title` is the decoded subject. `files` is all that the
+    message holds beside its text.
     """
 
     urn: str
     title: str
     text: str
+    files: list[attached.File] = field(default_factory=list)
 
 
 def read(raw: bytes) -> Mail:
@@ -32,7 +34,7 @@ def read(raw: bytes) -> Mail:
         headers = {name: str(message[name]) for name in _HEADERS if message[name]}
         part = message.get_body(preferencelist=("plain", "html"))
         body = str(part.get_content()) if part is not None else ""
-        names = [each.get_filename() for each in message.iter_attachments()]
+        files = attached.parts(message, part)
     except (mail_errors.MessageError, LookupError, ValueError) as error:
         raise _unusable(f"the message cannot be parsed ({error})") from error
     if not headers:
@@ -40,12 +42,11 @@ def read(raw: bytes) -> Mail:
     if not body.strip():
         raise _unusable("the message has no text")
     lines = [f"{name}: {' '.join(value.split())}" for name, value in headers.items()]
-    attached = [name for name in names if name]
-    if attached:
-        lines.append(f"Attachments: {', '.join(attached)}")
+    if files:
+        lines.append(f"Attachments: {', '.join(file.name for file in files)}")
     identity = "".join(headers.get("Message-ID", "").split()).strip("<>")
     text = "\n".join([*lines, "", body.replace("\r\n", "\n").strip(), ""])
-    return Mail(f"email::{identity}" if identity else "", " ".join(headers.get("Subject", "").split()), text)
+    return Mail(f"email::{identity}" if identity else "", " ".join(headers.get("Subject", "").split()), text, files)
 
 
 def _unusable(why: str) -> errors.Unusable:

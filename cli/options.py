@@ -22,11 +22,10 @@ _COMPLETIONS = 200
 
 def _complete_task(ctx: Context, incomplete: str) -> list[str]:
     """Names of tasks for the shell."""
-    given = ctx.params
     try:
-        opened = session.connect(
-            given.get("kubeconfig"), given.get("context"), given.get("namespace"), 2.0, Format.TABLE
-        )
+        names = ("kubeconfig", "context", "namespace")
+        kubeconfig, context, namespace = (_access(ctx, name, ctx.params.get(name)) for name in names)
+        opened = session.connect(kubeconfig, context, namespace, 2.0, Format.TABLE)
         with contextlib.closing(opened.kube):
             named = (str(raw["metadata"]["name"]) for raw in opened.kube.metadata())
             fitting = (name for name in named if name.startswith(incomplete))
@@ -47,42 +46,67 @@ _CLUSTER = "Cluster"
 _MANY = "Many tasks"
 _SELECTION: dict[str, tuple[Any, Any]] = {
     "selector": (
-        Annotated[str, Option("--selector", "-l", help="Label selector, as kubectl has it.", rich_help_panel=_MANY)],
+        Annotated[
+            str, Option("--selector", "-l", help="Label selector, for example team=storage.", rich_help_panel=_MANY)
+        ],
         "",
     ),
     "field_selector": (
-        Annotated[str, Option(help="Field selector, such as spec.type=EmailProcessing.", rich_help_panel=_MANY)],
+        Annotated[str, Option(help="Field selector, for example spec.type=EmailProcessing.", rich_help_panel=_MANY)],
         "",
     ),
-    "client": (Annotated[str, Option(help="Tasks of this client (spec.clientId).", rich_help_panel=_MANY)], ""),
-    "everything": (Annotated[bool, Option("--all", help="All of the namespace.", rich_help_panel=_MANY)], False),
+    "client": (Annotated[str, Option(help="All tasks of this client (spec.clientId).", rich_help_panel=_MANY)], ""),
+    "everything": (Annotated[bool, Option("--all", help="All tasks of the namespace.", rich_help_panel=_MANY)], False),
     "yes": (
         Annotated[bool, Option("--yes", "-y", help="Skip the confirmation prompt.", rich_help_panel=_MANY)],
         False,
     ),
     "parallel": (
-        Annotated[int, Option(min=1, max=32, help="Tasks at once.", rich_help_panel=_MANY)],
+        Annotated[int, Option(min=1, max=32, help="Number of tasks changed at the same time.", rich_help_panel=_MANY)],
         8,
     ),
 }
-_ACCESS = {
-    "kubeconfig": (Annotated[str | None, Option(help="Path of the kubeconfig.", rich_help_panel=_CLUSTER)], None),
-    "context": (Annotated[str | None, Option(help="Context of the kubeconfig.", rich_help_panel=_CLUSTER)], None),
-    "namespace": (
-        Annotated[str | None, Option("--namespace", "-n", help="Else the context's.", rich_help_panel=_CLUSTER)],
-        None,
-    ),
-    "request_timeout": (
-        Annotated[float, Option(help="Seconds for one request.", min=0.1, rich_help_panel=_CLUSTER)],
-        30.0,
-    ),
+_SECONDS = 30.0
+Kubeconfig = Annotated[
+    str | None,
+    Option(help="Path of the kubeconfig file. [default: $KUBECONFIG, ~/.kube/config]", rich_help_panel=_CLUSTER),
+]
+KubeContext = Annotated[
+    str | None,
+    Option("--context", help="Context of the kubeconfig. [default: its current one]", rich_help_panel=_CLUSTER),
+]
+Namespace = Annotated[
+    str | None,
+    Option("--namespace", "-n", help="Namespace of the tasks. [default: the context's]", rich_help_panel=_CLUSTER),
+]
+RequestTimeout = Annotated[
+    float | None,
+    Option(help=f"Seconds that one request may take. [default: {_SECONDS:g}]", min=0.1, rich_help_panel=_CLUSTER),
+]
+_ACCESS: dict[str, tuple[Any, Any]] = {
+    "kubeconfig": (Kubeconfig, None),
+    "context": (KubeContext, None),
+    "namespace": (Namespace, None),
+    "request_timeout": (RequestTimeout, None),
 }
-_OUTPUT = {"output": (Annotated[Format, Option("--output", "-o", help="How to print it.")], Format.TABLE)}
+"""They stand before the command as well as behind it."""
+_OUTPUT = {"output": (Annotated[Format, Option("--output", "-o", help="Output format.")], Format.TABLE)}
+_TRIAL = {
+    "dry_run": (
+        Annotated[bool, Option("--dry-run", help="Only have the apiserver check the change; nothing is written.")],
+        False,
+    )
+}
 
 
 def connected(run: Callable[Concatenate[session.Session, P], None]) -> Callable[..., None]:
     """Give `run` the flags of the cluster and `-o`; it is called with a session built from them."""
     return _extended(run, {**_OUTPUT, **_ACCESS})
+
+
+def acting(run: Callable[Concatenate[session.Session, P], None]) -> Callable[..., None]:
+    """The same for a command that changes a task: with `--dry-run`."""
+    return _extended(run, {**_TRIAL, **_OUTPUT, **_ACCESS})
 
 
 def choosing(run: Callable[Concatenate[session.Session, bulk.Choice, P], None]) -> Callable[..., None]:
@@ -113,7 +137,7 @@ def choosing(run: Callable[Concatenate[session.Session, bulk.Choice, P], None]) 
         for name, (kind, default) in _SELECTION.items()
     ]
     chosen.__signature__ = inspect.Signature([first, named, *own, *selecting])  # type: ignore[attr-defined]
-    return _extended(chosen, {**_OUTPUT, **_ACCESS})
+    return _extended(chosen, {**_TRIAL, **_OUTPUT, **_ACCESS})
 
 
 def streaming(run: Callable[Concatenate[session.Session, P], None]) -> Callable[..., None]:
@@ -123,14 +147,10 @@ def streaming(run: Callable[Concatenate[session.Session, P], None]) -> Callable[
 
 def _extended(run: Callable[..., None], flags: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
     @functools.wraps(run)
-    def command(**given: Any) -> None:
-        opened = session.connect(
-            given.pop("kubeconfig"),
-            given.pop("context"),
-            given.pop("namespace"),
-            given.pop("request_timeout"),
-            given.pop("output", Format.TABLE),
-        )
+    def command(ctx: Context, **given: Any) -> None:
+        kubeconfig, context, namespace, timeout = (_access(ctx, name, given.pop(name)) for name in _ACCESS)
+        printed, trial = given.pop("output", Format.TABLE), given.pop("dry_run", False)
+        opened = session.connect(kubeconfig, context, namespace, timeout or _SECONDS, printed, dry_run=trial)
         with contextlib.closing(opened.kube):
             run(opened, **given)
 
@@ -139,7 +159,14 @@ def _extended(run: Callable[..., None], flags: dict[str, tuple[Any, Any]]) -> Ca
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (kind, default) in flags.items()
     ]
-    # Typer reads both; the first parameter is not the command line's.
-    command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # of every function
-    command.__annotations__ = {each.name: each.annotation for each in [*own, *shared]}
+    # Typer reads both, and gives the context by its type; the session is not the command line's.
+    ctx = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Context)
+    command.__signature__ = inspect.Signature([ctx, *own, *shared])  # type: ignore[attr-defined]  # of every function
+    command.__annotations__ = {each.name: each.annotation for each in [ctx, *own, *shared]}
     return command
+
+
+def _access(ctx: Context, name: str, given: Any) -> Any:
+    """The flag behind the command, else the one before it."""
+    before: dict[str, Any] = ctx.parent.params if ctx.parent is not None else {}
+    return before.get(name) if given is None else given

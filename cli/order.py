@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from crds import order, pendingtask
 from crds.phases import Phase
 
 foreground = order.foreground
+of = order.of
 
 WAITING = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
 """Nothing but their turn is missing."""
@@ -16,8 +15,3 @@ WAITING = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_G
 def phase(task: pendingtask.PendingTask) -> Phase:
     """A task without a phase is New."""
     return task.status.phase or Phase.NEW
-
-
-def queue(tasks: Iterable[pendingtask.PendingTask]) -> list[pendingtask.PendingTask]:
-    """The given tasks, first come first."""
-    return sorted(tasks, key=order.of)

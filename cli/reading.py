@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic
@@ -20,6 +21,39 @@ _M = TypeVar("_M", bound=Model)
 def task(raw: Mapping[str, Any]) -> pendingtask.PendingTask:
     """A PendingTask. Raises `Unusable` for one that this version cannot read."""
     return _read(pendingtask.PendingTask, raw)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the apiserver's table. `task` has what the printer columns of the CRD hold and no more: no content, no
+    conditions. `dispatch` is the reason of the condition Dispatched."""
+
+    task: pendingtask.PendingTask
+    dispatch: str = ""
+
+
+def row(metadata: Mapping[str, Any], cells: Mapping[str, Any]) -> Row:
+    """From the cells by column name; a column that the cluster's CRD lacks is an unknown value. Raises `Unusable`."""
+    known = {name: cell for name, cell in cells.items() if cell not in (None, "")}
+    said = {
+        "metadata": metadata,
+        "spec": {
+            "type": known.get("Type"),
+            "clientId": known.get("Client"),
+            "mode": known.get("Mode", pendingtask.Mode.BACKGROUND),
+            "queuePosition": known.get("Position"),
+            "suspend": known.get("Suspended", False),
+        },
+        "status": {
+            "phase": known.get("Phase"),
+            "route": {"decision": known["Route"]} if "Route" in known else None,
+            "scheduledFor": known.get("Due"),
+            "retry": {"nextAt": known["Next-Retry"]} if "Next-Retry" in known else None,
+            "userTask": {"kind": known["Asks"]} if "Asks" in known else None,
+            "dispatch": {"backend": known["Backend"]} if "Backend" in known else None,
+        },
+    }
+    return Row(task(said), str(known.get("Dispatch", "")))
 
 
 def backend(raw: Mapping[str, Any]) -> gpubackend.GpuBackend:

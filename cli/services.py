@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from cli import archive
+from cli.session import Session
+from crds.errors import JervisError
+
 if TYPE_CHECKING:
     from kb import client as kb_client
 
+_WRITING = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=kb-write"
+
 KbToken = Annotated[
-    str, Option("--token", envvar="JERVIS_KB_TOKEN", help="Bearer token of a knowledge base that asks for one.")
+    str, Option("--token", envvar="JERVIS_KB_TOKEN", help="Bearer token for the knowledge base, if it requires one.")
 ]
 
 
@@ -29,3 +35,18 @@ async def knowledge(url: str, token: str, seconds: float) -> AsyncIterator[kb_cl
 
     async with httpx.AsyncClient(timeout=seconds) as http:
         yield client.Client(url, http, token)
+
+
+def way(session: Session) -> str:
+    """How to reach the knowledge base of the release that processes the namespace: a remedy, in a sentence."""
+    try:
+        where = archive.release(session.kube)
+        found = session.kube.services(where, _WRITING)
+    except JervisError:
+        # This is part of another error's message; who may not look for the Service gets the general advice.
+        found = []
+    if not found:
+        return "Give the URL of the knowledge base (the release's Service for kb-write) with --kb or JERVIS_KB_URL."
+    name, port = found[0]["metadata"]["name"], found[0]["spec"]["ports"][0]["port"]
+    forward = f"kubectl port-forward -n {where} svc/{name} {port}"
+    return f"Reach the knowledge base with: {forward}, and give --kb http://127.0.0.1:{port}"

@@ -34,12 +34,26 @@ class Session:
     sleep: Callable[[float], None] = field(default=time.sleep)
     identity: Callable[[], str] = field(default=_identity)
 
+    @property
+    def trial(self) -> str:
+        """What kubectl adds to a sentence where nothing was written."""
+        return " (server dry run)" if self.kube.dry_run else ""
+
 
 def connect(
-    kubeconfig: str | None, context: str | None, namespace: str | None, timeout: float, format_: Format
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    timeout: float,
+    format_: Format,
+    *,
+    dry_run: bool = False,
 ) -> Session:
-    """Raises `Unusable` when there is no way to a cluster; nothing is asked yet."""
+    """Raises `Unusable` when there is no way to a cluster; nothing is asked yet.
+
+    `dry_run`: the apiserver checks changes and writes none.
+    """
     # Imported late: its client takes longer to load than --help or a usage error should.
     from cli import kube
 
-    return Session(kube.connect(kubeconfig, context, namespace, timeout), Output(format_))
+    return Session(kube.connect(kubeconfig, context, namespace, timeout, dry_run=dry_run), Output(format_))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli import archive, codes, errors, order, pods, reading
 from cli.session import Session
-from crds import labels, phases
+from crds import conditions, labels, phases
 from crds.phases import Phase
 
 _PAUSE = 1.0
@@ -51,11 +51,14 @@ def pod(session: Session, name: str, attempt: int | None, *, follow: bool) -> re
 
 
 def code(raw: reading.Object) -> int:
-    """0: Done or Completed."""
-    phase = order.phase(reading.task(raw))
+    """0: Done or Completed with success; a run that was rejected is Completed as well, with Succeeded=False."""
+    task = reading.task(raw)
+    phase = order.phase(task)
     if phase is Phase.USER_TASK:
         return codes.NEEDS_PERSON
-    return codes.REFUSED if phase is Phase.ERROR else 0
+    succeeded = conditions.find(task.status.conditions, "Succeeded")
+    failed = phase is Phase.ERROR or (succeeded is not None and succeeded.status is conditions.Status.FALSE)
+    return codes.REFUSED if failed else 0
 
 
 def _none(name: str, phase: str, attempt: int | None, found: reading.Object | None) -> errors.Misplaced:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cli import archive
 from cli.session import Session
-from crds import waits
+from crds import pendingtask, waits
 from crds.errors import JervisError
 
 _PATH = "/api/v1/queue"
@@ -20,6 +20,12 @@ def asked(session: Session, client: str) -> tuple[waits.Queue | None, str]:
     except JervisError as error:
         return None, error.message
     return waits.Queue.model_validate(found), ""
+
+
+def of(session: Session, task: pendingtask.PendingTask) -> waits.Waiting | None:
+    """What the operator says of one task; None where it cannot be reached or lists others first."""
+    told, _ = asked(session, task.spec.client_id)
+    return next((one for one in told.items if one.uid == task.metadata.uid), None) if told is not None else None
 
 
 def followed(session: Session, client: str) -> Iterator[waits.Queue]:

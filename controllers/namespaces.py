@@ -9,7 +9,7 @@ metric, a log line and an Event, and the others do not notice it.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -106,6 +106,7 @@ class Change(StrEnum):
     """What an event of a Namespace did to the members."""
 
     NONE = ""
+    LIMITS = "limits"
     JOINED = "joined"
     LEFT = "left"
 
@@ -118,8 +119,6 @@ class Namespaces(Collection[str]):
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.limits_changed: Callable[[str], None] = lambda name: None
-        """Called with the name of one whose annotations have changed; set by the composition root."""
         self._limits: dict[str, dict[str, str]] = {}
         members = scope.patterns if scope.fixed else (scope.own,)
         self._states: dict[str, State] = dict.fromkeys(sorted({*members}), State.PENDING)
@@ -172,17 +171,18 @@ class Namespaces(Collection[str]):
         """Those that limit it; None while its Namespace has not been read."""
         return self._limits.get(name)
 
-    def read(self, name: str, raw: Mapping[str, Any] | None) -> None:
-        """A member's Namespace as it is now; None when there is none."""
+    def read(self, name: str, raw: Mapping[str, Any] | None) -> bool:
+        """A member's Namespace as it is now; None when there is none. True when its limits have changed."""
         if raw is None:
             self._limits.pop(name, None)
-            return
+            return False
         given = raw["metadata"].get("annotations") or {}
         found = {key: given[key] for key in _LIMITS if key in given}
-        if self._limits.get(name) != found:
-            self._limits[name] = found
-            log.info("limits of a namespace read", namespace=name, annotations=found)
-            self.limits_changed(name)
+        if self._limits.get(name) == found:
+            return False
+        self._limits[name] = found
+        log.info("limits of a namespace read", namespace=name, annotations=found)
+        return True
 
     def observe(self, kind: str, raw: Mapping[str, Any]) -> Change:
         """An event of a Namespace that has the scope's labels; DELETED also when it has lost them."""
@@ -200,8 +200,8 @@ class Namespaces(Collection[str]):
         if joins:
             self._states[name] = State.PENDING
             log.info("namespace joined", namespace=name)
-        self.read(name, raw)
-        return Change.JOINED if joins else Change.NONE
+        changed = self.read(name, raw)
+        return Change.JOINED if joins else Change.LIMITS if changed else Change.NONE
 
     def known(self) -> Iterator[dict[str, Any]]:
         """The members, as much of them as a deletion needs."""

@@ -82,7 +82,8 @@ def _version(meta: Mapping[str, Any]) -> int:
 
 class Resync:
     """`run` it once `first` has returned. `corrected(plural, what)` counts what kopf had not reported;
-    `report(namespace, state, why)` makes a namespace's new state visible; False: not yet, and it is called again.
+    `report(namespace, state, why)` makes a namespace's new state visible; False: not yet, and it is called again;
+    `limits_changed(namespace)`: its annotations say something else about what it may have.
 
     It receives from `reconnect` what kopf was answered. A look's unit is a namespace, or None for all of them when kopf
     watches them as one.
@@ -96,13 +97,14 @@ class Resync:
         *,
         corrected: Callable[[str, str], None],
         report: Callable[[str, State, str], Awaitable[bool]],
+        limits_changed: Callable[[str], None] = lambda name: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         every: float = EVERY_SECONDS,
         grace: float = GRACE_SECONDS,
     ) -> None:
         self._api, self._members, self._kinds = api, members, tuple(kinds)
-        self._corrected, self._report = corrected, report
+        self._corrected, self._report, self._limits_changed = corrected, report, limits_changed
         self._monotonic, self._sleep = monotonic, sleep
         self._every, self._grace = every, grace
         self._due: set[str | None] = set()
@@ -197,7 +199,8 @@ class Resync:
 
     async def _exists(self, name: str) -> bool:
         try:
-            self._members.read(name, await self._api.get(kube.NAMESPACES, None, name))
+            if self._members.read(name, await self._api.get(kube.NAMESPACES, None, name)):
+                self._limits_changed(name)
         except kube.NotFound as error:
             self._members.read(name, None)
             await self._record(name, State.ABSENT, error.message)

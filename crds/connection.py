@@ -123,15 +123,15 @@ class Spec(Model):
             ),
         ),
     ] = "5m"
-    """How often it is asked for news."""
+    """How often it is asked for news, once sources are polled; this version polls none."""
     filter: Filter | None = None
     """Which items are taken."""
     rate_limit: RateLimit | None = None
     """Limit on requests to the source."""
     suspend: bool = False
-    """Stop polling; what was fetched is still worked off."""
+    """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """How many unfinished PendingTasks it may have at once."""
+    """How many unfinished PendingTasks it may have at once, once sources are polled."""
 
 
 class Items(Model):
@@ -178,7 +178,7 @@ class Status(Model):
     cursor: Annotated[str, Field(max_length=4096)] = ""
     """Opaque position in the source."""
     last_poll_time: Time | None = None
-    """When the source was last asked."""
+    """When the source was last asked; this version polls none."""
     items: Items | None = None
     """Source items by state."""
     workspace: Workspace | None = None
@@ -188,7 +188,8 @@ class Status(Model):
 
 
 class Connection(Model):
-    """A source of items that are turned into PendingTasks."""
+    """A source of items. This version checks it and does not poll it yet (Ready=False, PollingNotEnabled): create
+    PendingTasks for the items meanwhile."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["Connection"] = "Connection"

@@ -110,13 +110,26 @@ ALL = (
             Column("Slot-For", ".status.preemption.name", wide=True, description="Task that gets its GPU slot"),
             Column("Job", ".status.dispatch.jobName", wide=True),
             Column("Next-Retry", ".status.retry.nextAt", wide=True),
+            Column(
+                "Position", ".spec.queuePosition", "integer", wide=True, description="Its explicit place in the queue"
+            ),
+            Column("Suspended", ".spec.suspend", "boolean", wide=True),
+            Column("Asks", ".status.userTask.kind", wide=True, description="What a person has to do"),
+            Column("Backend", ".status.dispatch.backend", wide=True, description="Whose GPU slot is booked"),
             Column("Reason", ".status.route.reason", wide=True),
             Column("Result", ".status.result.summary", wide=True),
             Column("Ended", ".status.completedAt", wide=True, description="When it reached its last phase"),
             Column("Ttl", ".spec.ttlSecondsAfterFinished", "integer", wide=True, description="Time to live in seconds"),
             _AGE,
         ),
-        selectable=(".status.phase", ".status.preemption.by", ".spec.type", ".spec.clientId"),
+        selectable=(
+            ".status.phase",
+            ".status.preemption.by",
+            ".spec.type",
+            ".spec.clientId",
+            ".spec.projectId",
+            ".spec.groupId",
+        ),
     ),
     Definition(
         kind="Connection",

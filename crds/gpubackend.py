@@ -85,8 +85,8 @@ class Ceiling(Model):
     """The most urgent priority that a client may claim."""
 
     client: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9*][A-Za-z0-9._:@/*-]*$")]
-    """Who: system:serviceaccount:NAMESPACE:NAME, the name of a token, or an address; `*` stands for anything, an exact
-    name counts before the longest pattern."""
+    """Who: system:serviceaccount:NAMESPACE:NAME, the name of a token, an address, or the clientId of a run's token; `*`
+    stands for anything, an exact name counts before the longest pattern."""
     priority: Annotated[int, Field(ge=0, le=3)]
     """0 (critical) to 3 (background). A request with a more urgent priority is lowered to this one and counted; it is
     not refused."""

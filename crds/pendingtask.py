@@ -138,7 +138,8 @@ class Approval(Model):
     verdict: Verdict
     """Approved or Rejected."""
     request_id: Annotated[str, Field(max_length=63)] = ""
-    """Which request is meant; empty means the one that is open."""
+    """Which request is meant: its status.userTask.requestId. Empty means the open one, and counts only if this approval
+    was written or changed after that request was made."""
     comment: Annotated[str, Field(max_length=2048)] = ""
     """Reason for the decision."""
     author: Annotated[str, Field(max_length=253)] = ""
@@ -146,7 +147,8 @@ class Approval(Model):
 
 
 class Budget(Model):
-    """Upper bounds of one orchestrator run; the smaller of this and the operator's setting holds."""
+    """Upper bounds of the work on a task. maxTokens and maxLlmCalls count over a round, all of its runs together;
+    maxSteps counts in each run. Of maxLlmCalls and maxSteps and the settings of runs the smaller one holds."""
 
     max_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """Tokens that models read and write in one round (until the task is answered or asks): those of a prompt are
@@ -214,7 +216,9 @@ class Spec(Model):
     mode: Mode = Mode.BACKGROUND
     """Foreground when a person waits for the answer."""
     queue_position: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Explicit place in the queue; tasks without one come after those with one: urgent ones first, then the oldest."""
+    """Explicit place in the queue, smaller is sooner; tasks without one come after those with one. Among tasks of one
+    place clients take turns; within a client urgent ones come first, then the oldest. A Background task that has waited
+    for long may be taken before its place."""
     schedule: Schedule | None = None
     """When the task is due."""
     messages: Annotated[
@@ -244,7 +248,7 @@ class Spec(Model):
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """Seconds after which the finished object is deleted; default from the operator's settings."""
     budget: Budget | None = None
-    """Upper bounds of one run."""
+    """Upper bounds of model calls, tokens and steps."""
 
 
 class Retry(Model):

@@ -73,13 +73,19 @@ _URL_RULES = rules(
 HttpUrl = Annotated[str, Field(min_length=8, max_length=2048, json_schema_extra=_URL_RULES)]
 
 
+STORED_BYTES = 64 << 20
+"""What the knowledge base stores as one content unless it is set otherwise (`kb.settings.maxContentBytes`)."""
+MOST_STORED_BYTES = 256 << 20
+"""What it can be set to at most."""
+
+
 class SecretRef(Model):
     """A Secret in the same namespace."""
 
     name: SecretName
     """Name of the Secret."""
     key: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
-    """One key of it; empty means the kind's usual keys."""
+    """One key of it. Empty means the usual keys of a Connection's type; a GpuBackend always reads the key token."""
 
 
 class Store(StrEnum):
@@ -97,5 +103,5 @@ class ContentRef(Model):
     """Key in the store."""
     sha256: Annotated[str, Field(min_length=64, max_length=64, pattern=r"^[a-f0-9]{64}$")]
     """SHA-256 of the content in lower-case hex; checked when the content is read."""
-    bytes: Annotated[int, Field(ge=1, le=268435456)]
+    bytes: Annotated[int, Field(ge=1, le=MOST_STORED_BYTES)]
     """Size in bytes, at most 256 MiB."""

@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crds.values import STORED_BYTES
+
 
 class Settings(BaseSettings):
     """Sizes in characters or bytes as named, times in seconds."""
@@ -48,7 +50,7 @@ class Settings(BaseSettings):
     chunk_overlap: int = Field(default=200, ge=0)
     max_chars: int = Field(default=4_000_000, ge=1)
     max_body_bytes: int = Field(default=16 << 20, ge=1024)
-    max_content_bytes: int = Field(default=64 << 20, ge=1024)
+    max_content_bytes: int = Field(default=STORED_BYTES, ge=1024)
     max_answers: int = Field(default=100_000, ge=0)
 
     lane_width: int = Field(default=5, ge=1)

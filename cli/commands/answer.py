@@ -15,12 +15,14 @@ from crds import pendingtask
 from crds.phases import Phase
 
 
-@options.connected
+@options.acting
 def run(
     session: Session,
     name: options.TaskName,
-    question: Annotated[str, Argument(metavar="QUESTION_ID", help="Id of the question; none: every open one.")] = "",
-    text: Annotated[str, Argument(metavar="TEXT", help="The answer; `-` reads it from standard input.")] = "",
+    question: Annotated[
+        str, Argument(metavar="QUESTION_ID", help="Id of the question. Without it every open question is asked.")
+    ] = "",
+    text: Annotated[str, Argument(metavar="TEXT", help="Text of the answer; `-` reads it from standard input.")] = "",
 ) -> None:
     """Answer a question of a task; asks for what is left out. The same answer twice is harmless."""
     author = session.kube.whoami()

@@ -17,10 +17,10 @@ from cli.views import backends as view
 def run(
     session: Session,
     router: Annotated[
-        str, Option(help="URL of the router: shows what is in flight and what waits.", envvar="JERVIS_ROUTER_URL")
+        str, Option(help="URL of the router; adds the requests in flight and waiting.", envvar="JERVIS_ROUTER_URL")
     ] = "",
     router_token: Annotated[
-        str, Option(help="Bearer token for a router that asks for one.", envvar="JERVIS_ROUTER_TOKEN")
+        str, Option(help="Bearer token for the router, if it requires one.", envvar="JERVIS_ROUTER_TOKEN")
     ] = "",
 ) -> None:
     """GpuBackends: readiness, models in memory, and with --router the load of this moment."""

@@ -12,7 +12,7 @@ from cli.session import Session
 from crds import phases
 from crds.pendingtask import UserTaskKind, Verdict
 
-Comment = Annotated[str, Option("--comment", "-m", help="Why; the run reads it.")]
+Comment = Annotated[str, Option("--comment", "-m", help="Reason of the decision; the run reads it.")]
 
 
 @options.choosing

@@ -23,15 +23,15 @@ _KB_SECONDS = 60.0
 @options.streaming
 def run(
     session: Session,
-    client: Annotated[str, Option(help="Whose data it is.")],
-    by: Annotated[str, Option(help="Who decided; kept in the record.")],
+    client: Annotated[str, Option(help="Client whose tasks and knowledge are erased (spec.clientId).")],
+    by: Annotated[str, Option(help="Name of the person who decided; kept in the record.")],
     kb: Annotated[str, Option(help="URL of the knowledge base.", envvar="JERVIS_KB_URL")],
     project: Annotated[str, Option(help="Only this project of the client.")] = "",
     group: Annotated[str, Option(help="Only what this group of the client owns itself.")] = "",
-    everywhere: Annotated[bool, Option("--all-namespaces", "-A", help="Tasks of every namespace.")] = False,
+    everywhere: Annotated[bool, Option("--all-namespaces", "-A", help="Delete the tasks in all namespaces.")] = False,
     token: services.KbToken = "",
-    yes: Annotated[bool, Option("--yes", help="Do not ask for the name again.")] = False,
-    timeout: Annotated[float, Option(help="Seconds until the tasks are gone.", min=0.0)] = 300.0,
+    yes: Annotated[bool, Option("--yes", help="Skip the confirmation prompt.")] = False,
+    timeout: Annotated[float, Option(help="Seconds to wait until the tasks are deleted.", min=0.0)] = 300.0,
 ) -> None:
     """Delete the tasks of a client, a project or a group, and forget all that is kept of it. Nothing brings it back."""
     where = _scope(client, project, group)
@@ -68,15 +68,18 @@ def _asked(where: scope.Scope, tasks: int) -> None:
 
 
 def _tasks(session: Session, where: scope.Scope, *, everywhere: bool) -> list[Object]:
-    listed = session.kube.tasks(everywhere=everywhere, fields=f"spec.clientId={where.client_id}")
-    return [raw for raw in listed if where.covers(_owner(raw))]
+    """The metadata of the scope's tasks: the apiserver chooses them, no content is read."""
+    return list(session.kube.metadata(everywhere=everywhere, fields=selector(where)))
 
 
-def _owner(raw: Object) -> scope.Scope:
-    spec = raw["spec"]
-    return scope.Scope(
-        client_id=spec["clientId"], project_id=spec.get("projectId", ""), group_id=spec.get("groupId", "")
-    )
+def selector(where: scope.Scope) -> str:
+    """The field selector of what `where` covers (`crds.scope.Scope.covers`)."""
+    wanted = {"spec.clientId": where.client_id}
+    if where.project_id:
+        wanted["spec.projectId"] = where.project_id
+    elif where.group_id:
+        wanted |= {"spec.groupId": where.group_id, "spec.projectId": ""}
+    return ",".join(f"{field}={value}" for field, value in wanted.items())
 
 
 def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: float) -> int:

@@ -20,11 +20,18 @@ _ENDS = sorted(phase.value for phase in phases.TERMINAL)
 @options.connected
 def run(
     session: Session,
-    name: Annotated[str, Argument(metavar="[NAME]", help="Everything about the last task of this name.")] = "",
-    client: Annotated[str, Option(help="Of this client only.")] = "",
-    phase: Annotated[str, Option(metavar="PHASE", help=f"Only those that ended so: {', '.join(_ENDS)}.")] = "",
-    since: Annotated[str, Option(help="Ended within this time: 90m, 12h, 7d; or since an RFC 3339 time.")] = "",
-    limit: Annotated[int, Option("--limit", "-l", help="How many at the most; the latest first.", min=1)] = 50,
+    name: Annotated[
+        str, Argument(metavar="[NAME]", help="Show the last finished task of this name with its whole answer.")
+    ] = "",
+    client: Annotated[str, Option(help="Only tasks of this client (spec.clientId).")] = "",
+    phase: Annotated[
+        str, Option(metavar="PHASE", help=f"Only tasks that ended in this phase: {', '.join(_ENDS)}.")
+    ] = "",
+    since: Annotated[
+        str,
+        Option(help="Only tasks that ended within this time (90m, 12h, 7d) or since a moment (2027-03-01T12:00:00Z)."),
+    ] = "",
+    limit: Annotated[int, Option("--limit", "-l", help="Largest number of tasks; the latest come first.", min=1)] = 50,
 ) -> None:
     """Finished tasks of the namespace, from the archive."""
     asked = {"client": client, "phase": phase, "name": name, "since": moment.since(since, session.now())}

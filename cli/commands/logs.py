@@ -16,9 +16,13 @@ from crds import labels
 def run(
     session: Session,
     name: options.TaskName,
-    follow: Annotated[bool, Option("--follow", "-f", help="Wait for the pod, then print as it writes.")] = False,
-    attempt: Annotated[int | None, Option(help="Of this run instead of the latest.", min=1)] = None,
-    tail: Annotated[int | None, Option(help="Only so many of the last lines.", min=0)] = None,
+    follow: Annotated[
+        bool, Option("--follow", "-f", help="Wait for the pod, then print the log as it is written.")
+    ] = False,
+    attempt: Annotated[
+        int | None, Option(help="Number of the run whose log is shown. [default: the latest]", min=1)
+    ] = None,
+    tail: Annotated[int | None, Option(help="Only this number of lines from the end.", min=0)] = None,
 ) -> None:
     """The log of a task's Job: of the current run, or of the last one.
 

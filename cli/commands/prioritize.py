@@ -16,10 +16,15 @@ from crds import phases
 def run(
     session: Session,
     chosen: bulk.Choice,
-    position: Annotated[int | None, Option(help="spec.queuePosition; smaller is sooner. [default: 1]")] = None,
-    clear: Annotated[bool, Option("--clear", help="Take the position away: by age again.")] = False,
+    position: Annotated[
+        int | None, Option(help="Place in the queue (spec.queuePosition); smaller is sooner. [default: 1]")
+    ] = None,
+    clear: Annotated[
+        bool, Option("--clear", help="Remove the place: clients take turns again, and within a client age counts.")
+    ] = False,
 ) -> None:
-    """Move tasks within their lane. Foreground tasks always come before Background ones."""
+    """Give tasks a place among those of their mode. Foreground tasks come before Background ones in any case; a
+    Background task that has waited for long may come before one with a place."""
     if clear and position is not None:
         raise errors.Unusable("--clear and --position exclude each other.", field="--clear", remedy="Give one of them.")
     wanted = None if clear else 1 if position is None else position
@@ -27,7 +32,7 @@ def run(
     def change(raw: Object) -> edits.Patch | None:
         return edits.position(raw, wanted)
 
-    where = "by age" if wanted is None else f"at position {wanted}"
+    where = "without a position" if wanted is None else f"at position {wanted}"
     act = bulk.edited(session, change)
     verb = bulk.Verb("Prioritize", f"now queues {where}", f"queues {where} already", act, phases.UNFINISHED)
     bulk.run(session, chosen, verb)

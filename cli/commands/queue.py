@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, TypeVar
 
+from rich import text
 from typer import Option
 
 from cli import errors, options, order, output, reading, waits
@@ -11,9 +13,11 @@ from cli.session import Session
 from cli.views import queue as view
 from cli.views import waiting
 from crds import pendingtask, phases
+from crds import waits as served
 from crds.errors import JervisError
 from crds.phases import Phase
 
+T = TypeVar("T")
 _LIVE = frozenset(Phase) - phases.TERMINAL
 _PAUSE = 2.0
 _UNTOLD = "What tasks wait for is taken from their objects: "
@@ -22,19 +26,23 @@ _UNTOLD = "What tasks wait for is taken from their objects: "
 @options.connected
 def run(
     session: Session,
-    all_namespaces: Annotated[bool, Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
-    client: Annotated[str, Option(help="Of this client only.")] = "",
+    all_namespaces: Annotated[bool, Option("--all-namespaces", "-A", help="Tasks of all namespaces.")] = False,
+    client: Annotated[str, Option(help="Only tasks of this client (spec.clientId).")] = "",
     phase: Annotated[
-        list[Phase] | None, Option(metavar="PHASE", help="In these phases instead; may be repeated.")
+        list[Phase] | None,
+        Option(metavar="PHASE", help="Show tasks in this phase instead of waiting ones; may be repeated."),
     ] = None,
     live: Annotated[
-        bool, Option("--all", help="Every task that has not ended, also running and scheduled ones.")
+        bool, Option("--all", help="Show every task that has not ended, also running and scheduled ones.")
     ] = False,
-    watch: Annotated[bool, Option("--watch", "-w", help="Show it again whenever it changes, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, Option("--watch", "-w", help="Show the queue again whenever it changes, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Tasks that wait for their turn, in the order in which the operator takes them, and what each waits for.
 
-    The reasons come from the operator; where it cannot be reached, and for all namespaces, from the objects.
+    The order and the reasons come from the operator; where it cannot be reached, and for all namespaces, from the
+    tasks' printer columns.
     """
     if watch:
         if all_namespaces or phase or live:
@@ -46,34 +54,63 @@ def run(
         _watch(session, client)
         return
     wanted = frozenset(phase) if phase else _LIVE if live else order.WAITING
-    found = _objects(session, wanted, client, everywhere=all_namespaces)
-    tasks = [task for task, _ in found.values()]
-    told, why_not = (None, "")
-    if session.output.format is output.Format.TABLE and not all_namespaces and wanted & order.WAITING:
-        told, why_not = waits.asked(session, client)
-    line = order.queue(tasks)
-    if told is not None:
-        place = {one.uid: number for number, one in enumerate(told.items)}
-        line.sort(key=lambda task: place.get(task.metadata.uid, len(place)))
-    drawn = view.draw(line, session.now(), namespaces=all_namespaces, told=told)
-    session.output.show(output.document([found[task.metadata.uid][1] for task in line]), drawn)
+    asks = not all_namespaces and bool(wanted & order.WAITING)
+    told, why_not = waits.asked(session, client) if asks else (None, "")
+    if session.output.format is not output.Format.TABLE:
+        more = {"queue": told and told.model_dump(mode="json", by_alias=True)} if asks else {}
+        found = _objects(session, wanted, client, everywhere=all_namespaces, told=told)
+        session.output.show(output.document(found, **more), text.Text())
+        return
+    if told is not None and wanted == order.WAITING:
+        # The operator has said all that the table shows: no object is read.
+        drawn = waiting.lines(told, session.now())
+    else:
+        rows = _rows(session, wanted, client, everywhere=all_namespaces, told=told)
+        drawn = view.draw(rows, session.now(), namespaces=all_namespaces, told=told)
+    session.output.show({}, drawn)
     if told is not None:
         session.output.note(waiting.summary(told, session.now()))
     elif why_not:
         session.output.note(_UNTOLD + why_not)
 
 
+def _fields(wanted: frozenset[Phase], client: str) -> str:
+    """The field selector of what may be wanted. A task that nobody has seen yet has no phase: New is left to us."""
+    others = sorted(phase.value for phase in frozenset(Phase) - wanted - {Phase.NEW})
+    owner = [f"spec.clientId={client}"] if client else []
+    return ",".join([*(f"status.phase!={phase}" for phase in others), *owner])
+
+
+def _sorted(rows: Iterable[tuple[pendingtask.PendingTask, T]], told: served.Queue | None) -> list[T]:
+    """In the operator's order as far as it is known, then by what the objects say."""
+    place = {one.uid: number for number, one in enumerate(told.items)} if told is not None else {}
+    found = sorted(rows, key=lambda one: (place.get(one[0].metadata.uid, len(place)), order.of(one[0])))
+    return [one for _, one in found]
+
+
+def _rows(
+    session: Session,
+    wanted: frozenset[Phase],
+    client: str,
+    *,
+    everywhere: bool = False,
+    told: served.Queue | None = None,
+) -> list[reading.Row]:
+    listed = session.kube.rows(everywhere=everywhere, fields=_fields(wanted, client))
+    return _sorted(((row.task, row) for row in listed if order.phase(row.task) in wanted), told)
+
+
 def _objects(
-    session: Session, wanted: frozenset[Phase], client: str, *, everywhere: bool = False
-) -> dict[str, tuple[pendingtask.PendingTask, reading.Object]]:
-    unfinished = [] if wanted & phases.TERMINAL else [phases.UNFINISHED]
-    narrowed = [f"spec.clientId={client}"] if client else []
-    raws = {}
-    for raw in session.kube.tasks(everywhere=everywhere, fields=",".join([*unfinished, *narrowed])):
-        task = reading.task(raw)
-        if order.phase(task) in wanted:
-            raws[task.metadata.uid] = (task, raw)
-    return raws
+    session: Session,
+    wanted: frozenset[Phase],
+    client: str,
+    *,
+    everywhere: bool = False,
+    told: served.Queue | None = None,
+) -> list[reading.Object]:
+    listed = session.kube.tasks(everywhere=everywhere, fields=_fields(wanted, client))
+    known = ((reading.task(raw), raw) for raw in listed)
+    return _sorted(((task, raw) for task, raw in known if order.phase(task) in wanted), told)
 
 
 def _watch(session: Session, client: str) -> None:
@@ -87,13 +124,13 @@ def _watch(session: Session, client: str) -> None:
 def _poll(session: Session, client: str, why_not: str) -> None:
     """Without the operator: the objects, now and then."""
     session.output.note(_UNTOLD + why_not)
+    whole = session.output.format is not output.Format.TABLE
     shown: list[str] | None = None
     while True:
-        found = _objects(session, order.WAITING, client)
-        line = order.queue(task for task, _ in found.values())
-        now = [f"{task.metadata.uid} {task.metadata.resource_version}" for task in line]
+        rows = _rows(session, order.WAITING, client)
+        now = [f"{row.task.metadata.uid} {row.task.metadata.resource_version}" for row in rows]
         if now != shown:
             shown = now
-            drawn = view.draw(line, session.now(), namespaces=False)
-            session.output.again(output.document([found[task.metadata.uid][1] for task in line]), drawn)
+            found = _objects(session, order.WAITING, client) if whole else []
+            session.output.again(output.document(found), view.draw(rows, session.now(), namespaces=False))
         session.sleep(_PAUSE)

@@ -17,7 +17,9 @@ from crds import phases
 def run(
     session: Session,
     chosen: bulk.Choice,
-    anew: Annotated[str, Option("--as", metavar="NEW_NAME", help="Make a new task of one that has ended.")] = "",
+    anew: Annotated[
+        str, Option("--as", metavar="NEW_NAME", help="Create a new task with this name from one that has ended.")
+    ] = "",
 ) -> None:
     """Try failed tasks again: phase UserTask, kind Failure. What has ended starts anew with --as."""
     if anew:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,23 +12,24 @@ import typer
 from rich import text
 from typer import Argument, Option
 
-from cli import document, errors, options, reading, services, waiting
+from cli import attached, document, errors, options, reading, services, waiting
 from cli.session import Session
 from cli.views import story
-from crds import scope
+from crds import pendingtask, scope
 from crds.pendingtask import Mode, Type
-from crds.values import ContentRef
+from crds.values import MOST_STORED_BYTES, STORED_BYTES, ContentRef
 
 _KB_SECONDS = 300.0
+_TEXT = "text/plain; charset=utf-8"
 
 
-@options.connected
+@options.acting
 def run(
     session: Session,
-    file: Annotated[str, Argument(metavar="FILE", help="Text, a mail (.eml), or `-` for standard input.")],
-    client: Annotated[str, Option(help="Whose data it is.", envvar="JERVIS_CLIENT")],
-    project: Annotated[str, Option(help="The client's project.")] = "",
-    group: Annotated[str, Option(help="The project's group.")] = "",
+    file: Annotated[str, Argument(metavar="FILE", help="File with text or a mail (.eml); `-` reads standard input.")],
+    client: Annotated[str, Option(help="Client that owns the data (spec.clientId).", envvar="JERVIS_CLIENT")],
+    project: Annotated[str, Option(help="Project of the client (spec.projectId).")] = "",
+    group: Annotated[str, Option(help="Group of the project (spec.groupId).")] = "",
     type_: Annotated[
         Type | None,
         Option(
@@ -43,21 +45,45 @@ def run(
     ] = None,
     name: Annotated[str, Option(help="[default: from the file's name and content]", show_default=False)] = "",
     title: Annotated[str, Option(help="[default: the mail's subject or the file's name]", show_default=False)] = "",
-    source_urn: Annotated[str, Option(help="Identity of the source; known content is replaced.")] = "",
-    position: Annotated[int | None, Option(help="spec.queuePosition.")] = None,
-    kb: Annotated[str, Option(help="URL of the knowledge base; needed above 32 KiB.", envvar="JERVIS_KB_URL")] = "",
+    source_urn: Annotated[
+        str, Option(help="Identity of the source (spec.sourceUrn); what is known from it is replaced.")
+    ] = "",
+    position: Annotated[int | None, Option(help="Explicit place in the queue (spec.queuePosition).")] = None,
+    kb: Annotated[
+        str,
+        Option(
+            help="URL of the knowledge base; needed for attachments and for more than 32 KiB.", envvar="JERVIS_KB_URL"
+        ),
+    ] = "",
     token: services.KbToken = "",
+    attach: Annotated[
+        list[str] | None, Option(metavar="PATH", help="File that goes along as an attachment; may be repeated.")
+    ] = None,
+    attachments: Annotated[
+        bool, Option("--attachments/--no-attachments", help="Send the attachments of a mail along.")
+    ] = True,
+    max_bytes: Annotated[
+        int,
+        Option(
+            help="Bytes that the knowledge base stores as one content (kb.settings.maxContentBytes).",
+            min=1,
+            max=MOST_STORED_BYTES,
+        ),
+    ] = STORED_BYTES,
     wait: Annotated[
-        bool, Option("--wait", help="Until it has ended or asks a person; the exit status says which.")
+        bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
     ] = False,
-    timeout: Annotated[float, Option(help="Seconds for --wait.", min=0.0)] = 600.0,
+    timeout: Annotated[float, Option(help="Seconds that --wait waits.", min=0.0)] = 600.0,
 ) -> None:
-    """Make a task of a file. More than 32 KiB goes to the knowledge base, the task then holds a reference."""
-    wishes = document.Wishes(client, project, group, type_, mode, name, title, source_urn, position)
+    """Make a task of a file. Attachments and more than 32 KiB of text go to the knowledge base (--kb)."""
+    if wait and session.kube.dry_run:
+        raise errors.Unusable("--wait and --dry-run exclude each other.", field="--wait", remedy="Give one of them.")
+    files = tuple(attached.named(path) for path in attach or ())
+    given = (client, project, group, type_, mode, name, title, source_urn, position)
+    wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes)
     draft = document.draft(file, _bytes(file), wishes)
-    reference = _store(kb, token, wishes, draft) if draft.stored else None
-    raw = session.kube.create(draft.manifest(reference))
-    created = f"pendingtask.jervis.dev/{raw['metadata']['name']} created"
+    raw = session.kube.create(_manifest(session, kb, token, wishes, draft))
+    created = f"pendingtask.jervis.dev/{raw['metadata']['name']} created{session.trial}"
     if not wait:
         session.output.show(raw, text.Text(created))
         return
@@ -79,20 +105,37 @@ def _bytes(file: str) -> bytes:
         ) from error
 
 
-def _store(kb: str, token: str, wishes: document.Wishes, draft: document.Draft) -> ContentRef:
-    """Raises the errors of `kb.client`."""
+def _manifest(session: Session, kb: str, token: str, wishes: document.Wishes, draft: document.Draft) -> reading.Object:
+    """The object, after what does not fit into it was stored. Raises the errors of `kb.client`."""
+    content = draft.content.encode()
+    # A wrong flag is named before anything is stored; a dry run stores nothing at all.
+    reference = document.unstored(content) if draft.stored else None
+    checked = draft.manifest(reference, [document.unstored(one.body) for one in draft.files])
+    if session.kube.dry_run or not (draft.stored or draft.files):
+        return checked
     if not kb:
-        raise errors.Unusable(
-            f"The content has {len(draft.content.encode())} bytes; an object holds at most 32768.",
-            field="--kb",
-            remedy="Give the knowledge base's URL: kubectl port-forward svc/jervis-kb-write 8080, --kb http://127.0.0.1:8080",
-        )
-    # The first use of the flags outside of an object; a wrong one is named before anything is stored.
-    draft.manifest(ContentRef(key="unknown", sha256="0" * 64, bytes=1))
+        raise _homeless(session, draft, len(content))
     owner = scope.Scope(client_id=wishes.client, project_id=wishes.project, group_id=wishes.group)
-    return asyncio.run(_send(kb, token, owner, draft.content.encode()))
+    wanted = [(one.body, one.media_type) for one in draft.files]
+    wanted += [(content, _TEXT)] if draft.stored else []
+    kept = asyncio.run(_store(kb, token, owner, wanted))
+    return draft.manifest(kept[-1] if draft.stored else None, kept[: len(draft.files)])
 
 
-async def _send(url: str, token: str, owner: scope.Scope, body: bytes) -> ContentRef:
+def _homeless(session: Session, draft: document.Draft, size: int) -> errors.Unusable:
+    """Without a knowledge base there is no place for it."""
+    remedy = services.way(session)
+    if draft.stored:
+        said = f"The content has {size} bytes; an object holds at most {pendingtask.CONTENT_BYTES}."
+        return errors.Unusable(said, field="--kb", remedy=remedy)
+    names = ", ".join(repr(one.name) for one in draft.files)
+    return errors.Unusable(
+        f"Attachments are kept in the knowledge base: {names}.",
+        field="--kb",
+        remedy=f"{remedy}. Or leave out those of the mail with --no-attachments.",
+    )
+
+
+async def _store(url: str, token: str, owner: scope.Scope, wanted: Sequence[tuple[bytes, str]]) -> list[ContentRef]:
     async with services.knowledge(url, token, _KB_SECONDS) as kb:
-        return await kb.store(owner, body, "text/plain; charset=utf-8")
+        return [await kb.store(owner, *one) for one in wanted]

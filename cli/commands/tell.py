@@ -13,12 +13,14 @@ from cli.reading import Object
 from cli.session import Session
 
 
-@options.connected
+@options.acting
 def run(
     session: Session,
     name: options.TaskName,
-    text: Annotated[str, Argument(metavar="TEXT", help="What to say; `-` reads it from standard input.")],
-    key: Annotated[str, Option("--id", help="Id of the message: the same id twice is one message.")] = "",
+    text: Annotated[str, Argument(metavar="TEXT", help="Text of the message; `-` reads it from standard input.")],
+    key: Annotated[
+        str, Option("--id", help="Id of the message; the same id twice is one message. [default: a new one]")
+    ] = "",
 ) -> None:
     """Add a message. A run under way ends first, then the task runs again with all messages."""
     words = sys.stdin.read().strip() if text == "-" else text

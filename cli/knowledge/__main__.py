@@ -25,22 +25,24 @@ from kb import client, wire, writing
 _Answer = TypeVar("_Answer")
 _SECONDS = 300.0
 
-Url = Annotated[str, typer.Option(envvar="JERVIS_KB_URL", help="Address of the knowledge base.")]
+Url = Annotated[str, typer.Option(envvar="JERVIS_KB_URL", help="URL of the knowledge base.")]
 Token = services.KbToken
-Client = Annotated[str, typer.Option("--client", help='Whose data it is; "" is global.')]
-Project = Annotated[str, typer.Option("--project", help="Project of the client.")]
-Group = Annotated[str, typer.Option("--group", help="Group of the project.")]
+Client = Annotated[str, typer.Option("--client", help='Client that owns the data; "" for global knowledge.')]
+Project = Annotated[str, typer.Option("--project", help="Project of the client that owns the data.")]
+Group = Annotated[str, typer.Option("--group", help="Group that owns the data.")]
 _URL = "http://127.0.0.1:8080"
 
 
 def add(
-    path: Annotated[Path, typer.Argument(metavar="FOLDER", help="Every file in it, hidden ones aside.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder whose files are ingested; hidden files are left out.")
+    ],
     owner: Client,
     project: Project = "",
     group: Group = "",
-    kind: Annotated[str, typer.Option(help="Kind of the documents.")] = "document",
-    parallel: Annotated[int, typer.Option(min=1, max=32, help="Files at once.")] = 4,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Larger files are left out.")] = 16 << 20,
+    kind: Annotated[str, typer.Option(help="Kind that the documents get.")] = "document",
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Number of files sent at the same time.")] = 4,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Leave out files with more bytes.")] = 16 << 20,
     url: Url = _URL,
     token: Token = "",
 ) -> None:
@@ -74,14 +76,18 @@ def add(
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="In words.")],
+    question: Annotated[str, typer.Argument(help="The question, as a sentence.")],
     owner: Client,
     project: Project = "",
     group: Group = "",
-    kinds: Annotated[list[str] | None, typer.Option("--kind", help="Only documents of this kind; repeatable.")] = None,
-    as_of: Annotated[str | None, typer.Option(help="As if it were then (RFC 3339).")] = None,
-    results: Annotated[int, typer.Option("--results", "-n", min=1, max=100, help="At most so many.")] = 5,
-    output: Annotated[Format, typer.Option("--output", "-o", help="How to print it.")] = Format.TABLE,
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", help="Only documents of this kind; may be repeated.")
+    ] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="Answer with what was valid at this time, for example 2026-03-02T09:00:00Z.")
+    ] = None,
+    results: Annotated[int, typer.Option("--results", "-n", min=1, max=100, help="Largest number of results.")] = 5,
+    output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
     url: Url = _URL,
     token: Token = "",
 ) -> None:
@@ -102,11 +108,11 @@ def ask(
 
 def forget(
     owner: Client,
-    by: Annotated[str, typer.Option(help="Who decided; kept in the record.")],
+    by: Annotated[str, typer.Option(help="Name of the person who decided; kept in the record.")],
     project: Project = "",
     group: Group = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for the name again.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Look until it is done.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until everything is erased.")] = True,
     url: Url = _URL,
     token: Token = "",
 ) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from rich import console, text
 
 from cli import age, order
+from cli.reading import Row
 from cli.views import table, waiting
 from crds import conditions, pendingtask, waits
 from crds.phases import Phase
@@ -20,23 +21,27 @@ _FOR = {
     Phase.DISPATCHED_GPU: "its pod",
 }
 
+_BEFORE = frozenset({*waits.Reason, "Preempted", "Running"}) - {waits.Reason.JOB_SUSPENDED}
+"""Reasons of the condition Dispatched that are left from before the slot was booked: they say nothing of the pod."""
+
 
 def draw(
-    tasks: Sequence[pendingtask.PendingTask],
+    lines: Sequence[Row],
     now: datetime,
     *,
     namespaces: bool,
     told: waits.Queue | None = None,
 ) -> console.RenderableType:
-    """`tasks` in the order given, numbered from 1; `told`: what the operator says of them."""
-    if not tasks:
+    """`lines` in the order given, numbered from 1; `told`: what the operator says of them."""
+    if not lines:
         return text.Text("No tasks are waiting.")
     known = {one.uid: one for one in told.items} if told is not None else {}
     head = ("NAMESPACE",) if namespaces else ()
     headings = ("#", *head, "NAME", "TYPE", "CLIENT", "MODE", "POSITION", "PHASE", "AGE", "WAITS FOR")
     headings = (*headings, "BEFORE", "SINCE") if told is not None else headings
     rows = []
-    for number, task in enumerate(tasks, start=1):
+    for number, line in enumerate(lines, start=1):
+        task = line.task
         meta, spec = task.metadata, task.spec
         where = (meta.namespace,) if namespaces else ()
         mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
@@ -45,31 +50,35 @@ def draw(
         what = (meta.name, spec.type.value, spec.client_id, mode.value, position, order.phase(task).value, old)
         row, one = (str(number), *where, *what), known.get(meta.uid)
         if one is not None and one.phase is order.phase(task):
-            postponed = one.reason is waits.Reason.POSTPONED
-            lacks = waits_for(task, now) if postponed else waiting.lacks(one, now)
-            rows.append((*row, lacks, waiting.before(one), age.since(one.since, now)))
+            rows.append((*row, waiting.lacks(one, now), waiting.before(one), age.since(one.since, now)))
         else:
-            rows.append((*row, waits_for(task, now), *(("", "") if told is not None else ())))
+            rows.append((*row, waits_for(task, now, line.dispatch), *(("", "") if told is not None else ())))
     return table.plain(headings, rows)
 
 
-def waits_for(task: pendingtask.PendingTask, now: datetime) -> str:
-    """In a few words."""
+def waits_for(task: pendingtask.PendingTask, now: datetime, dispatch: str = "") -> str:
+    """In a few words. `dispatch`: the reason of the condition Dispatched, of a task whose conditions are not known."""
     status, phase = task.status, order.phase(task)
     if phase in (Phase.DONE, Phase.COMPLETED, Phase.ERROR):
         return ""
     if task.spec.suspend and phase is not Phase.QUALIFYING:
         return "resume (spec.suspend)"
     if status.retry is not None and status.retry.next_at is not None and status.retry.next_at > now:
-        return f"retry in {age.until(status.retry.next_at, now)}: {status.retry.reason}"
+        why = f": {status.retry.reason}" if status.retry.reason else ""
+        return f"retry in {age.until(status.retry.next_at, now)}{why}"
     if phase is Phase.SCHEDULED and status.scheduled_for is not None:
         return f"its time, in {age.until(status.scheduled_for, now)}"
     if phase is Phase.USER_TASK and status.user_task is not None:
         return f"a person: {status.user_task.kind.value}"
     if phase is Phase.ORCHESTRATING and status.dispatch is not None:
         return f"its run on {status.dispatch.backend}"
-    if phase is Phase.DISPATCHED_GPU:
-        trouble = conditions.find(status.conditions, "Dispatched")
-        if trouble is not None and trouble.status is conditions.Status.FALSE:
-            return f"its pod: {trouble.message or trouble.reason}"
+    if phase is Phase.DISPATCHED_GPU and (trouble := _trouble(task) or dispatch) and trouble not in _BEFORE:
+        return f"its pod: {trouble}"
     return _FOR.get(phase, "")
+
+
+def _trouble(task: pendingtask.PendingTask) -> str:
+    found = conditions.find(task.status.conditions, "Dispatched")
+    if found is None or found.status is not conditions.Status.FALSE or found.reason in _BEFORE:
+        return ""
+    return found.message or found.reason

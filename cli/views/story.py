@@ -8,20 +8,22 @@ from datetime import datetime
 from rich import console, text
 
 from cli import age, order, printable
-from cli.views import queue, table
-from crds import labels, pendingtask, phases
+from cli.views import queue, table, waiting
+from crds import labels, pendingtask, phases, waits
 from crds.pendingtask import UserTaskKind
 
 _SHOWN = 400
 
 
-def draw(task: pendingtask.PendingTask, now: datetime) -> console.RenderableType:
-    """Sections that have nothing to say are left out."""
-    return console.Group(*_sections(task, now))
+def draw(task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None = None) -> console.RenderableType:
+    """Sections that have nothing to say are left out. `told`: what the operator says of its place in the queue."""
+    return console.Group(*_sections(task, now, told))
 
 
-def _sections(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
-    yield from _head(task, now)
+def _sections(
+    task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None
+) -> Iterator[console.RenderableType]:
+    yield from _head(task, now, told)
     yield from _timeline(task)
     yield from _recurrence(task, now)
     yield from _run(task, now)
@@ -32,7 +34,7 @@ def _sections(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.
     yield from _next(task)
 
 
-def _head(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.RenderableType]:
+def _head(task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None) -> Iterator[console.RenderableType]:
     meta, spec, status = task.metadata, task.spec, task.status
     scope = " / ".join(one for one in (spec.client_id, spec.group_id, spec.project_id) if one)
     mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
@@ -50,11 +52,20 @@ def _head(task: pendingtask.PendingTask, now: datetime) -> Iterator[console.Rend
         yield _field("Content", f"{spec.content_ref.bytes} bytes in {spec.content_ref.store}:{spec.content_ref.key}")
     if spec.queue_position is not None:
         yield _field("Position", str(spec.queue_position))
-    waits = queue.waits_for(task, now)
-    yield _field("Phase", order.phase(task).value + (f", waits for {waits}" if waits else ""))
+    lacks = queue.waits_for(task, now) if told is None else ""
+    yield _field("Phase", order.phase(task).value + (f", waits for {lacks}" if lacks else ""))
+    if told is not None:
+        yield _field("Waits", _waits(told, now))
     if status.route is not None:
         why = f": {status.route.reason}" if status.route.reason else ""
         yield _field("Route", f"{status.route.decision.value}{why}")
+
+
+def _waits(told: waits.Waiting, now: datetime) -> str:
+    """For what, behind what, since when."""
+    number, _, names = waiting.before(told).partition(" ")
+    before = f"; {'none' if number == '0' else number} before it{f' {names}' if names else ''}" if number else ""
+    return f"for {waiting.lacks(told, now)}{before}; since {_moment(told.since)} ({age.since(told.since, now)})"
 
 
 def _timeline(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
@@ -153,7 +164,7 @@ def _result(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
     if result.exit_reason is not None:
         yield _field("  Ended", result.exit_reason.value)
     if result.ref is not None and result.ref.key:
-        yield _field("  Whole", f"{result.ref.store}:{result.ref.collection}/{result.ref.key}")
+        yield _field("  Whole", f"kubectl jervis result {task.metadata.name}")
     for line in printable.text(result.summary).splitlines():
         yield text.Text(f"  {line}")
 

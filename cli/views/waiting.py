@@ -26,16 +26,21 @@ _FOR = {
 
 
 def draw(told: waits.Queue, now: datetime) -> console.RenderableType:
+    """The queue of a namespace with its summary."""
+    return console.Group(lines(told, now), text.Text(summary(told, now)))
+
+
+def lines(told: waits.Queue, now: datetime) -> console.RenderableType:
     """The queue of a namespace, numbered from 1."""
     if not told.items:
-        return console.Group(text.Text("No tasks are waiting."), text.Text(summary(told, now)))
+        return text.Text("No tasks are waiting.")
     headings = ("#", "NAME", "CLIENT", "MODE", "POSITION", "PHASE", "WAITS FOR", "BEFORE", "SINCE")
     rows = []
     for number, one in enumerate(told.items, start=1):
         position = "" if one.queue_position is None else str(one.queue_position)
         what = (one.name, one.client_id, one.mode.value, position, one.phase.value)
         rows.append((str(number), *what, lacks(one, now), before(one), age.since(one.since, now)))
-    return console.Group(table.plain(headings, rows), text.Text(summary(told, now)))
+    return table.plain(headings, rows)
 
 
 def lacks(one: waits.Waiting, now: datetime) -> str:
@@ -63,7 +68,7 @@ def summary(told: waits.Queue, now: datetime) -> str:
     if not told.orchestrator_healthy:
         parts.append(f"Runs cannot be dispatched (circuit breaker {told.breaker}).")
     if told.more:
-        parts.append(f"{told.more} more are not shown.")
+        parts.append(f"{told.more} more are not shown; --all shows every task.")
     if not told.leading:
         parts.append("Answered by a replica that stands by.")
     return " ".join(parts)

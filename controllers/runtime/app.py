@@ -41,10 +41,16 @@ class Runtime:
             watches.kinds(self._wiring, self.handlers),
             corrected=to.metrics.corrected,
             report=self._wiring.report_namespace,
+            limits_changed=self._wiring.limits_changed,
         )
         watches.expect(self._beats, self._members)
         self._runs = watches.runs(config, to, self.handlers, self._wiring, self._beats)
-        self._census = watches.census(config, to, watches.Census(self._members, self._resync, self._beats), self._beats)
+        self._census = watches.census(
+            config,
+            to,
+            watches.Census(self._members, self._resync, self._beats, self._wiring.limits_changed),
+            self._beats,
+        )
         self._health = health.Health(
             self._beats,
             to.lease,

@@ -65,8 +65,14 @@ def runs(
 class Census:
     """Lets namespaces join and leave: all that is there is taken in, or forgotten."""
 
-    def __init__(self, members: namespaces.Namespaces, compared: resync.Resync, heard: beats.Beats) -> None:
-        self.members, self._resync, self._beats = members, compared, heard
+    def __init__(
+        self,
+        members: namespaces.Namespaces,
+        compared: resync.Resync,
+        heard: beats.Beats,
+        limits_changed: Callable[[str], None],
+    ) -> None:
+        self.members, self._resync, self._beats, self._limits_changed = members, compared, heard, limits_changed
 
     def observe(self, kind: str, raw: kube.Object) -> None:
         """An event of a Namespace with the scope's labels."""
@@ -75,7 +81,9 @@ class Census:
             self._resync.due(name)
         elif change is Change.LEFT:
             self._resync.forget(name)
-        if not self.members.scope.everywhere and change is not Change.NONE:
+        elif change is Change.LIMITS:
+            self._limits_changed(name)
+        if not self.members.scope.everywhere and change in (Change.JOINED, Change.LEFT):
             for resource in OURS:
                 hear = self._beats.expect if change is Change.JOINED else self._beats.drop
                 hear(resource.path(name))

@@ -36,7 +36,6 @@ class Wiring:
         self._config, self._to, self._served, self._monotonic = config, to, served, time.monotonic
         self._reports = itertools.count(1)
         self.admission = config.admitted(served.annotations)
-        served.limits_changed = self._limits_changed
         self._judge = judge
         self.index, self.workloads = task_index.Tasks(wall), workloads.Workloads(config.namespace)
         self._work: queue.WorkQueue[str] = queue.WorkQueue(self._monotonic, config.queue_capacity)
@@ -84,7 +83,7 @@ class Wiring:
         self.recorder.post(about, f"Namespace{state.value.capitalize()}", message[:1000], warning=not good, step=step)
         return True
 
-    def _limits_changed(self, namespace: str) -> None:
+    def limits_changed(self, namespace: str) -> None:
         """What was refused may be processed now, and the other way round."""
         if self.admission is not None:
             self.tasks.handlers.limits_changed(namespace)

@@ -23,6 +23,7 @@ from hack.demo import (
     expectation,
     inputs,
     kubectl,
+    plugin,
     relay,
     release,
     report,
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, run, text in (
         ("up", _up, "install Jervis and show it at work; may be run again at once"),
         ("down", _down, "remove the release; `make demo-down` then removes the local cluster"),
-        ("env", _env, "shell exports that point kubectl at the demonstration"),
+        ("env", _env, "shell exports that point kubectl at the demonstration and let it find `kubectl jervis`"),
     ):
         commands.add_parser(name, help=text, description=settings.__doc__).set_defaults(run=run)
     result = commands.add_parser("result", help="the answer to a task with its evidence")
@@ -120,8 +121,9 @@ def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progre
     config = context.write(wanted, _cluster(wanted, said))
     print(f"export KUBECONFIG={shlex.quote(str(config))}")
     print(f"export DEMO_NAMESPACE={shlex.quote(wanted.namespace)}")
-    # A machine without kubectl gets the one that was built for the cluster.
-    print(f'export PATH="$PATH":{shlex.quote(str(Path(kubectl.find(said)).parent))}')
+    # A machine without kubectl gets the one that was built for the cluster, and the plugin of the checkout.
+    folders = [str(Path(kubectl.find(said)).parent), plugin.write(wanted)]
+    print(f'export PATH="$PATH":{shlex.quote(":".join(folders))}')
     return 0
 
 

@@ -1,15 +1,21 @@
-"""Two outsides at wire level: the content store of a knowledge base, and a kubelet that serves one log.
+"""Outsides at wire level: the content store of a knowledge base, a kubelet with one log, and a relay that counts.
 
-Both are what the real ones answer (kb/http/content.py; the kubelet's /containerLogs), without what stands behind them.
+The first two are what the real ones answer (kb/http/content.py; the kubelet's /containerLogs), without what stands
+behind them. The relay stands before a real apiserver.
 """
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import json
 import ssl
 import threading
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from hack.cluster import certificates
@@ -104,6 +110,88 @@ class _KubeletHandler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.server.more.wait(30)
         self.wfile.write("poslední\n".encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request and the size of its answer's body, in bytes."""
+
+    verb: str
+    path: str
+    query: dict[str, str]
+    accept: str
+    bytes: int
+
+
+class Relay(_Server):
+    """Hands every request on to the apiserver of `kubeconfig` and notes it in `asked`; `config` leads here instead.
+
+    `queue` is what the operator answers behind the apiserver's proxy; without it the request goes on, to nobody.
+    """
+
+    def __init__(self, kubeconfig: Path, config: Path) -> None:
+        known = json.loads(kubeconfig.read_text())
+        self.apiserver = urlsplit(known["clusters"][0]["cluster"]["server"])
+        user = known["users"][0]["user"]
+        self.context = ssl.create_default_context(cafile=known["clusters"][0]["cluster"]["certificate-authority"])
+        self.context.load_cert_chain(user["client-certificate"], user["client-key"])
+        self.asked: list[Asked] = []
+        self.queue: Any = None
+        super().__init__(_RelayHandler)
+        known["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{self.port}"}
+        known["users"][0]["user"] = {}
+        config.write_text(json.dumps(known))
+
+    def of_tasks(self) -> list[Asked]:
+        """Those that read PendingTasks."""
+        return [one for one in self.asked if one.verb == "GET" and "/pendingtasks" in one.path]
+
+    def bytes(self) -> int:
+        """Of all answers."""
+        return sum(one.bytes for one in self.asked)
+
+
+class _RelayHandler(BaseHTTPRequestHandler):
+    server: Relay
+
+    def _relay(self) -> None:
+        url = urlsplit(self.path)
+        sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.server.queue is not None and url.path.endswith("/proxy/api/v1/queue"):
+            code, media, body = 200, "application/json", json.dumps(self.server.queue).encode()
+        else:
+            code, media, body = self._apiserver(sent)
+        said = dict(parse_qsl(url.query))
+        self.server.asked.append(Asked(self.command, url.path, said, self.headers["Accept"], len(body)))
+        self.send_response(code)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _apiserver(self, sent: bytes) -> tuple[int, str, bytes]:
+        way = http.client.HTTPSConnection(str(self.server.apiserver.netloc), context=self.server.context)
+        passed = {name: self.headers[name] for name in ("Accept", "Content-Type") if name in self.headers}
+        way.request(self.command, self.path, sent or None, passed)
+        answer = way.getresponse()
+        body = answer.read()
+        way.close()
+        return answer.status, str(answer.headers["Content-Type"]), body
+
+    def do_GET(self) -> None:
+        self._relay()
+
+    def do_POST(self) -> None:
+        self._relay()
+
+    def do_PATCH(self) -> None:
+        self._relay()
+
+    def do_DELETE(self) -> None:
+        self._relay()
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from cli import document, errors, mail
+from cli import attached, document, errors, mail
 from controllers.memory import document as memory
 from controllers.pendingtask.effects import ingest
 from crds import pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import ContentRef
+from kb import settings as kb_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIL = b"""From: =?utf-8?q?Jan_Dvo=C5=99=C3=A1k?= <jan@example.com>
@@ -40,7 +41,112 @@ AAAA
 
 def made(file: str, raw: bytes, **wishes: Any) -> tuple[document.Draft, Any]:
     draft = document.draft(file, raw, document.Wishes(client="acme", **wishes))
-    return draft, draft.manifest(None)
+    return draft, draft.manifest(None, [document.unstored(one.body) for one in draft.files])
+
+
+NESTED = b"""From: jan@example.com
+Subject: Disk
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="m"
+
+--m
+Content-Type: multipart/related; boundary="r"
+
+--r
+Content-Type: multipart/alternative; boundary="a"
+
+--a
+Content-Type: text/plain
+
+Please.
+--a
+Content-Type: text/html
+
+<b>Please.</b>
+--a
+Content-Type: text/calendar
+
+BEGIN:VCALENDAR
+--a--
+--r
+Content-Type: image/png
+Content-ID: <logo>
+Content-Disposition: inline; filename="logo.png"
+Content-Transfer-Encoding: base64
+
+iVBORw==
+--r--
+--m
+Content-Type: message/rfc822
+
+Subject: inner
+
+Text.
+--m
+Content-Type: text/csv; charset=iso-8859-2; name="../t.csv"
+Content-Transfer-Encoding: quoted-printable
+
+=EC
+--m
+Content-Type: text/plain
+
+The footer of the list.
+--m
+Content-Type: application/pgp-signature; name="signature.asc"
+
+xyz
+--m
+Content-Type: application/pdf; name="empty.pdf"
+
+--m--
+"""
+
+
+def test_all_that_a_mail_holds_goes_along() -> None:
+    found = mail.read(NESTED)
+    assert [(one.name, one.media_type, one.body) for one in found.files] == [
+        ("part-1.ics", "text/calendar", b"BEGIN:VCALENDAR"),
+        ("logo.png", "image/png", b"\x89PNG"),
+        ("part-3.eml", "message/rfc822", b"Subject: inner\n\nText."),
+        ("t.csv", "text/csv", "ě".encode()),
+        ("part-5.txt", "text/plain", b"The footer of the list."),
+    ]
+    assert "Attachments: part-1.ics, logo.png, part-3.eml, t.csv, part-5.txt\n" in found.text
+    assert found.text.endswith("\n\nPlease.\n")
+
+
+def test_attachments_are_of_the_object() -> None:
+    extra = attached.File("photo.jpg", "image/jpeg", b"jpg")
+    draft = document.draft("x.eml", MAIL, document.Wishes("acme", files=(extra,)))
+    assert [one.name for one in draft.files] == ["report.pdf", "photo.jpg"]
+    spec = draft.manifest(None, [document.unstored(one.body) for one in draft.files])["spec"]
+    assert [(one["name"], one["mediaType"], one["contentRef"]["bytes"]) for one in spec["attachments"]] == [
+        ("report.pdf", "application/pdf", 3),
+        ("photo.jpg", "image/jpeg", 3),
+    ]
+    alone = document.draft("x.eml", MAIL, document.Wishes("acme", own_files=False))
+    assert (alone.files, "Attachments: report.pdf" in alone.content) == ((), True)
+    assert alone.name != draft.name, "another file is another task"
+
+
+def test_what_the_knowledge_base_does_not_store_is_named_before_it_is_sent() -> None:
+    assert document.Wishes("acme").largest == kb_settings.Settings().max_content_bytes
+    large = attached.File("film.mp4", "video/mp4", b"x" * 11)
+    for name, raw, wishes, field in (
+        ("film.mp4", MAIL, document.Wishes("acme", files=(large,), own_files=False, largest=1000), ""),
+        ("film.mp4", b"short", document.Wishes("acme", files=(large,), largest=10), "spec.attachments"),
+        ("x.txt", b"a" * 11, document.Wishes("acme", largest=10), "FILE"),
+    ):
+        if not field:
+            assert document.draft("x.eml", raw, wishes).files == (large,)
+            continue
+        with pytest.raises(errors.Unusable, match=rf"{name} has 11 bytes; the knowledge base stores at most 10") as no:
+            document.draft("x.txt", raw, wishes)
+        assert no.value.field == field
+        assert "--max-bytes" in (no.value.remedy or "")
+    many = document.Wishes("acme", files=(large,) * 33)
+    with pytest.raises(errors.Unusable, match="has 33 attachments; a task holds at most 32"):
+        document.draft("x.txt", b"x", many)
 
 
 def test_a_mail_brings_its_type_source_and_title() -> None:
@@ -53,6 +159,13 @@ def test_a_mail_brings_its_type_source_and_title() -> None:
         "content": "From: Jan Dvořák <jan@example.com>\nTo: team@example.com\n"
         "Message-ID: <20261118.disk@example.com>\nSubject: Disk č. vega-7\nAttachments: report.pdf\n\n"
         "Prosím, vyměnte disk.\n",
+        "attachments": [
+            {
+                "name": "report.pdf",
+                "mediaType": "application/pdf",
+                "contentRef": document.unstored(b"\0\0\0").wire(),
+            }
+        ],
     }
     assert manifest["metadata"]["annotations"] == {memory.TITLE_ANNOTATION: "Disk č. vega-7"}
     assert draft.name.startswith("disk-")

@@ -24,7 +24,7 @@ def test_foreground_then_position_then_age() -> None:
     high: dict[str, Any] = {"route": {"decision": "ExecuteHigh"}}
     raws = [objects.task(n, spec=spec, age=age, status=high if n == "ours" else None) for n, spec, age in told]
     tasks = [pendingtask.PendingTask.model_validate(raw) for raw in raws]
-    names = [one.metadata.name for one in order.queue(tasks)]
+    names = [one.metadata.name for one in sorted(tasks, key=order.of)]
     assert names == ["urgent", "foreground", "chat", "placed-1", "placed-2", "ours", "older", "old"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from cli import errors, kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
 from tests.cli import outside, site
+from tests.cli.test_acting import grant
 
 pytestmark = pytest.mark.apiserver
 
@@ -98,6 +100,113 @@ def test_a_large_file_goes_to_the_knowledge_base(
     assert spec["contentRef"]["store"] == "gridfs"
 
 
+ATTACHED = b"""From: Jan <jan@example.com>
+Subject: Disk
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="x"
+
+--x
+Content-Type: text/plain
+
+Please read it.
+--x
+Content-Type: application/pdf
+Content-Disposition: attachment; filename="report.pdf"
+
+%PDF-
+--x--
+"""
+
+
+def test_attachments_of_a_mail_and_of_flags_go_to_the_knowledge_base(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+) -> None:
+    file, photo = tmp_path / "disk.eml", tmp_path / "photo.jpg"
+    file.write_bytes(ATTACHED)
+    photo.write_bytes(b"jpg")
+    flags = ["submit", str(file), "--client", "acme", *place.flags()]
+    refused = site.call(capsys, *flags, "--attach", str(photo))
+    assert refused.code == 1
+    assert "kept in the knowledge base: 'report.pdf', 'photo.jpg'." in refused.err
+    assert "  field: --kb\n" in refused.err
+    assert "--no-attachments" in refused.err
+    assert place.names() == []
+
+    kb = ["--kb", f"http://127.0.0.1:{store.port}"]
+    done = site.call(capsys, *flags, "--attach", str(photo), "--name", "disk", *kb)
+    assert done.code == 0, done.err
+    assert [(media, body) for _, media, body in store.kept] == [("application/pdf", b"%PDF-"), ("image/jpeg", b"jpg")]
+    spec = place.get("disk")["spec"]
+    assert [(one["name"], one["mediaType"]) for one in spec["attachments"]] == [
+        ("report.pdf", "application/pdf"),
+        ("photo.jpg", "image/jpeg"),
+    ]
+    keys = [one["contentRef"]["key"] for one in spec["attachments"]]
+    assert keys == [f"acme/{hashlib.sha256(body).hexdigest()}" for body in (b"%PDF-", b"jpg")]
+    assert "Attachments: report.pdf" in spec["content"]
+
+    # Without them nothing has to be stored.
+    without = site.call(capsys, *flags, "--no-attachments", "--name", "without")
+    assert (without.code, len(store.kept)) == (0, 2), without.err
+    assert place.get("without")["spec"]["attachments"] == []
+    for path, why in ((tmp_path / "nothing", "cannot be read"), (tmp_path / "empty", "is empty")):
+        if why == "is empty":
+            path.touch()
+        wrong = site.call(capsys, *flags, "--attach", str(path), *kb)
+        assert (wrong.code, why in wrong.err, "  field: --attach\n" in wrong.err) == (1, True, True), wrong.err
+
+
+def test_what_is_too_large_is_said_before_it_is_sent(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+) -> None:
+    file = tmp_path / "minutes.txt"
+    file.write_text("a" * 40_000)
+    flags = ["submit", str(file), "--client", "acme", "--kb", f"http://127.0.0.1:{store.port}", *place.flags()]
+    refused = site.call(capsys, *flags, "--max-bytes", "39999")
+    assert (refused.code, store.kept) == (1, [])
+    assert "has 40000 bytes; the knowledge base stores at most 39999" in refused.err
+
+
+def test_a_dry_run_stores_nothing(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, store: outside.Store
+) -> None:
+    file = tmp_path / "disk.eml"
+    file.write_bytes(ATTACHED)
+    flags = ["submit", str(file), "--client", "acme", "--dry-run", *place.flags()]
+    for kb in ([], ["--kb", f"http://127.0.0.1:{store.port}"]):
+        done = site.call(capsys, *flags, "-o", "json", *kb)
+        assert done.code == 0, done.err
+        [attachment] = done.json["spec"]["attachments"]
+        assert attachment["contentRef"]["sha256"] == hashlib.sha256(b"%PDF-").hexdigest()
+    assert site.call(capsys, *flags).out.endswith(" created (server dry run)\n")
+    assert (store.kept, place.names()) == ([], [])
+    wrong = site.call(capsys, *flags, "--type", "ScheduledTask")
+    assert (wrong.code, "schedule is required" in wrong.err) == (1, True)
+    assert site.call(capsys, *flags, "--wait").code == 1
+
+
+def test_the_way_to_the_knowledge_base_is_that_of_the_release(
+    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "minutes.txt"
+    file.write_text("a" * 40_000)
+    flags = ["submit", str(file), "--client", "acme", *place.flags()]
+    unknown = site.call(capsys, *flags)
+    assert "remedy: Give the URL of the knowledge base" in unknown.err
+
+    labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": "kb-write"}
+    service = {"metadata": {"name": "green-kb-write", "labels": labels}, "spec": {"ports": [{"port": 8090}]}}
+    place.core.create_namespaced_service(place.namespace, service)
+    known = site.call(capsys, *flags)
+    forward = f"kubectl port-forward -n {place.namespace} svc/green-kb-write 8090"
+    assert f"{forward}, and give --kb http://127.0.0.1:8090\n" in known.err
+
+    # Who may read tasks and no Services still learns which flag it is.
+    grant(place, "narrow", "create")
+    refused = site.call(capsys, *flags[:-4], *place.flags(place.user("narrow")))
+    assert "remedy: Give the URL of the knowledge base" in refused.err
+
+
 def test_what_only_the_apiserver_knows_is_refused_by_it(
     place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -113,12 +222,22 @@ def test_what_only_the_apiserver_knows_is_refused_by_it(
     assert "  field: metadata.name\n" in named.err
 
 
+REJECTED = {
+    "type": "Succeeded",
+    "status": "False",
+    "reason": "Rejected",
+    "message": "",
+    "lastTransitionTime": "2026-11-18T12:00:00Z",
+}
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [
         ({"phase": "Completed", "result": {"summary": "It is in C4."}}, 0),
         ({"phase": "UserTask", "userTask": {"kind": "Question"}}, 3),
         ({"phase": "Error", "result": {"summary": "It cannot be read."}}, 1),
+        ({"phase": "Completed", "result": {"exitReason": "Rejected", "summary": "No."}, "conditions": [REJECTED]}, 1),
     ],
 )
 def test_waiting_tells_how_it_ended(

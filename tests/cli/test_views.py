@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich import console
 
-from cli import errors, moment, output
+from cli import errors, moment, output, reading
 from cli.views import backends, history, queue, story, waiting
 from crds import gpubackend, pendingtask, waits
 from crds import history as crds_history
@@ -19,14 +19,18 @@ def read(raw: Any) -> pendingtask.PendingTask:
     return pendingtask.PendingTask.model_validate(raw)
 
 
+def row(raw: Any) -> reading.Row:
+    return reading.Row(read(raw))
+
+
 def lines(drawn: Any) -> list[str]:
     return output.plain(drawn).splitlines()
 
 
 def test_the_queue() -> None:
     some = [
-        read(objects.task("chat", spec={"type": "UserInputProcessing"}, status={"phase": "ReadyForGpu"})),
-        read(objects.task("wiki", spec={"type": "WikiProcessing", "queuePosition": 3}, age=7200, namespace="other")),
+        row(objects.task("chat", spec={"type": "UserInputProcessing"}, status={"phase": "ReadyForGpu"})),
+        row(objects.task("wiki", spec={"type": "WikiProcessing", "queuePosition": 3}, age=7200, namespace="other")),
     ]
     assert lines(queue.draw(some, objects.NOW, namespaces=True)) == [
         "#   NAMESPACE   NAME   TYPE                  CLIENT   MODE         POSITION   PHASE         AGE    WAITS FOR",
@@ -62,7 +66,7 @@ def test_the_queue_with_what_the_operator_says() -> None:
     said = answer(
         told("wiki", waits.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"])
     )
-    rows = lines(queue.draw([read(raw), read(objects.task("new"))], objects.NOW, namespaces=False, told=said))
+    rows = lines(queue.draw([row(raw), row(objects.task("new"))], objects.NOW, namespaces=False, told=said))
     assert rows[0].split()[-5:] == ["AGE", "WAITS", "FOR", "BEFORE", "SINCE"]
     assert rows[1].endswith("a GPU slot     3 (mail, ...)   90s")
     assert rows[2].endswith("the operator   -               -")
@@ -84,7 +88,8 @@ def test_the_queue_as_it_is_watched() -> None:
         "2   b      acme     Background   -          ReadyForGpu   its next try, in 40s    -        90s",
         "3   c      acme     Background   3          ReadyForGpu   resume (spec.suspend)   -        90s",
         "GPU slots: 0 of 2 free. Foreground: 0 waiting. Background: 3 waiting, the oldest for 90s. "
-        "Runs cannot be dispatched (circuit breaker Open). 2 more are not shown. Answered by a replica that stands by.",
+        "Runs cannot be dispatched (circuit breaker Open). 2 more are not shown; --all shows every task. "
+        "Answered by a replica that stands by.",
     ]
     empty = lines(waiting.draw(answer(), objects.NOW))
     assert empty[0] == "No tasks are waiting."
@@ -93,7 +98,7 @@ def test_the_queue_as_it_is_watched() -> None:
 
 def test_a_narrow_terminal_cuts_no_name() -> None:
     name = "mail-of-the-infrastructure-team-20261118"
-    drawn = queue.draw([read(objects.task(name))], objects.NOW, namespaces=True)
+    drawn = queue.draw([row(objects.task(name))], objects.NOW, namespaces=True)
     screen = console.Console(width=60, file=io.StringIO())
     assert output.width(drawn, screen) > 60
     assert output.width("short", screen) == 60
@@ -204,12 +209,26 @@ def test_the_story_of_a_question() -> None:
         "",
         "Result",
         "  Ended:   NeedsInput",
-        "  Whole:   mongodb:task_results/k1",
+        "  Whole:   kubectl jervis result mail-7",
         "  Needs to know.",
         "  Two things.",
         "",
         "Next:      kubectl jervis answer mail-7",
     ]
+
+
+def test_the_story_of_a_waiting_task() -> None:
+    task = read(objects.task("wiki", status={"phase": "ReadyForGpu"}))
+    said = told("wiki", waits.Reason.NO_FREE_SLOT, position=4, before=3, beforeOwn=["mail"])
+    shown = lines(story.draw(task, objects.NOW, said))
+    assert [line for line in shown if line.startswith(("Phase", "Waits"))] == [
+        "Phase:     ReadyForGpu",
+        "Waits:     for a GPU slot; 3 before it (mail, ...); since 2026-11-18 11:58:30Z (90s)",
+    ]
+    held = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.SUSPENDED)))
+    assert "Waits:     for resume (spec.suspend); since 2026-11-18 11:58:30Z (90s)" in held
+    first = lines(story.draw(task, objects.NOW, told("wiki", waits.Reason.TURN, position=1)))
+    assert "Waits:     for nothing, its turn has come; none before it; since 2026-11-18 11:58:30Z (90s)" in first
 
 
 def test_the_story_of_a_new_task_has_no_empty_sections() -> None:

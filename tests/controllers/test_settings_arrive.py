@@ -78,6 +78,7 @@ VALUES: dict[str, Any] = {
     "outcome_days": 1097,
     "history_account": "history-account-of-the-test",
     "team": ["person@of-the-test.example"],
+    "admission": {"namespaces": {"team-of-the-test": {"clients": ["limited-of-the-test"]}}},
     "schedule_lead_days": 1103,
     "clients": {"client-of-the-test": {"scheduleLeadDays": 1109}},
     "advance_seconds": 1117,
@@ -92,7 +93,6 @@ VALUES: dict[str, Any] = {
     "max_lost_runs": 1187,
     "max_preemptions": 1193,
     "runs_without_gpu": 1201,
-    "background_workers": 211,
     "queue_capacity": 1213,
     "request_timeout": 1217,
     "kb_timeout": 1223,
@@ -101,6 +101,7 @@ VALUES: dict[str, Any] = {
     "watch_silence_seconds": 1237,
 }
 SOUGHT: dict[str, object] = {
+    "admission": "limited-of-the-test",
     "job_resources": "1013Mi",
     "job_environment": "VARIABLE_OF_THE_TEST",
     "job_labels": "label.test/one",

@@ -14,7 +14,7 @@ import pytest
 from crds import API_VERSION, pendingtask
 from crds.phases import Phase
 from hack.cluster import layout
-from hack.demo import errors, expectation, images, release, settings, stream
+from hack.demo import errors, expectation, images, plugin, release, settings, stream
 from hack.demo.kubectl import Kubectl
 
 
@@ -172,3 +172,12 @@ def test_the_command_says_what_is_wrong_in_one_line() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: OLLAMA_URL='nonsense'")
     assert "Traceback" not in done.stderr
+
+
+def test_the_checkout_brings_kubectl_jervis(tmp_path: Path) -> None:
+    wanted = settings.Settings("", True, Path(__file__).resolve().parents[2], tmp_path / "it's here")
+    folder = plugin.write(wanted)
+    program = Path(folder) / plugin.NAME
+    done = subprocess.run([program, "queue", "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "--all-namespaces" in done.stdout) == (0, True), done.stderr
+    assert plugin.write(wanted) == folder, "again is as good"

@@ -82,6 +82,10 @@ def test_why_tasks_wait(space: Space, start: Start, gpu: str, kubeconfig: Path, 
         assert "GPU slots: 0 of 1 free." in table.err
         listed = site.call(capsys, "queue", "-o", "json", *place.flags())
         assert (len(listed.json["items"]), listed.err) == (5, "")
+        reasons_listed = [(one["name"], one["before"]) for one in listed.json["queue"]["items"]]
+        assert reasons_listed[:4] == [("first", 0), ("b1", 1), ("a1", 2), ("a2", 3)]
+        told = next(line for line in site.call(capsys, "get", "a2", *place.flags()).out.splitlines() if "Waits" in line)
+        assert told.startswith("Waits:     for a GPU slot; 3 before it (first, a1, ...); since 20")
 
         with subprocess.Popen(
             place.command("queue", "--watch", "-o", "json"), cwd=site.ROOT, stdout=subprocess.PIPE, text=True

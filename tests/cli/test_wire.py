@@ -1,0 +1,205 @@
+"""What commands ask the apiserver for, counted at the wire: a table or a deletion reads no content of any task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import kube
+from cli.commands import erase as command
+from crds import scope, waits
+from tests.cli import outside, site
+from tests.cli.test_erase import Service, service
+from tests.cli.test_views import answer, told
+
+__all__ = ["service"]  # a fixture
+pytestmark = pytest.mark.apiserver
+
+LONG = "x" * 32_000
+METADATA, TABLE = "PartialObjectMetadataList", "as=Table"
+PER_TASK = 3_000
+"""Bytes of a task's metadata or row, at most; the whole object has more than 32,000."""
+
+
+@pytest.fixture
+def relay(place: site.Site, tmp_path: Path) -> Iterator[outside.Relay]:
+    with outside.Relay(place.kubeconfig, tmp_path / "relayed") as server:
+        assert isinstance(server, outside.Relay)
+        yield server
+
+
+@pytest.fixture
+def flags(place: site.Site, relay: outside.Relay, tmp_path: Path) -> list[str]:
+    """Leads through the relay."""
+    return ["--kubeconfig", str(tmp_path / "relayed"), "-n", place.namespace]
+
+
+def operator(place: site.Site) -> None:
+    """The ServiceAccount by which the chart says where the operator is."""
+    labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": "history"}
+    annotations = {"jervis.dev/history": f"{place.namespace}/jervis-operator:history"}
+    metadata = {"name": "jervis-history", "labels": labels, "annotations": annotations}
+    place.core.create_namespaced_service_account(place.namespace, {"metadata": metadata})
+
+
+def names(done: site.Done) -> list[str]:
+    assert done.code == 0, done.err
+    return [line.split()[1] for line in done.out.splitlines()[1:]]
+
+
+def waiting(place: site.Site) -> list[str]:
+    """Five long tasks; their uids."""
+    made = [place.task(f"t-{number}", {"content": LONG}, {"phase": "ReadyForGpu"}) for number in range(5)]
+    return [one["metadata"]["uid"] for one in made]
+
+
+def test_the_operator_has_said_all_that_the_table_shows(
+    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any
+) -> None:
+    operator(place)
+    uids = waiting(place)
+    said = [told(f"t-{number}", waits.Reason.NO_FREE_SLOT, uid=uids[number]) for number in (3, 1, 4, 0, 2)]
+    relay.queue = answer(*said).wire()
+    done = site.call(capsys, "queue", *flags)
+    assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2"]
+    assert relay.of_tasks() == []
+    assert [one.verb for one in relay.asked] == ["GET", "POST", "GET"], "where it is, a token for it, its answer"
+
+    # With more than what waits the rest comes as rows of columns.
+    place.task("runs", {"content": LONG}, {"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
+    relay.asked.clear()
+    done = site.call(capsys, "queue", "--all", *flags)
+    assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2", "runs"]
+    assert done.out.splitlines()[0].split()[-2:] == ["BEFORE", "SINCE"]
+    [listed] = relay.of_tasks()
+    assert TABLE in listed.accept
+    assert listed.bytes < 6 * PER_TASK
+
+    # Programs get the objects, and what the operator says of them.
+    found = site.call(capsys, "queue", "-o", "json", *flags).json
+    assert [one["metadata"]["name"] for one in found["items"]] == ["t-3", "t-1", "t-4", "t-0", "t-2"]
+    assert found["queue"]["items"][0]["reason"] == "NoFreeSlot"
+    assert found["queue"]["slots"] == {"total": 2, "free": 0}
+    assert "queue" not in site.call(capsys, "queue", "--phase", "Orchestrating", "-o", "json", *flags).json
+
+
+def test_the_story_says_what_is_before_a_waiting_task(
+    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any
+) -> None:
+    operator(place)
+    uid = place.task("mail", status={"phase": "ReadyForGpu"})["metadata"]["uid"]
+    place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
+    known = told("mail", waits.Reason.NO_FREE_SLOT, uid=uid, position=4, before=3, beforeOwn=["wiki"])
+    relay.queue = answer(known).wire()
+    story = site.call(capsys, "get", "mail", *flags)
+    assert (story.code, story.err) == (0, "")
+    waits_line = next(line for line in story.out.splitlines() if line.startswith("Waits:"))
+    assert waits_line.startswith("Waits:     for a GPU slot; 3 before it (wiki, ...); since 2026-11-18 11:58:30Z (")
+    [asked] = [one for one in relay.asked if one.path.endswith("/proxy/api/v1/queue")]
+    assert asked.query == {"client": "acme"}
+    # A program reads the object alone, and what runs waits for no turn.
+    relay.asked.clear()
+    assert site.call(capsys, "get", "mail", "-o", "json", *flags).json == place.get("mail")
+    assert "Waits:" not in site.call(capsys, "get", "runs", *flags).out
+    assert [one.path.rpartition("/")[2] for one in relay.asked] == ["mail", "runs"]
+    # A task that the operator does not list keeps what its object says.
+    relay.queue = answer().wire()
+    assert "ReadyForGpu, waits for a GPU\n" in site.call(capsys, "get", "mail", *flags).out
+
+
+def test_without_an_operator_rows_are_read_page_by_page(
+    place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(place)
+    place.task("over", {"content": LONG}, {"phase": "Done"})
+    place.task("asks", {"content": LONG}, {"phase": "UserTask", "userTask": {"kind": "Question"}})
+    monkeypatch.setattr(kube, "_PAGE", "2")
+    assert names(site.call(capsys, "queue", *flags)) == [f"t-{number}" for number in range(5)]
+    pages = relay.of_tasks()
+    # The apiserver leaves out what is in other phases.
+    assert [one.query.get("limit") for one in pages] == ["2", "2", "2"]
+    assert all(TABLE in one.accept for one in pages)
+    assert sum(one.bytes for one in pages) < 5 * PER_TASK
+    assert site.call(capsys, "queue", "-o", "json", *flags).json["queue"] is None
+
+
+def test_a_row_says_what_the_object_says(place: site.Site, flags: list[str], capsys: Any) -> None:
+    place.task("chat", {"type": "UserInputProcessing", "queuePosition": 7}, {"phase": "ReadyForQualification"})
+    place.task("held", {"suspend": True, "queuePosition": 9}, {"phase": "ReadyForGpu"})
+    high = {"phase": "ReadyForGpu", "route": {"decision": "ExecuteHigh"}}
+    place.task("plain", status={"phase": "ReadyForGpu"})
+    place.task("ours", status=high)
+    place.task("again", {"queuePosition": 8}, {"phase": "New", "retry": {"count": 1, "nextAt": "2999-01-01T00:00:00Z"}})
+    place.task("later", status={"phase": "Scheduled", "scheduledFor": "2999-01-01T00:00:00Z"})
+    place.task("asks", status={"phase": "UserTask", "userTask": {"kind": "Approval"}})
+    place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
+    stuck = {"type": "Dispatched", "status": "False", "reason": "ImagePullBackOff", "message": "Back-off."}
+    said = {**stuck, "lastTransitionTime": "2026-11-18T12:00:00Z"}
+    place.task("starts", status={"phase": "DispatchedGpu", "dispatch": {"backend": "gpu-0"}, "conditions": [said]})
+    left = {**said, "reason": "NoFreeSlot"}
+    place.task("started", status={"phase": "DispatchedGpu", "conditions": [left]})
+    place.task("unseen")
+    done = site.call(capsys, "queue", "--all", *flags)
+    assert done.code == 0, done.err
+    cells = {line[4:].split()[0]: [cell.strip() for cell in line.split("   ")] for line in done.out.splitlines()[1:]}
+    assert list(cells)[:4] == ["chat", "again", "held", "ours"]
+    lacks = {name: row[-1] for name, row in cells.items()}
+    assert lacks["held"] == "resume (spec.suspend)"
+    assert lacks["asks"] == "a person: Approval"
+    assert lacks["runs"] == "its run on gpu-0"
+    assert lacks["starts"] == "its pod: ImagePullBackOff"
+    assert lacks["started"] == "its pod"
+    assert lacks["unseen"] == "the operator"
+    assert lacks["later"].startswith("its time, in ")
+    assert lacks["again"].startswith("retry in ")
+
+
+def test_a_deletion_reads_no_content(
+    place: site.Site,
+    relay: outside.Relay,
+    flags: list[str],
+    service: Service,
+    capsys: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "_PAUSE", 0.0)
+    monkeypatch.setattr(kube, "_PAGE", "2")
+    waiting(place)
+    place.task("other", {"clientId": "other", "content": LONG})
+    given = ["erase", "--client", "acme", "--by", "jana", "--kb", service.url, "--yes"]
+    done = site.call(capsys, *given, *flags)
+    assert (done.code, place.names()) == (0, ["other"]), done.err
+    pages = relay.of_tasks()
+    assert all(METADATA in one.accept for one in pages)
+    assert sum(one.bytes for one in pages) < 7 * PER_TASK
+    # Three pages with five tasks, and one more that is empty.
+    assert len(pages) == 4
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        scope.Scope(client_id="acme"),
+        scope.Scope(client_id="acme", project_id="shop"),
+        scope.Scope(client_id="acme", group_id="retail"),
+        scope.Scope(client_id="acme", project_id="shop", group_id="retail"),
+    ],
+    ids=["client", "project", "group", "both"],
+)
+def test_the_selector_is_what_the_scope_covers(place: site.Site, where: scope.Scope) -> None:
+    owners = [
+        scope.Scope(client_id=client, project_id=project, group_id=group)
+        for client in ("acme", "other")
+        for project in ("", "shop", "blog")
+        for group in ("", "retail", "wholesale")
+    ]
+    for number, one in enumerate(owners):
+        given = {key: value for key, value in one.model_dump(by_alias=True).items() if value}
+        place.task(f"t-{number}", given)
+    door = kube.connect(str(place.kubeconfig), None, place.namespace, 10.0)
+    chosen = {str(raw["metadata"]["name"]) for raw in door.metadata(fields=command.selector(where))}
+    door.close()
+    assert chosen == {f"t-{number}" for number, one in enumerate(owners) if where.covers(one)}
