@@ -88,9 +88,7 @@ def test_the_slot_of_a_deleted_task_is_taken_until_its_pod_is_gone(
         until(lambda: operator.metric(free) == 0, "the pod holds the slot")
         operator.kill()
         with start(IDENTITY="operator-0") as operator:
-            until(
-                lambda: operator.metric('jervis_operator_waiting{queue="Gpu"}') == 1, "it waits after a restart too"
-            )
+            until(lambda: operator.metric('jervis_operator_waiting{queue="Gpu"}') == 1, "it waits after a restart too")
             assert operator.metric(free) == 0
             assert space.phase("next") == "ReadyForGpu"
             kubelet.lingering.clear()
