@@ -99,8 +99,9 @@ class Kube:
     def rows(self, *, everywhere: bool = False, fields: str = "") -> Iterator[Row]:
         """The PendingTasks of the namespace, or of all, as the printer columns show them, page by page: no content is
         sent. Raises as `metadata` does."""
+        names: list[str] = []
         for page in self._pages(self._tasks(everywhere), {"fieldSelector": fields}, {"Accept": _TABLE}):
-            names = [str(column["name"]) for column in page["columnDefinitions"]]
+            names = [str(column["name"]) for column in page.get("columnDefinitions") or ()] or names
             for one in page["rows"] or ():
                 yield reading.row(one["object"]["metadata"], dict(zip(names, one["cells"], strict=True)))
 
