@@ -236,9 +236,10 @@ def test_its_users_reach_history_queue_and_secrets_with_what_the_notes_say(
     listed = site.call(capsys, "history", *place.flags())
     assert not listed.err, listed.err
     assert "joined" in listed.out
-    waiting = site.call(capsys, "queue", "-o", "json", *place.flags())
-    reasons = {one["name"]: one["reason"] for one in waiting.json["items"]}
-    assert {reasons[name] for name in EARLY if name in reasons} == {"NotAllowed"}
+    waiting = site.call(capsys, "queue", *place.flags())
+    assert "GPU slots: " in waiting.err, "the operator answers"
+    (line,) = (row for row in waiting.out.splitlines() if "of-the-victim-read " in row)
+    assert "its namespace to be allowed it (condition Accepted)" in line
 
     may = ("auth", "can-i", "get", "secrets/imap", "-n", OWN, f"--as=system:serviceaccount:{HOME}:jervis-operator")
     assert walls.cluster.kubectl(*may).strip() == "yes"

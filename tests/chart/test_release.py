@@ -18,8 +18,16 @@ WATCHED = ("--set", "watchNamespaces={team-a,team-b}")
 
 @pytest.fixture(scope="module")
 def fresh(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own, since these tests change what is installed."""
+    """A cluster of its own without the kinds: what is installed changes."""
     with clusters.running(chart, tmp_path_factory.mktemp("release")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ready(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The same with the kinds, as the first release of a cluster leaves them."""
+    with clusters.running(chart, tmp_path_factory.mktemp("ready")) as cluster:
+        cluster.kubectl("apply", "--server-side", "-f", str(CHART.parents[1] / "crds"))
         yield cluster
 
 
@@ -59,29 +67,29 @@ def test_backends_of_the_first_install_are_adopted_and_leave_with_the_release(fr
     assert len(fresh.items("-n", "jervis", "gpu")) == 2
 
 
-def test_two_releases_share_a_cluster(fresh: Cluster) -> None:
-    fresh.kubectl("create", "namespace", "second")
-    fresh.helm("install", "jervis", str(CHART), "-n", "second", "--set", "crds.enabled=false,simulator.enabled=true")
-    assert len(fresh.items("-n", "second", "gpu")) == 2
+def test_two_releases_share_a_cluster(ready: Cluster) -> None:
+    ready.kubectl("create", "namespace", "second")
+    ready.helm("install", "jervis", str(CHART), "-n", "second", "--set", "crds.enabled=false,simulator.enabled=true")
+    assert len(ready.items("-n", "second", "gpu")) == 2
 
 
-def test_the_notes_tell_the_truth(fresh: Cluster) -> None:
+def test_the_notes_tell_the_truth(ready: Cluster) -> None:
     """What stands in for a model is called a simulator, and the task in the notes is one that the apiserver takes."""
-    fresh.kubectl("create", "namespace", "notes")
+    ready.kubectl("create", "namespace", "notes")
     install = ("install", "jervis", str(CHART), "-n", "notes", "--set", "crds.enabled=false")
-    fresh.helm(*install)
-    plain = fresh.helm("get", "notes", "jervis", "-n", "notes")
+    ready.helm(*install)
+    plain = ready.helm("get", "notes", "jervis", "-n", "notes")
     assert "SIMULATOR" not in plain
     assert "No GpuBackend comes with this release" in plain
     documents = [part.partition("<<EOF\n")[2].partition("    EOF")[0] for part in plain.split("kubectl apply")[1:]]
     tried = [yaml.safe_load(document) for document in documents]
     assert [manifest["kind"] for manifest in tried] == ["GpuBackend", "PendingTask"]
     for manifest in tried:
-        fresh.kubectl("create", "-n", "notes", "--dry-run=server", "--validate=strict", "-f", "-", document=manifest)
-    fresh.helm("uninstall", "jervis", "-n", "notes")
+        ready.kubectl("create", "-n", "notes", "--dry-run=server", "--validate=strict", "-f", "-", document=manifest)
+    ready.helm("uninstall", "jervis", "-n", "notes")
     switches = "simulator.enabled=true,networkPolicy.enabled=false,admission.enabled=false"
-    fresh.helm(*install, "--set", switches)
-    simulated = fresh.helm("get", "notes", "jervis", "-n", "notes")
+    ready.helm(*install, "--set", switches)
+    simulated = ready.helm("get", "notes", "jervis", "-n", "notes")
     assert "*** SIMULATOR" in simulated
     assert "NetworkPolicies are off" in simulated
     assert "ValidatingAdmissionPolicies are off" in simulated

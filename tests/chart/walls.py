@@ -125,5 +125,5 @@ def _as_installed(cluster: Cluster) -> tuple[list[str], dict[str, str]]:
     )
     served = [flag.removeprefix("--namespace=") for flag in container["args"] if flag.startswith("--namespace=")]
     variables: list[dict[str, Any]] = container["env"]
-    told = {one["name"]: one["value"] for one in variables if one["name"] in FROM_THE_CHART}
+    told = {one["name"]: one.get("value", "") for one in variables if one["name"] in FROM_THE_CHART}
     return served, {name.removeprefix("JERVIS_OPERATOR_"): value for name, value in told.items()}
