@@ -36,7 +36,7 @@ class LeaseStore:
             return None
 
     def write(self, record: lease.Record) -> lease.Record:
-        """Create or replace; raises `lease.ContestedError`."""
+        """Create or replace; raises `lease.ContestedError`. The apiserver makes anew what was deleted meanwhile."""
         body: Object = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",

@@ -48,16 +48,21 @@ def test_what_is_written_is_read_and_an_old_version_is_refused(kubeconfig: Path)
     store.close()
 
 
-def test_one_that_is_gone_is_contested_and_an_apiserver_that_is_away_is_unavailable(
-    kubeconfig: Path, leases: Any
-) -> None:
-    loaded = kube.configuration(str(kubeconfig))
-    store = kube.LeaseStore(loaded, "default", "gone")
-    held = store.write(record("one"))
+def test_one_that_was_deleted_is_made_anew_by_its_holder_and_not_over_another_s(kubeconfig: Path, leases: Any) -> None:
+    store = kube.LeaseStore(kube.configuration(str(kubeconfig)), "default", "gone")
+    held = store.write(record("one", 4))
     leases.delete_namespaced_lease("gone", "default")
+    again = store.write(held)
+    assert (again.holder, again.transitions) == ("one", 4)
+    leases.delete_namespaced_lease("gone", "default")
+    store.write(record("two", 5))
     with pytest.raises(lease.ContestedError):
-        store.write(held)
+        store.write(again)
     store.close()
+
+
+def test_an_apiserver_that_is_away_is_unavailable(kubeconfig: Path) -> None:
+    loaded = kube.configuration(str(kubeconfig))
     loaded.host = "https://127.0.0.1:1"
     away = kube.LeaseStore(loaded, "default", "gone")
     with pytest.raises(kube.Unavailable):

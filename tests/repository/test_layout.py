@@ -23,7 +23,7 @@ DRIVERS = {
     "motor": r"(^|/)mongo\.py$",
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
-    "kubernetes": r"(^|/)kube(/\w+)?\.py$",
+    "kubernetes": r"^(kube/access|cli/kube)\.py$",
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite\.py$",
 }
