@@ -13,9 +13,11 @@ from kubernetes import client
 
 from controllers.archive import mongo, retention, sweep
 from controllers.archive.retention import FEW
+from controllers.pendingtask import job
 from tests.cli import site
 from tests.operator.conftest import Space, until
 from tests.operator.housekeeping import ended, house
+from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -116,6 +118,32 @@ def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
         space.delete("mail")
         until(lambda: database["task_memory"].count_documents({}) == 0, "it is gone")
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
+
+
+def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
+    space: Space, start: Start, database: Any
+) -> None:
+    """The run ends in its own time, and what it writes until then would be found by nobody afterwards."""
+    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+        kubelet.lingering.add("runs")
+        with start(ARCHIVE_SECONDS=0.2):
+            uid = space.submit("runs", type="UserInputProcessing", mode="Foreground")["metadata"]["uid"]
+            until(lambda: space.phase("runs") == "Orchestrating", "it runs")
+            old = {"$set": {"updatedAt": now() - timedelta(days=3)}}  # it runs for longer than `deletedDays`
+            database["task_memory"].update_one({"_id": uid}, old)
+            space.delete("runs")
+            until(lambda: not space.jobs(), "its Job is deleted")
+            assert [one.metadata.labels[job.UID_LABEL] for one in kubelet.pods()] == [uid]
+            for number in (1, 2):  # a sweep that began after the Job had gone removes the second
+                remember(database, NONE.format(number), space.name, "deleted")
+                until(lambda: NONE.format(number) not in memories(database), "a sweep removes what has no run")
+            assert memories(database) == {uid}
+            kubelet.lingering.clear()
+            until(lambda: memories(database) == set(), "it goes once the pod has gone")
+
+
+def memories(database: Any) -> set[str]:
+    return {row["_id"] for row in database["task_memory"].find()}
 
 
 @pytest.mark.parametrize("ahead", [timedelta(days=730), timedelta(days=-730), timedelta(minutes=6)])
