@@ -56,7 +56,9 @@ class Artifacts:
 
     async def prune(self, round_number: int) -> int:
         """Delete what only earlier rounds needed; returns how many were deleted."""
-        return await self._database.delete(COLLECTION, {"taskUid": self._guard.task_uid, "round": {"$lt": round_number}})
+        return await self._database.delete(
+            COLLECTION, {"taskUid": self._guard.task_uid, "round": {"$lt": round_number}}
+        )
 
     def _id(self, key: str) -> str:
         return f"{self._guard.task_uid}/{key}"

@@ -4,7 +4,7 @@
 The attempt comes from the Job and only rises; the epoch also tells two pods of one attempt apart (a Job that was
 suspended and resumed keeps its attempt).
 
-Of a task that is removed the fence goes first and everything else after it (`crds.leftovers`). So a write that its fence
+Of a task that is removed the fence goes first and all else after it (`crds.leftovers`). So a write that its fence
 outlived is removed with the rest, and one that it did not outlive is taken back by whoever made it (`Fence.keep`).
 """
 

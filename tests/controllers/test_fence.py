@@ -146,9 +146,7 @@ async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote
 @pytest.mark.services
 async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(written: Any) -> None:
     written.insert_one({"_id": "one", "attempt": 1})
-    with closing(
-        mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))
-    ) as memory:
+    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
         await memory.write("one", {"attempt": 2})
     assert written.find_one({"_id": "one"}) == stored("one", 1, attempt=2)
 
@@ -156,9 +154,7 @@ async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(wr
 @pytest.mark.services
 async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -> None:
     """The one that comes too late is told to come back, and then finds it."""
-    with closing(
-        mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))
-    ) as memory:
+    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
         for number in range(20):
             found = await asyncio.gather(
                 *(memory.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True

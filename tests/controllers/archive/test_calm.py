@@ -51,7 +51,9 @@ async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -
             runs="here",
             terms=sweep.Terms(),
             pace=reconcile.Pace(every=30.0),
-            kept=retention.Retention(api, archive, retention.Periods(), live=lambda uid: False, measured=measured),
+            kept=retention.Retention(
+                api, archive, retention.Periods(), live=lambda uid: False, lease=str, measured=measured
+            ),
             ran=lambda uid: False,
             measured=measured,
             wall=lambda: datetime.now(UTC),
