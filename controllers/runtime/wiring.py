@@ -148,6 +148,7 @@ class Wiring:
         )
         self.cache = cache.TaskCache(
             to.api,
+            members=self._served,
             work=self._work,
             tasks=self.index,
             workloads=self.workloads,

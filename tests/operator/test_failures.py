@@ -85,6 +85,7 @@ async def failing(space: Space, kubeconfig: Path, name: str, times: int) -> tupl
         work: queue.WorkQueue[str] = queue.WorkQueue(time.monotonic)
         known = cache.TaskCache(
             api,
+            members={space.name},
             work=work,
             tasks=tasks,
             workloads=workloads,
