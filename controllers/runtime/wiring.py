@@ -231,6 +231,7 @@ class Wiring:
             to.api,
             self.index,
             self.workloads,
+            members=self._served,
             changed=self.cache.admit_waiting,
             wall=wall,
         )
