@@ -65,7 +65,7 @@ WRITES = [
     Write("tenant", Phase.SCHEDULED, spec(schedule={"at": "2030-01-01T00:00:00Z"})),
     # -- whose it is and what it is known by, from the moment that it may be read
     Write("tenant", Phase.NEW, spec(projectId="other"), f"spec.projectId: {MAY_BE_READ.format(Phase.NEW)}"),
-    Write("tenant", Phase.NEW, spec(groupId="other", sourceUrn="wiki::2"), "spec.groupId, spec.sourceUrn: cannot change"),
+    Write("tenant", Phase.NEW, spec(groupId="other", sourceUrn="wiki::2"), "spec.groupId, spec.sourceUrn: cannot"),
     Write("admin", Phase.READY_FOR_QUALIFICATION, spec(sourceUrn="wiki::2"), "spec.sourceUrn: cannot change"),
     Write("tenant", EARLY, spec(projectId="other"), f"spec.projectId: {MAY_BE_READ.format(EARLY)}"),
     Write("tenant", EARLY, spec(sourceUrn="wiki::2"), "spec.sourceUrn: cannot change"),
