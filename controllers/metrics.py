@@ -136,7 +136,7 @@ class Metrics:
         )
         self.removal_held = Gauge(
             f"{_PREFIX}_removal_held",
-            "1 while a sweep would remove more than removalPercent at once, and removes nothing: history, abandoned",
+            "1 while a sweep would remove more than removalPercent at once, and removes none of it: history, abandoned",
             ["what"],
             registry=registry,
         )

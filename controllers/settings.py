@@ -139,8 +139,8 @@ class Settings(BaseSettings):
     archive_days: Annotated[float, Field(gt=0)] = 365
     """How long the history knows a task; at least `retention_days`."""
     removal_percent: Annotated[float, Field(gt=0, le=100)] = 20
-    """Of the history, and of the memories of unarchived tasks looked at, one sweep removes no more; it removes
-    nothing and reports instead. 100 confirms."""
+    """Of the history, and of the memories of deleted tasks that another operator or an older release wrote, one sweep
+    removes no more; it removes none of them and reports instead. 100 confirms."""
     outcomes: bool = True
     """Tell the knowledge base what finished runs taught."""
     outcome_seconds: Annotated[float, Field(gt=0)] = 30

@@ -13,32 +13,32 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from orchestrator_job import errors, mongo
+from orchestrator_job import errors, fence, mongo
 
 COLLECTION = "orchestrator_artifacts"
 
 
 class Artifacts:
-    """The artifacts of one task."""
+    """The artifacts of the task whose fence it is."""
 
-    def __init__(self, database: mongo.Database, task_uid: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, database: mongo.Database, guard: fence.Fence, now: Callable[[], datetime]) -> None:
         self._database = database
-        self._task_uid = task_uid
+        self._guard = guard
         self._now = now
 
     async def put(self, value: JsonValue, round_number: int) -> str:
-        """Store the value durably and return its key for the state."""
+        """Store the value durably and return its key for the state. Raises Fenced."""
         body = json.dumps(value, ensure_ascii=False, sort_keys=True)
         key = hashlib.sha256(body.encode()).hexdigest()
-        await self._database.update(
-            COLLECTION,
-            {"_id": self._id(key)},
-            {
-                # The latest round that needs it counts for the pruning.
-                "$set": {"round": round_number},
-                "$setOnInsert": {"taskUid": self._task_uid, "body": body, "createdAt": self._now()},
-            },
-            upsert=True,
+        own = {"_id": self._id(key)}
+        change = {
+            # The latest round that needs it counts for the pruning.
+            "$set": {"round": round_number},
+            "$setOnInsert": {"taskUid": self._guard.task_uid, "body": body, "createdAt": self._now()},
+        }
+        await self._guard.keep(
+            lambda: self._database.update(COLLECTION, own, change, upsert=True),
+            lambda: self._database.delete(COLLECTION, own),
         )
         return key
 
@@ -56,7 +56,9 @@ class Artifacts:
 
     async def prune(self, round_number: int) -> int:
         """Delete artifacts that only earlier rounds used; returns their number."""
-        return await self._database.delete(COLLECTION, {"taskUid": self._task_uid, "round": {"$lt": round_number}})
+        return await self._database.delete(
+            COLLECTION, {"taskUid": self._guard.task_uid, "round": {"$lt": round_number}}
+        )
 
     def _id(self, key: str) -> str:
-        return f"{self._task_uid}/{key}"
+        return f"{self._guard.task_uid}/{key}"

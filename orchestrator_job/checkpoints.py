@@ -3,7 +3,7 @@
 `orchestrator_checkpoints` and `orchestrator_checkpoint_writes`; thread id = task uid. This module and `graph` are the
 only ones that import LangGraph; they are imported while a run starts, never before.
 
-Two guards against an older process that still writes: it is refused before each write (`Fence.check`), and should its
+Two guards against an older process that still writes: it is refused before each write (`Fence.keep`), and should its
 write slip in between, the latest checkpoint is chosen by (epoch, id), so that it never outranks a newer process's.
 """
 
@@ -96,7 +96,6 @@ class Saver(MongoDBSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Write a checkpoint under this process's epoch. Raises Fenced, StoreUnavailable or CheckpointRefused."""
-        await self._guard.check()
         identity = {
             "thread_id": config["configurable"]["thread_id"],
             "checkpoint_ns": config["configurable"]["checkpoint_ns"],
@@ -109,14 +108,23 @@ class Saver(MongoDBSaver):
             self.checkpoint_collection.update_one(identity, {"$set": stamp}, upsert=True)
             return self.put(config, checkpoint, metadata, new_versions)
 
-        return await self._database.call("write the checkpoint", write)
+        return await self._guard.keep(
+            lambda: self._database.call("write the checkpoint", write),
+            lambda: self._database.delete(CHECKPOINTS, identity),
+        )
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Write what a node returned. Raises as `aput`."""
-        await self._guard.check()
-        await self._database.call("write a node's result", lambda: self.put_writes(config, writes, task_id, task_path))
+        named = ("thread_id", "checkpoint_ns", "checkpoint_id")
+        written = {name: config["configurable"][name] for name in named} | {"task_id": task_id}
+        await self._guard.keep(
+            lambda: self._database.call(
+                "write a node's result", lambda: self.put_writes(config, writes, task_id, task_path)
+            ),
+            lambda: self._database.delete(WRITES, written),
+        )
 
     async def keep_latest(self, thread_id: str) -> int:
         """Delete all but the latest checkpoint of a finished thread; returns the number of deleted ones."""

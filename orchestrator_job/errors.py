@@ -5,6 +5,7 @@ crds.errors.Operational
 crds.errors.Permanent
 +-- Failure            names its ExitReason
     +-- InvalidInput        unusable input of the operator or the user
+    |   +-- NoMemory        there is no task memory
     +-- InvalidOutput       the model did not keep to the schema, retries included
     +-- BudgetExhausted     steps or model calls are used up
     +-- DeadlineExceeded    the run's wall clock is used up
@@ -12,6 +13,7 @@ crds.errors.Permanent
     +-- NeedsApproval       a person must decide before the run goes on
     |   +-- MayHaveHappened an effect was started, and whether it took place is unknown
     +-- Fenced              a newer run has the task; this one must not write any more
+    |   +-- Forgotten       what is kept of the task was removed: it was deleted, or its scope erased
     +-- CheckpointRefused   the stored state cannot be read by this program
 """
 
@@ -37,6 +39,10 @@ class InvalidInput(Failure):
     """Unusable settings, task memory or content."""
 
     reason = ExitReason.INVALID_INPUT
+
+
+class NoMemory(InvalidInput):
+    """Nothing is known about the task: not written yet, or removed."""
 
 
 class InvalidOutput(Failure):
@@ -81,6 +87,10 @@ class Fenced(Failure):
     """A newer run of the same task has taken over."""
 
     reason = ExitReason.FENCED
+
+
+class Forgotten(Fenced):
+    """What is kept of the task was removed: it was deleted, or its scope erased."""
 
 
 class CheckpointRefused(Failure):

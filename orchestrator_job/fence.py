@@ -3,16 +3,23 @@
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens}}}.
 The attempt comes from the Job and only rises; the epoch also tells two pods of one attempt apart (a Job that was
 suspended and resumed keeps its attempt).
+
+Of a task that is removed the fence goes first and all else after it (`crds.leftovers`). So a write that its fence
+outlived is removed with the rest, and one that it did not outlive is taken back by whoever made it (`Fence.keep`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from orchestrator_job import errors, mongo
 
 COLLECTION = "orchestrator_fences"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +53,34 @@ class Fence:
         self.epoch = int(document["epoch"])
         return self.epoch
 
+    async def withdraw(self) -> None:
+        """Take back a claim that was the first one: there is no task to work on.
+
+        A fence that others drew before stays, for its epoch must not begin anew.
+        """
+        await self._database.delete(COLLECTION, {"_id": self.task_uid, "epoch": 1})
+
     async def check(self) -> None:
-        """Raises Fenced when another process has the task."""
-        if await self._database.find_one(COLLECTION, {"_id": self.task_uid, "epoch": self.epoch}) is None:
+        """Raises Fenced when another process has the task, Forgotten when its data was removed."""
+        found = await self._database.find_one(COLLECTION, {"_id": self.task_uid})
+        if found is None:
+            raise errors.Forgotten(f"The data of task {self.task_uid} was removed; this run stops.")
+        if found["epoch"] != self.epoch:
             raise self._lost()
+
+    async def keep(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
+        """The value of `write`, which creates a document of the task. Raises Fenced, or Forgotten after `undo`.
+
+        The look after the write is what counts: the write may have been repeated for minutes while MongoDB was away.
+        """
+        await self.check()
+        made = await write()
+        try:
+            await self.check()
+        except errors.Forgotten:
+            await undo()
+            raise
+        return made
 
     async def reserve_call(
         self, round_number: int, limit: int, tokens: int = 0, token_limit: int | None = None

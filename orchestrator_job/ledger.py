@@ -111,20 +111,21 @@ class Ledger:
     async def _open(self, step: str, ordinal: int, intent: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         """Key and entry of the step, announced now unless it was before."""
         key = f"{self._guard.task_uid}/{step}/{ordinal}"
-        await self._database.insert(
-            COLLECTION,
-            {
-                "_id": key,
-                "taskUid": self._guard.task_uid,
-                "step": step,
-                "ordinal": ordinal,
-                "state": "intent",
-                "intent": dict(intent),
-                **self._stamp(),
-            },
+        announced = {
+            "_id": key,
+            "taskUid": self._guard.task_uid,
+            "step": step,
+            "ordinal": ordinal,
+            "state": "intent",
+            "intent": dict(intent),
+            **self._stamp(),
+        }
+        await self._guard.keep(
+            lambda: self._database.insert(COLLECTION, announced),
+            lambda: self._database.delete(COLLECTION, {"_id": key, "epoch": self._guard.epoch}),
         )
         entry = await self._database.find_one(COLLECTION, {"_id": key})
-        # Gone between the two requests: the client is being erased, and `_mark` refuses what follows.
+        # Gone between the two requests: the task is being removed, and `_mark` refuses what follows.
         return key, entry if entry is not None else {"state": "intent"}
 
     async def _mark(self, key: str, reached: str, receipt: Receipt | None, **more: Any) -> Receipt:

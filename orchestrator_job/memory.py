@@ -77,10 +77,10 @@ class TaskMemory(BaseModel):
 
 
 async def load(database: mongo.Database, task_uid: str) -> TaskMemory:
-    """The memory of a task. Raises InvalidInput naming the field that is missing or wrong."""
+    """The memory of a task. Raises InvalidInput naming the field that is wrong, NoMemory when there is none."""
     document = await database.find_one(COLLECTION, {"_id": task_uid})
     if document is None:
-        raise errors.InvalidInput(
+        raise errors.NoMemory(
             f"There is no task memory for task {task_uid!r}.",
             field="JERVIS_TASK_UID",
             remedy=f"The operator writes {COLLECTION!r} before it creates the Job; check that both use one MongoDB.",

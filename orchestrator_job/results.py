@@ -40,20 +40,14 @@ class SaveResult:
         return {"key": self._guard.task_uid} if found is not None else None
 
     async def perform(self, key: str) -> ledger.Receipt:
-        """Write it; raises Fenced when a later run's result stands there."""
-        written = await self._database.update(
-            outcome.RESULTS,
-            {"_id": self._guard.task_uid, "epoch": {"$lte": self._guard.epoch}},
-            {
-                "$set": {
-                    **self._body,
-                    "taskUid": self._guard.task_uid,
-                    "attempt": self._guard.attempt,
-                    "epoch": self._guard.epoch,
-                    "effectKey": key,
-                }
-            },
-            upsert=True,
+        """Write it; raises Fenced when a later run's result stands there, Forgotten when the task was removed."""
+        uid, epoch = self._guard.task_uid, self._guard.epoch
+        told = {**self._body, "taskUid": uid, "attempt": self._guard.attempt, "epoch": epoch, "effectKey": key}
+        written = await self._guard.keep(
+            lambda: self._database.update(
+                outcome.RESULTS, {"_id": uid, "epoch": {"$lte": epoch}}, {"$set": told}, upsert=True
+            ),
+            lambda: self._database.delete(outcome.RESULTS, {"_id": uid, "epoch": epoch}),
         )
         if written is None:
             raise errors.Fenced(f"A newer run has written the result of task {self._guard.task_uid}.")

@@ -75,7 +75,7 @@ class Run:
             token=router_client.token_file(settings.run_token_file),
         )
         self._guard = fence.Fence(database, settings.task_uid, settings.attempt, holder)
-        self._store = artifacts.Artifacts(database, settings.task_uid, now)
+        self._store = artifacts.Artifacts(database, self._guard, now)
 
     async def to_end(self, request: drain.Request) -> outcome.Outcome:
         """Work until there is an outcome. After a stop request the running node has the grace period to end."""
@@ -113,6 +113,10 @@ class Run:
         try:
             await self._guard.claim(self._now())
             task = await memory.load(self._database, self._settings.task_uid)
+        except errors.NoMemory:
+            # A fence of a task of which nothing else is kept is never found again.
+            await self._guard.withdraw()
+            raise
         finally:
             graph_module, checkpoints_module = await importing
         self._fields.update(correlation_id=task.correlation_id, epoch=self._guard.epoch)

@@ -259,7 +259,8 @@ class Archive:
     async def unarchived(
         self, namespaces: Collection[str], before: datetime, after: str, limit: int
     ) -> list[Mapping[str, Any]]:
-        """Memories of tasks, {_id, namespace, name}, last written before `before` and not known to be archived.
+        """Memories of tasks last written before `before` and not known to be archived: {_id, namespace, name,
+        leaseCreated?}.
 
         By uid, beyond `after`. Those found to be archived are noted as such and not looked at again, so a page may
         hold fewer than it was made from; an empty one says that `after` was the last. Raises `Unavailable`.
@@ -273,7 +274,7 @@ class Archive:
                 "_id": {"$gt": after},
             }
             with _trouble("list the memories of tasks"):
-                cursor = memory.find(query, {"namespace": 1, "name": 1}).sort("_id", 1).limit(limit)
+                cursor = memory.find(query, {"namespace": 1, "name": 1, "leaseCreated": 1}).sort("_id", 1).limit(limit)
                 found = [one async for one in cursor]
             held = await self.confirmed([one["_id"] for one in found])
             if held:

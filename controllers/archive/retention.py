@@ -7,8 +7,12 @@ Level-based: each call looks at MongoDB and the apiserver anew. Three kinds go, 
     abandoned   what is kept of tasks that were deleted before they were archived, `abandoned` after the last write
 
 Only namespaces whose finished tasks were listed to the end just now are looked at: what is kept for one that is
-forbidden or away stays. Of the last two kinds one sweep removes no more than a share: a wrong clock, or a MongoDB that
-another cluster works with as well, looks like a great many expired or deleted tasks.
+forbidden or away stays, and of one that has left or was deleted (docs/decisions/0034).
+
+Two brakes, each for what cannot be proven. History goes by the clock alone, and no more than a share of it in a sweep.
+That a task was deleted is proven by asking for it; not that it was a task of this cluster, when another one works with
+the same MongoDB. A memory says under which Lease it was written: of those that were not written under ours, no more
+than a share goes in one sweep. Neither brake holds anything else back.
 """
 
 from __future__ import annotations
@@ -35,6 +39,8 @@ MOST_PAGES = 20
 """Of each kind in one sweep."""
 MOST_WALKED = 4
 """Pages of memories in one sweep: those of tasks that live for long are looked at again and again."""
+MOST_ASKED = 500
+"""Tasks in one sweep after which no further page is looked at: the apiserver is asked about each."""
 ASKED_AT_ONCE = 4
 """Requests to the apiserver at the same time."""
 FEW = 50
@@ -50,8 +56,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How long things stay. `share`, from 0 to 1: how much of the history, or of the memories that it looked at, one
-    sweep may remove; 1 switches that brake off."""
+    """How long things stay. `share`, from 0 to 1: how much of the history, or of the memories that it looked at those
+    that another operator wrote, one sweep may remove; 1 switches that brake off."""
 
     leftovers: timedelta = timedelta(days=30)
     history: timedelta = timedelta(days=365)
@@ -60,7 +66,11 @@ class Periods:
 
 
 class Retention:
-    """`live(uid)`: an unfinished task of that uid is known; it is not asked about again."""
+    """`live(uid)`: an unfinished task of that uid is known, or a Job or pod of it; it is not asked about.
+
+    What a run that still drains writes after its task's leftovers have gone would be found by nobody. `lease`: when the
+    Lease was created that is held, RFC 3339; "" when that is not known.
+    """
 
     def __init__(
         self,
@@ -69,13 +79,16 @@ class Retention:
         periods: Periods,
         *,
         live: Callable[[str], bool],
+        lease: Callable[[], str],
         measured: metrics.Metrics,
     ) -> None:
         self._api, self._archive, self._periods = api, archive, periods
-        self._live, self._metrics = live, measured
+        self._live, self._lease, self._metrics = live, lease, measured
         self._from: Place | None = None
         self._after = ""
         """The uid up to which memories were looked at; the next sweep goes on from there."""
+        self._held_in_round = False
+        """Since memories were looked at from the first one."""
         self._braked: set[Kind] = set()
         for kind in Kind:
             measured.removal_held.labels(kind.value).set(0)
@@ -129,12 +142,16 @@ class Retention:
             seen += len(found)
             suspects += [one for one in found if one["_id"] not in finished and not self._live(one["_id"])]
             after = found[-1]["_id"] if found else ""
-            if not found:
+            if not found or len(suspects) >= MOST_ASKED:
                 break
-        if self._held(Kind.ABANDONED, len(suspects), seen):
-            return  # and looked at again, from the same place
         self._after = after
-        self._release(Kind.ABANDONED)
+        own = [one for one in suspects if self._is_own(one)]
+        if self._held(Kind.ABANDONED, len(suspects) - len(own), seen):
+            suspects, self._held_in_round = own, True
+        if not after:  # that was the last page: the next sweep begins a new round
+            if not self._held_in_round:
+                self._release(Kind.ABANDONED)
+            self._held_in_round = False
         for start in range(0, len(suspects), ASKED_AT_ONCE):
             some = suspects[start : start + ASKED_AT_ONCE]
             absent = await asyncio.gather(*(self._absent(one) for one in some))
@@ -144,6 +161,10 @@ class Retention:
             for one in gone:
                 about = {"uid": one["_id"], "task": one.get("name", ""), "namespace": one["namespace"]}
                 log.info("leftovers of a deleted task removed", **about)
+
+    def _is_own(self, memory: Mapping[str, Any]) -> bool:
+        own = self._lease()
+        return bool(own) and memory.get("leaseCreated") == own
 
     async def _absent(self, memory: Mapping[str, Any]) -> bool:
         """Is there no such object? False when the apiserver does not say."""
@@ -162,7 +183,7 @@ class Retention:
         if kind not in self._braked:
             self._braked.add(kind)
             log.error(
-                "nothing is removed: too much would go at once",
+                "not removed: too much would go at once",
                 what=kind.value,
                 documents=number,
                 of=of,

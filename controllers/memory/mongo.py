@@ -1,12 +1,16 @@
 """MongoDB side of the task memory, through motor.
 
 Uses nothing that the MongoDB-wire server of the local profile lacks: single-document upserts and reads by _id.
+
+A memory carries the epoch under which it was written, and the server refuses a lower one in the same step as it writes.
+The other guards rest on the monotonic clock, which does not run while a virtual machine stands still: a leader that
+thaws may be sure of a Lease that another one has long since held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import bson.errors
 import pymongo.errors
@@ -14,6 +18,7 @@ from motor.motor_asyncio import AsyncIOMotorClient
 from pymongo import monitoring
 
 from crds import errors, leftovers
+from kube import lease
 
 MEMORY = leftovers.MEMORY
 RESULTS = leftovers.RESULTS
@@ -50,8 +55,22 @@ class AtWire(monitoring.CommandListener):
         """Of no interest."""
 
 
+class Leads(Protocol):
+    """The right to write; `kube.lease.Lease` is one."""
+
+    @property
+    def token(self) -> lease.FencingToken:
+        """Under which leadership something is written now."""
+
+    def check(self) -> None:
+        """Raises `kube.lease.Fenced` when nothing may be written now."""
+
+    def heed(self, epoch: int) -> None:
+        """Something was written under that epoch."""
+
+
 class Memory:
-    """One database. `timeout` in seconds bounds every call, connecting included; `fence` is asked before a write.
+    """One database. `timeout` in seconds bounds every call, connecting included; `leads` is asked before a write.
 
     `at_wire` is asked once more as it is sent, see `AtWire`.
     """
@@ -61,7 +80,7 @@ class Memory:
         uri: str,
         database: str,
         *,
-        fence: Callable[[], None],
+        leads: Leads,
         at_wire: Callable[[], None] = lambda: None,
         timeout: float = 5.0,
         app_name: str = "operator",
@@ -77,17 +96,40 @@ class Memory:
             tz_aware=True,
         )
         self._database = self._client[database]
-        self._fence = fence
+        self._leads = leads
 
     async def write(self, uid: str, fields: Mapping[str, Any]) -> None:
-        """Set `fields` of the task's memory, creating it if need be. Raises `Unavailable` or `Rejected`."""
-        self._fence()
+        """Set `fields` of the task's memory, creating it if need be.
+
+        Raises `Unavailable`, `Rejected`, or `kube.lease.Fenced` when a later leader has written it.
+        """
+        self._leads.check()
+        mine = self._leads.token
+        stamp = {"leaderEpoch": mine.epoch, "leaseCreated": mine.lease_created}
+        # One without an epoch matches as well: an older release wrote it. One of a higher epoch does not, and the
+        # insertion that the upsert then tries fails on its _id.
+        allowed = {"_id": uid, "leaderEpoch": {"$not": {"$gt": mine.epoch}}}
         try:
-            await self._database[MEMORY].update_one({"_id": uid}, {"$set": dict(fields)}, upsert=True)
+            await self._database[MEMORY].update_one(allowed, {"$set": {**fields, **stamp}}, upsert=True)
+        except pymongo.errors.DuplicateKeyError:
+            await self._outranked(uid, mine.epoch)
         except (pymongo.errors.DocumentTooLarge, bson.errors.InvalidDocument) as error:
             raise Rejected(f"the task memory cannot be stored: {error}", field="spec.content") from error
         except pymongo.errors.PyMongoError as error:
             raise Unavailable(f"MongoDB did not take the task memory: {_short(error)}") from error
+
+    async def _outranked(self, uid: str, mine: int) -> None:
+        """Raise why the memory could not be written: by whom it was before."""
+        try:
+            found = await self._database[MEMORY].find_one({"_id": uid}, {"leaderEpoch": 1})
+        except pymongo.errors.PyMongoError as error:
+            raise Unavailable(f"MongoDB did not say who wrote the task memory: {_short(error)}") from error
+        epoch = int((found or {}).get("leaderEpoch") or 0)
+        if epoch <= mine:
+            raise Unavailable("the task memory was written by somebody else at the same time")
+        # As with an epoch that an object carries: whoever still holds the Lease raises its own beyond it.
+        self._leads.heed(epoch)
+        raise lease.Fenced(f"the task memory was written under epoch {epoch}; ours is {mine}")
 
     async def result(self, uid: str, attempt: int) -> Mapping[str, Any] | None:
         """The stored result of that run, or None when it left none. Raises `Unavailable`."""

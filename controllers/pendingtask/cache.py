@@ -7,7 +7,7 @@ the API.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 import pydantic
@@ -40,13 +40,14 @@ class Unreadable:
 
 
 class TaskCache:
-    """Keeps `work`, `tasks`, `workloads` and `book` in step. `monotonic` is the clock; `cancel_reading` is called with
-    a task that is gone."""
+    """Keeps `work`, `tasks`, `workloads` and `book` in step. `members`: the namespaces that are served; `monotonic` is
+    the clock; `cancel_reading` is called with a task that is gone."""
 
     def __init__(
         self,
         api: kube.Kube,
         *,
+        members: Container[str],
         work: queue.WorkQueue[str],
         tasks: task_index.Tasks,
         workloads: loads.Workloads,
@@ -54,7 +55,8 @@ class TaskCache:
         cancel_reading: Callable[[str], None],
         monotonic: Callable[[], float],
     ) -> None:
-        self._api, self._cancel_reading, self._monotonic = api, cancel_reading, monotonic
+        self._api, self._members = api, members
+        self._cancel_reading, self._monotonic = cancel_reading, monotonic
         self.work, self.tasks, self.workloads, self.scheduler = work, tasks, workloads, book
         self.observations: dict[str, Observation] = {}
         """By uid: what an effect has brought and nobody has decided about yet."""
@@ -128,7 +130,12 @@ class TaskCache:
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def take(self, raw: kube.Object) -> bool:
-        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError."""
+        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError.
+
+        An answer may come in when the task's namespace has left: what was known of it is forgotten by then.
+        """
+        if raw["metadata"]["namespace"] not in self._members:
+            return False
         if (raw.get("status") or {}).get("phase") in TERMINAL:
             self.forget(raw["metadata"]["uid"], task_index.version(raw))
             return False

@@ -86,6 +86,10 @@ class Workloads:
         """Whether a Job of the task is known."""
         return uid in self._names
 
+    def present(self, uid: str) -> bool:
+        """Is a Job or a living pod of the task there, as far as is known?"""
+        return uid in self._names or uid in self._live
+
     def job(self, name: str) -> JobView | None:
         """The Job as last seen; None means "not seen", not "does not exist"."""
         known = self._jobs.get(name)

@@ -66,7 +66,7 @@ class Clients:
             self.loaded, self.session, fence=fence, counted=self.metrics.call, timeout=config.request_timeout
         )
         store = (config.mongodb_uri, config.mongodb_database)
-        self.memory = mongo.Memory(*store, fence=fence, at_wire=self._still_leading)
+        self.memory = mongo.Memory(*store, leads=self.lease, at_wire=self._still_leading)
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
         trusted = httpx.create_ssl_context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(

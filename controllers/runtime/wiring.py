@@ -166,6 +166,7 @@ class Wiring:
         )
         self.cache = cache.TaskCache(
             to.api,
+            members=self._served,
             work=self._work,
             tasks=self.index,
             workloads=self.workloads,
@@ -250,6 +251,7 @@ class Wiring:
             to.api,
             self.index,
             self.workloads,
+            members=self._served,
             changed=self.cache.admit_waiting,
             wall=wall,
         )
@@ -264,7 +266,8 @@ class Wiring:
                 to.api,
                 to.archive,
                 config.periods(),
-                live=lambda uid: self.index.entry(uid) is not None,
+                live=lambda uid: self.index.entry(uid) is not None or self.workloads.present(uid),
+                lease=lambda: to.lease.token.lease_created,
                 measured=to.metrics,
             ),
             ran=self.workloads.ran,

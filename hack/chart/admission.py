@@ -19,6 +19,10 @@ READ_BY_A_RUN = (
     "projectId", "groupId", "sourceUrn", "correlationId", "content", "contentRef", "attachments", "schedule",
 )  # fmt: skip
 """Frozen at the first dispatch: a run and its checkpoint rest on them."""
+PLACE = ("projectId", "groupId", "sourceUrn")
+"""Of those, frozen from the moment that the knowledge base may begin to read: what it has read of a task whose place
+changes would stay in the old one, where nobody looks for it. A task says nothing while it is read at first (its phase
+is New), so only one that waits for its time is sure not to be read."""
 STEERING = (
     "mode", "queuePosition", "messages", "answers", "approval", "suspend", "activeDeadlineSeconds", "budget",
 )  # fmt: skip
@@ -54,6 +58,7 @@ def rules() -> str:
         "dispatchedPhases": _list(sorted(HOLDS_SLOT | TERMINAL)),
         "foregroundTypes": _list(sorted(order.CHAT)),
         "changedInput": _changed(READ_BY_A_RUN),
+        "changedPlace": _changed(PLACE),
         "changedSteering": _changed(STEERING),
     }
     return _HEAD + "\n".join(_named(name, cel) for name, cel in expressions.items())

@@ -30,7 +30,7 @@ def test_the_chart_takes_the_oldest_version_that_is_tested_and_none_before(chart
 def test_the_documents_name_that_version() -> None:
     version = "{}.{}".format(*oldest())
     testing = (DOCS / "testing.md").read_text()
-    assert re.findall(r"^([0-9.]+) is the oldest that works", testing, flags=re.MULTILINE) == [version]
+    assert re.findall(r"^([0-9.]+) is the oldest supported version", testing, flags=re.MULTILINE) == [version]
     assert re.findall(r"builds the kube-apiservers of (\S+)", testing) == [
         binaries.APISERVERS["oldest"].version.removeprefix("v")
     ]

@@ -54,6 +54,21 @@ def routed(phase: Phase, *, spec: dict[str, Any] | None = None, **status: Any) -
     return task(phase, spec=spec, status={**known, **status})
 
 
+def asked(kind: str, *ids: str, spec: dict[str, Any] | None = None, **more: Any) -> pendingtask.PendingTask:
+    """A task that waits for a person, since generation 4; `ids` are its questions'. It was edited since."""
+    questions = [{"id": one, "text": "?"} for one in ids]
+    waiting = {
+        "type": "WaitingForUser",
+        "status": "True",
+        "reason": kind,
+        "lastTransitionTime": "2027-03-01T11:00:00Z",
+        "observedGeneration": 4,
+    }
+    status = {"attempt": 2, "userTask": {"kind": kind, "questions": questions}, "conditions": [waiting], **more}
+    current = routed(Phase.USER_TASK, spec=spec, **status)
+    return current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 5})})
+
+
 def job(state: observed.JobState = observed.JobState.ACTIVE, **more: Any) -> observed.JobView:
     """The Job of attempt 1."""
     suspended = state is observed.JobState.SUSPENDED

@@ -11,23 +11,8 @@ from hypothesis import strategies as st
 
 from controllers.pendingtask.policy import cron
 from crds.schedule import Schedule
+from tests.controllers.strategies import ZONES, expressions
 
-ZONES = (
-    "UTC", "Europe/Prague", "America/New_York", "Australia/Lord_Howe", "America/St_Johns", "Asia/Kolkata",
-    "Africa/Casablanca", "Pacific/Apia", "Pacific/Chatham",
-)  # fmt: skip
-
-
-def field(low: int, high: int) -> st.SearchStrategy[str]:
-    number = st.integers(low, high)
-    span = st.tuples(number, number).map(lambda two: f"{min(two)}-{max(two)}")
-    step = st.tuples(st.just("*") | span, st.integers(1, high)).map(lambda two: f"{two[0]}/{two[1]}")
-    return st.just("*") | st.lists(number.map(str) | span | step, min_size=1, max_size=3).map(",".join)
-
-
-expressions = st.tuples(field(0, 59), field(0, 23), st.just("*") | field(1, 28), st.just("*"), st.just("*")).map(
-    " ".join
-)
 # Days on which clocks of these zones jump, and any other.
 starts = st.sampled_from(
     [

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pymongo
@@ -65,6 +69,22 @@ async def test_a_write_whose_fence_falls_on_the_way_is_not_sent() -> None:
     ]
 
 
+CREATED = "2027-03-01T12:00:00Z"
+
+
+class Leader:
+    """The right to write is never in doubt here; `heard`: epochs that were seen elsewhere."""
+
+    def __init__(self, epoch: int) -> None:
+        self.token, self.heard = lease.FencingToken(epoch, CREATED), list[int]()
+
+    def check(self) -> None:
+        """It believes that it leads."""
+
+    def heed(self, epoch: int) -> None:
+        self.heard.append(epoch)
+
+
 class Died(BaseException):
     """What ends the process where it cannot be refused."""
 
@@ -79,7 +99,7 @@ async def test_a_write_to_mongodb_is_not_sent_by_one_who_leads_no_more() -> None
         if len(looks) == 2:
             raise Died
 
-    memory = mongo.Memory(uri, "test_fence", fence=lambda: None, at_wire=look)
+    memory = mongo.Memory(uri, "test_fence", leads=Leader(1), at_wire=look)
     await memory.write("one", {"attempt": 1})
     with pytest.raises(Died):
         await memory.write("one", {"attempt": 2})
@@ -89,4 +109,62 @@ async def test_a_write_to_mongodb_is_not_sent_by_one_who_leads_no_more() -> None
     with pymongo.MongoClient[dict[str, Any]](uri) as server:
         found = server["test_fence"]["task_memory"].find_one({"_id": "one"})
         server.drop_database("test_fence")
-    assert found == {"_id": "one", "attempt": 1}
+    assert found == {"_id": "one", "attempt": 1, "leaderEpoch": 1, "leaseCreated": CREATED}
+
+
+@pytest.fixture
+def written() -> Iterator[Any]:
+    """The collection that the operator writes into, past the operator."""
+    with pymongo.MongoClient[dict[str, Any]](os.environ["JERVIS_TEST_MONGODB_URI"]) as server:
+        name = f"test_leader_{uuid.uuid4().hex[:8]}"
+        yield server[name]["task_memory"]
+        server.drop_database(name)
+
+
+@pytest.mark.services
+async def test_a_leader_of_yesterday_does_not_overwrite_what_its_successor_wrote(written: Any) -> None:
+    """Its machine stood still, and its monotonic clock with it: by that clock it still leads."""
+    name = written.database.name
+    yesterday, today = Leader(6), Leader(7)
+    with (
+        closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], name, leads=yesterday)) as old,
+        closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], name, leads=today)) as new,
+    ):
+        await old.write("one", {"attempt": 1})
+        await new.write("one", {"attempt": 2})
+        with pytest.raises(lease.Fenced, match="epoch 7"):
+            await old.write("one", {"attempt": 1, "messages": []})
+        assert written.find_one({"_id": "one"}) == stored("one", 7, attempt=2)
+        assert (yesterday.heard, today.heard) == ([7], [])
+        # The same leader goes on, and so does the next one.
+        await new.write("one", {"contextSummary": "found"})
+        yesterday.token = lease.FencingToken(8, CREATED)
+        await old.write("one", {"attempt": 3})
+        assert written.find_one({"_id": "one"}) == stored("one", 8, attempt=3, contextSummary="found")
+
+
+@pytest.mark.services
+async def test_what_an_older_release_wrote_carries_no_epoch_and_is_taken_over(written: Any) -> None:
+    written.insert_one({"_id": "one", "attempt": 1})
+    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
+        await memory.write("one", {"attempt": 2})
+    assert written.find_one({"_id": "one"}) == stored("one", 1, attempt=2)
+
+
+@pytest.mark.services
+async def test_two_first_writes_at_the_same_time_make_one_memory(written: Any) -> None:
+    """The one that comes too late is told to come back, and then finds it."""
+    with closing(mongo.Memory(os.environ["JERVIS_TEST_MONGODB_URI"], written.database.name, leads=Leader(1))) as memory:
+        for number in range(20):
+            found = await asyncio.gather(
+                *(memory.write(f"t{number}", {field: 1}) for field in "abcd"), return_exceptions=True
+            )
+            assert all(error is None or isinstance(error, mongo.Unavailable) for error in found)
+            for field, error in zip("abcd", found, strict=True):
+                if error is not None:
+                    await memory.write(f"t{number}", {field: 1})
+            assert written.find_one({"_id": f"t{number}"}) == stored(f"t{number}", 1, a=1, b=1, c=1, d=1)
+
+
+def stored(uid: str, epoch: int, **fields: object) -> dict[str, object]:
+    return {"_id": uid, "leaderEpoch": epoch, "leaseCreated": CREATED, **fields}

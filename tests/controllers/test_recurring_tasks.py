@@ -16,7 +16,7 @@ from controllers.pendingtask.policy import cron, scheduled
 from crds import pendingtask, schedule
 from crds.phases import Phase
 from tests.controllers import build
-from tests.controllers.test_cron import ZONES, expressions
+from tests.controllers.strategies import ZONES, expressions
 
 NOW = build.NOW
 DAILY = {"type": "ScheduledTask", "schedule": {"cron": "0 12 * * *", "timeZone": "Europe/Prague"}}

@@ -1,10 +1,12 @@
-"""In which order the workers take tasks out of the cache's queue."""
+"""In which order the workers take tasks out of the cache's queue, and what comes into the cache at all."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 from kubernetes import client
 
 import kube
@@ -24,11 +26,15 @@ def created(seconds: int) -> str:
 class Place(Desk):
     """The parts of a Desk behind a cache and a queue."""
 
-    def __init__(self, http: aiohttp.ClientSession) -> None:
+    def __init__(self, http: aiohttp.ClientSession, host: str = "") -> None:
         super().__init__()
+        self.members = {"default"}
+        loaded: Any = client.Configuration()
+        loaded.host = host or loaded.host
         self.work: queue.WorkQueue[str] = queue.WorkQueue(lambda: self.now.timestamp())
         self.cache = cache.TaskCache(
-            kube.Kube(client.Configuration(), http, fence=lambda: None),
+            kube.Kube(loaded, http, fence=lambda: None),
+            members=self.members,
             work=self.work,
             tasks=self.tasks,
             workloads=self.workloads,
@@ -69,3 +75,38 @@ async def test_a_user_s_run_and_the_end_for_which_a_task_waits_keep_their_place(
         place.has("run", Phase.ORCHESTRATING, 0)
         place.has("soon", Phase.NEW, 1)
         assert await place.taken() == ["run", "soon"]
+
+
+async def test_what_is_read_or_written_while_its_namespace_leaves_stays_out() -> None:
+    task = build.routed(Phase.READY_FOR_GPU)
+    raw, uid, namespace = task.wire(), task.metadata.uid, task.metadata.namespace
+    asked, answers = asyncio.Event(), asyncio.Event()
+
+    async def serve(_: web.Request) -> web.Response:
+        asked.set()
+        await answers.wait()
+        return web.json_response(raw)
+
+    application = web.Application()
+    application.router.add_get("/{path:.*}", serve)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession() as http:
+        place = Place(http, f"http://127.0.0.1:{runner.addresses[0][1]}")
+        assert place.cache.take(raw)
+        reading = asyncio.create_task(place.cache.read(task))
+        await asked.wait()
+        place.members.discard(namespace)
+        place.cache.leave(uid)
+        answers.set()
+        await reading
+        assert list(place.tasks) == []
+        later = {**raw, "metadata": {**raw["metadata"], "resourceVersion": "999"}}
+        assert not place.cache.take(later), "the answer of a write"
+        assert not place.cache.admit({**later, "spec": {}}), "one that cannot be read is not reported either"
+        assert list(place.tasks) == []
+        assert (len(place.cache.contents), place.cache.unreadable, len(place.work)) == (0, {}, 0)
+        place.members.add(namespace)
+        assert place.cache.take(raw), "any version of it may come back"
+    await runner.cleanup()

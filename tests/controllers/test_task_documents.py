@@ -11,7 +11,7 @@ from controllers.pendingtask import task_index
 from crds import pendingtask
 from crds.phases import Phase
 from tests.controllers import build
-from tests.controllers.decide.test_properties import tasks
+from tests.controllers.strategies import tasks
 
 
 def kept(task: pendingtask.PendingTask) -> tuple[pendingtask.PendingTask, int]:

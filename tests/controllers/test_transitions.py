@@ -19,7 +19,7 @@ from crds.pendingtask import Hints
 from crds.phases import Phase
 from tests import thorough
 from tests.controllers.build import GPU, NOW, apply, job, pod, routed, task
-from tests.controllers.decide.test_properties import moments, tasks, worlds
+from tests.controllers.strategies import moments, tasks, worlds
 
 CHAT = {"type": "UserInputProcessing"}
 OPEN = ObservedState(slots=GPU)

@@ -18,6 +18,9 @@ from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
 from tests.operator.conftest import Space, database_name, until
 
+LEASE = "2027-03-01T12:00:00Z"
+"""When the Lease was created under which this archivist works."""
+
 
 @dataclass
 class House:
@@ -58,7 +61,9 @@ async def house(
     with closing(mongo.Archive(mongodb_uri, database_name(space), fence=lambda: None)) as archive:
         async with kube.session(loaded) as http:
             api = kube.Kube(loaded, http, fence=lambda: None, counted=counted)
-            kept = retention.Retention(api, archive, periods or retention.Periods(), live=live, measured=measured)
+            kept = retention.Retention(
+                api, archive, periods or retention.Periods(), live=live, lease=lambda: LEASE, measured=measured
+            )
             archivist = reconcile.Archivist(
                 api,
                 archive,

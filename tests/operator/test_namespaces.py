@@ -14,6 +14,7 @@ from kubernetes import client
 
 from tests.operator import accounts
 from tests.operator.conftest import Space, until
+from tests.operator.kubelet import Kubelet, answered
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -106,6 +107,32 @@ def test_a_namespace_that_is_deleted_and_comes_back(
         account.allow(other.name)
         done(again, "again")
         until(lambda: states(operator)[other.name] == "served", "it is served")
+        assert operator.process.poll() is None
+
+
+def test_the_run_of_a_deleted_namespace_frees_its_slot(
+    space: Space, other: Space, account: accounts.Account, limited: Path, start: Start, gpu: str
+) -> None:
+    """Long before a namespace that refuses would be given up: the deletion of its task was seen."""
+    account.allow(other.name)
+    ends: set[str] = set()
+
+    def says(task: str, attempt: int) -> dict[str, Any] | None:
+        return answered(task, attempt) if task in ends else None
+
+    with (
+        Kubelet(space.api, space.name, says) as kubelet,
+        start([space.name, other.name], KUBECONFIG=limited) as operator,
+    ):
+        space.backend(gpu, slots=1)
+        other.submit("runs")
+        until(lambda: other.phase("runs") == "Orchestrating", "it runs")
+        ends.add("waits")
+        space.submit("waits")
+        until(lambda: space.phase("waits") == "ReadyForGpu", "another one waits for the only slot")
+        accounts.end(space.api, other.name)
+        until(lambda: space.phase("waits") == "Completed", "the slot is free, and it has run")
+        assert kubelet.order == ["runs", "waits"]
         assert operator.process.poll() is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -39,7 +40,15 @@ class Watched:
         self.now, self.changes = datetime.now(UTC), 0
         self.api, self.space = api, space
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(space.name)
-        self.orphans = orphans.Orphans(api, self.tasks, self.workloads, changed=self._changed, wall=lambda: self.now)
+        self.members = {space.name, "team-b", "nowhere"}
+        self.orphans = orphans.Orphans(
+            api,
+            self.tasks,
+            self.workloads,
+            members=self.members,
+            changed=self._changed,
+            wall=lambda: self.now,
+        )
 
     def _changed(self) -> None:
         self.changes += 1
@@ -151,6 +160,50 @@ async def test_a_namespace_that_refuses_is_given_time(kubeconfig: Path, space: S
         watched.now += orphans.PATIENCE / 2
         await watched.orphans.sweep()
         assert watched.jobs() == set()
+
+
+async def test_a_deletion_that_was_seen_needs_no_word_of_a_namespace_that_refuses(
+    kubeconfig: Path, space: Space
+) -> None:
+    """With Roles in each namespace the right to ask goes with the namespace, and a GPU's slot is taken meanwhile."""
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded) as session:
+        api = Refusing(loaded, session, fence=lambda: None)
+        watched = Watched(api, space)
+        seen, unseen = (elsewhere(space.submit(name), "team-b") for name in ("seen", "unseen"))
+        await watched.launch(seen)
+        stays = await watched.launch(unseen)
+        api.forbidden = "team-b"
+        watched.workloads.abandon(seen["metadata"]["uid"])
+        await watched.orphans.sweep()
+        assert watched.jobs() == {stays}
+        assert watched.workloads.abandoned == set()
+
+
+async def test_a_run_ends_some_time_after_its_namespace_has_left(api: kube.Kube, space: Space) -> None:
+    """By its label: the task is there, and nobody would record how its run ended, or remove its Job."""
+    watched = Watched(api, space)
+    stays = await watched.launch(elsewhere(space.submit("stays"), space.name))
+    other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
+    watched.members.add(other.name)
+    runs, over = other.submit("runs"), other.submit("over")
+    both = {await watched.launch(runs), await watched.launch(over, ended=True)}
+    await watched.orphans.sweep()
+    watched.members.discard(other.name)
+    await watched.orphans.sweep()
+    watched.now += orphans.PATIENCE / 2
+    await watched.orphans.sweep()
+    assert watched.jobs() == both | {stays}
+    watched.members.add(other.name)
+    await watched.orphans.sweep()
+    watched.members.discard(other.name)
+    watched.now += orphans.PATIENCE / 2
+    await watched.orphans.sweep()
+    assert watched.jobs() == both | {stays}, "it came back meanwhile"
+    watched.now += orphans.PATIENCE
+    await watched.orphans.sweep()
+    assert watched.jobs() == {stays}
+    assert {raw["metadata"]["name"] for raw in other.every()} == {"runs", "over"}, "its tasks are not touched"
 
 
 def pod(space: Space, name: str) -> kube.Object:

@@ -13,9 +13,11 @@ from kubernetes import client
 
 from controllers.archive import mongo, retention, sweep
 from controllers.archive.retention import FEW
+from controllers.pendingtask import job
 from tests.cli import site
 from tests.operator.conftest import Space, until
-from tests.operator.housekeeping import ended, house
+from tests.operator.housekeeping import LEASE, ended, house
+from tests.operator.kubelet import Kubelet
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -28,12 +30,18 @@ def now() -> datetime:
 
 
 def remember(database: Any, uid: str, namespace: str, name: str, *, hours: float = 48) -> None:
-    """A memory, and one document of everything else that a run leaves."""
+    """A memory of this operator's, and one document of everything else that a run leaves."""
     for collection, field in mongo.LEFTOVERS.items():
-        row = {"_id": uid} if field == "_id" else {"_id": f"{uid}/{collection}", field: uid}
+        row: dict[str, Any] = {"_id": uid} if field == "_id" else {"_id": f"{uid}/{collection}", field: uid}
         if collection == mongo.MEMORY:
-            row |= {"namespace": namespace, "name": name, "updatedAt": now() - timedelta(hours=hours)}  # type: ignore[dict-item]
+            row = memory(uid, namespace, name, hours)
         database[collection].replace_one({"_id": row["_id"]}, row, upsert=True)
+
+
+def memory(uid: str, namespace: str, name: str, hours: float = 48, lease: str = LEASE) -> dict[str, Any]:
+    """As the leader under that Lease writes one."""
+    at = now() - timedelta(hours=hours)
+    return {"_id": uid, "namespace": namespace, "name": name, "updatedAt": at, "leaseCreated": lease}
 
 
 def kept(database: Any) -> set[str]:
@@ -118,6 +126,37 @@ def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
 
 
+def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
+    space: Space, start: Start, database: Any
+) -> None:
+    """The run ends in its own time, and what it writes until then would be found by nobody afterwards."""
+    with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
+        kubelet.lingering.add("runs")
+        with start(ARCHIVE_SECONDS=0.2):
+            uid = space.submit("runs", type="UserInputProcessing", mode="Foreground")["metadata"]["uid"]
+            until(lambda: space.phase("runs") == "Orchestrating", "it runs")
+            old = {"$set": {"updatedAt": now() - timedelta(days=3)}}  # it runs for longer than `deletedDays`
+            database["task_memory"].update_one({"_id": uid}, old)
+            space.delete("runs")
+            until(lambda: not space.jobs(), "its Job is deleted")
+            assert [one.metadata.labels[job.UID_LABEL] for one in kubelet.pods()] == [uid]
+            for number in (1, 2):  # the second by a sweep that began when the Job had gone
+                swept(space, database, NONE.format(number))
+            assert memories(database) == {uid}
+            kubelet.lingering.clear()
+            until(lambda: memories(database) == set(), "it goes once the pod has gone")
+
+
+def swept(space: Space, database: Any, uid: str) -> None:
+    """Return once a sweep has removed what is kept of another deleted task."""
+    remember(database, uid, space.name, "deleted")
+    until(lambda: uid not in memories(database), "a sweep removes what has no run")
+
+
+def memories(database: Any) -> set[str]:
+    return {row["_id"] for row in database["task_memory"].find()}
+
+
 @pytest.mark.parametrize("ahead", [timedelta(days=730), timedelta(days=-730), timedelta(minutes=6)])
 async def test_with_a_wrong_clock_tasks_are_archived_and_nothing_is_deleted(
     space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, ahead: timedelta
@@ -178,18 +217,34 @@ async def test_a_sweep_removes_no_more_than_its_share_of_the_history(
         assert here.metric("removal_held", what="abandoned") == 0
 
 
-async def test_a_sweep_takes_no_more_than_its_share_of_the_memories_for_deleted(
-    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+@pytest.mark.parametrize(("live", "deleted"), [(30, 60), (0, 60), (0, retention.MOST_ASKED + 20)])
+async def test_however_many_tasks_were_deleted_at_once_what_is_kept_of_them_goes(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, live: int, deleted: int
 ) -> None:
-    """As it looks to an operator that was given the MongoDB of another cluster."""
-    database["task_memory"].insert_many(
-        {"_id": NONE.format(n), "namespace": space.name, "name": f"t{n}", "updatedAt": now() - timedelta(days=3)}
-        for n in range(FEW + 1)
-    )
+    """`kubectl delete pt --all`, for instance: their memories are this operator's, and the apiserver has been asked."""
+    rows = [memory(NONE.format(n), space.name, f"t{n}") for n in range(live + deleted)]
+    database["task_memory"].insert_many(rows)
+    alive = {NONE.format(n) for n in range(live)}
+    async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid in alive) as here:
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == live + max(0, deleted - retention.MOST_ASKED)
+        await here.archivist.once()
+        assert {row["_id"] for row in database["task_memory"].find()} == alive
+        assert here.metric("removal_held", what="abandoned") == 0
+
+
+@pytest.mark.parametrize("lease", ["", "2020-01-01T00:00:00Z"], ids=["of an older release", "of another operator"])
+async def test_a_sweep_takes_no_more_than_its_share_of_what_another_operator_wrote(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any, lease: str
+) -> None:
+    """As it looks to an operator that was given the MongoDB of another cluster. Its own tasks do not wait for that."""
+    strangers = [memory(NONE.format(n), space.name, f"t{n}", lease=lease) for n in range(FEW + 1)]
+    database["task_memory"].insert_many(strangers)
     async with house(space, kubeconfig, mongodb_uri) as here:
-        for _ in range(2):
+        for number in (FEW + 1, FEW + 2):
+            remember(database, NONE.format(number), space.name, "deleted")
             await here.archivist.once()
-            assert database["task_memory"].count_documents({}) == FEW + 1
+            assert {row["_id"] for row in database["task_memory"].find()} == {one["_id"] for one in strangers}
             assert here.metric("removal_held", what="abandoned") == 1
     async with house(space, kubeconfig, mongodb_uri, periods=retention.Periods(share=1.0)) as here:
         await here.archivist.once()
@@ -197,15 +252,21 @@ async def test_a_sweep_takes_no_more_than_its_share_of_the_memories_for_deleted(
         assert here.metric("removal_held", what="abandoned") == 0
 
 
+async def test_a_few_of_an_older_release_go_like_others(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}", lease="") for n in range(FEW))
+    async with house(space, kubeconfig, mongodb_uri) as here:
+        await here.archivist.once()
+        assert database["task_memory"].count_documents({}) == 0
+
+
 async def test_behind_many_live_tasks_a_deleted_one_is_found_by_a_later_sweep(
     space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
 ) -> None:
     """One sweep looks at a bounded number of memories; the next goes on behind them, and at last from the beginning."""
     many = retention.MOST_WALKED * retention.PAGE
-    database["task_memory"].insert_many(
-        {"_id": NONE.format(n), "namespace": space.name, "name": f"t{n}", "updatedAt": now() - timedelta(days=3)}
-        for n in range(many + 1)
-    )
+    database["task_memory"].insert_many(memory(NONE.format(n), space.name, f"t{n}") for n in range(many + 1))
     live = {NONE.format(n) for n in range(many)}
     async with house(space, kubeconfig, mongodb_uri, live=lambda uid: uid in live) as here:
         await here.archivist.once()

@@ -4,7 +4,8 @@ Runs live in the release's namespace and no owner reference crosses namespaces, 
 theirs. It is level-based: whatever Job is there without a known unfinished task is asked about, at the start, now and
 then, and at once when a task's deletion is seen. Nothing is deleted before the API has said that the task is gone: it
 may be finished, or in a namespace that is not read yet. A namespace that refuses us (its role is gone, for instance
-with the namespace) is given time; after that a run of its tasks ends too, since its end could not be recorded.
+with the namespace) is given time, but for tasks whose deletion was seen; so is one that is served no more. After that
+the Jobs of its tasks go too: nobody would record how a run ended, or remove its Job.
 
 A watch that has lost its place lists anew and never tells what went away meanwhile. A task that is gone is found out
 when it is written to; a pod of a task that is gone is not written to, and would hold its slot for ever.
@@ -13,7 +14,7 @@ when it is written to; a pod of a task that is gone is not written to, and would
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
@@ -31,7 +32,7 @@ EVERY_SECONDS = 30.0
 AGAIN_SECONDS = 2.0
 """After a deletion that was not answered."""
 PATIENCE = timedelta(minutes=10)
-"""For a namespace that refuses us."""
+"""For a namespace that refuses us, or has left."""
 AT_ONCE = 200
 """Tasks asked about in one sweep."""
 ENDED_AT_ONCE = 50
@@ -45,7 +46,7 @@ class _Task(Enum):
 
 
 class Orphans:
-    """`changed` is called when a slot may have become free."""
+    """`members`: the namespaces that are served. `changed` is called when a slot may have become free."""
 
     def __init__(
         self,
@@ -53,12 +54,14 @@ class Orphans:
         tasks: task_index.Tasks,
         known: workloads.Workloads,
         *,
+        members: Container[str],
         changed: Callable[[], None],
         wall: Callable[[], datetime],
     ) -> None:
         self._api, self._tasks, self._workloads = api, tasks, known
-        self._changed, self._wall = changed, wall
+        self._members, self._changed, self._wall = members, changed, wall
         self._refused_since: dict[str, datetime] = {}  # by namespace
+        self._left_since: dict[str, datetime] = {}  # by namespace
         self._asked: set[str] = set()  # of those with ended Jobs, in this round
         self.may_act = asyncio.Event()
         """Set once the lease is held; losing it ends the process."""
@@ -86,6 +89,8 @@ class Orphans:
     async def sweep(self) -> None:
         """Delete the Jobs of tasks that are gone. Raises `kube.Unavailable`."""
         now, refused = self._wall(), dict[str, datetime]()
+        places = {one.task[1] for _, jobs in self._workloads.jobs() for one in jobs}
+        self._left_since = {place: self._left_since.get(place, now) for place in places if place not in self._members}
         for number, (uid, jobs) in enumerate(self._doubtful()):
             if number == AT_ONCE:
                 break
@@ -138,11 +143,18 @@ class Orphans:
             return _Task.GONE
         except kube.Forbidden:
             refused[namespace] = self._refused_since.get(namespace, now)
+            if uid in self._workloads.abandoned:
+                return _Task.GONE
             if now - refused[namespace] < PATIENCE:
                 return _Task.UNKNOWN
             log.warning("a run ends: its namespace refuses the operator", job=run.name, namespace=namespace)
             return _Task.GONE
-        return _Task.THERE if raw["metadata"]["uid"] == uid else _Task.GONE
+        if raw["metadata"]["uid"] != uid:
+            return _Task.GONE
+        if now - self._left_since.get(namespace, now) < PATIENCE:
+            return _Task.THERE
+        log.warning("a run ends: its namespace is served no more", job=run.name, namespace=namespace)
+        return _Task.GONE
 
     async def _delete(self, one: JobView) -> None:
         try:

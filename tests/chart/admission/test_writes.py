@@ -20,6 +20,7 @@ MESSAGE = {"id": "m1", "text": "Please hurry."}
 ANSWER = {"id": "q1", "text": "Yes."}
 EARLY, READY, RUNS, ASKS = Phase.QUALIFYING, Phase.READY_FOR_GPU, Phase.ORCHESTRATING, Phase.USER_TASK
 ENDED = "cannot change in a finished task (phase {}), only spec.ttlSecondsAfterFinished can; create a new PendingTask"
+MAY_BE_READ = "cannot change once the task may be read (phase {}), what was read would stay where it was"
 READ = "cannot change once it was qualified (phase {}); add spec.messages, or create a new PendingTask"
 
 
@@ -59,9 +60,16 @@ WRITES = [
     Write("operator", READY, callers.status(epoch=EPOCH - 1), "status.leaderEpoch: may not go down from 5 to 4"),
     # -- until it is qualified a spec is its author's
     Write("tenant", Phase.NEW, spec(content="Something else")),
-    Write("tenant", EARLY, spec(projectId="other")),
     Write("tenant", EARLY, spec(content="Something else")),
+    Write("tenant", EARLY, spec(correlationId="other")),
     Write("tenant", Phase.SCHEDULED, spec(schedule={"at": "2030-01-01T00:00:00Z"})),
+    # -- whose it is and what it is known by, from the moment that it may be read
+    Write("tenant", Phase.NEW, spec(projectId="other"), f"spec.projectId: {MAY_BE_READ.format(Phase.NEW)}"),
+    Write("tenant", Phase.NEW, spec(groupId="other", sourceUrn="wiki::2"), "spec.groupId, spec.sourceUrn: cannot"),
+    Write("admin", Phase.READY_FOR_QUALIFICATION, spec(sourceUrn="wiki::2"), "spec.sourceUrn: cannot change"),
+    Write("tenant", EARLY, spec(projectId="other"), f"spec.projectId: {MAY_BE_READ.format(EARLY)}"),
+    Write("tenant", EARLY, spec(sourceUrn="wiki::2"), "spec.sourceUrn: cannot change"),
+    Write("tenant", Phase.SCHEDULED, spec(projectId="other", groupId="other", sourceUrn="wiki::2")),
     # -- what the knowledge base or a run has read
     Write("tenant", READY, spec(content="Something else"), f"spec.content: {READ.format(READY)}"),
     Write("tenant", READY, spec(sourceUrn="email::<other@example.com>"), "spec.sourceUrn: "),
@@ -127,6 +135,8 @@ def test_the_table_covers_every_field_of_a_spec() -> None:
     refused = {field for w in WRITES if w.refused and w.phase is RUNS for field in w.patch.get("spec", {})}
     allowed = {field for w in WRITES if not w.refused and w.phase is RUNS for field in w.patch.get("spec", {})}
     assert refused == set(admission.READ_BY_A_RUN)
+    early = {field for w in WRITES if w.refused and w.phase is Phase.NEW for field in w.patch.get("spec", {})}
+    assert early == set(admission.PLACE) <= refused
     assert allowed >= {*admission.STEERING, *admission.AFTER_THE_END}
     assert len(WRITES) >= 40
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,21 +17,36 @@ from controllers import backpressure
 from controllers.archive import mongo, reconcile, retention, sweep
 from controllers.metrics import Metrics
 
+EVERY = 30.0
 
-@pytest.mark.parametrize(("busy", "looks"), [([], 0), ([True, True, True], 3), ([True] * 500, 30)])
-async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -> None:
-    """Nothing of a sweep reaches the apiserver before; then its first request comes."""
-    slept: list[float] = []
-    asked = asyncio.Event()
+
+class Time:
+    """It passes by sleeping, and in no other way."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("busy_until", "earliest", "latest"),
+    [(0.0, 0.0, 0.0), (3.5, 3.5, EVERY / 2), (math.inf, EVERY * 0.9, EVERY)],
+    ids=["calm", "busy for a while", "always busy"],
+)
+async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_case(
+    busy_until: float, earliest: float, latest: float
+) -> None:
+    """Its first request to the apiserver is its beginning."""
+    time, asked = Time(), asyncio.Event()
+    begun: list[float] = []
 
     async def serve(_: web.Request) -> web.Response:
+        begun.append(time.now)
         asked.set()
         return web.json_response({"message": "away"}, status=503)
-
-    async def sleep(seconds: float) -> None:
-        assert not asked.is_set()
-        slept.append(seconds)
-        await asyncio.sleep(0)
 
     application = web.Application()
     application.router.add_get("/{path:.*}", serve)
@@ -44,20 +59,24 @@ async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -
         api = kube.Kube(loaded, http, fence=lambda: None)
         archive = mongo.Archive("mongodb://127.0.0.1:9", "none", fence=lambda: None)
         measured = Metrics(CollectorRegistry())
+        kept = retention.Retention(
+            api, archive, retention.Periods(), live=lambda uid: False, lease=lambda: "", measured=measured
+        )
         archivist = reconcile.Archivist(
             api,
             archive,
             namespaces=["here"],
             runs="here",
             terms=sweep.Terms(),
-            pace=reconcile.Pace(every=30.0),
-            kept=retention.Retention(api, archive, retention.Periods(), live=lambda uid: False, measured=measured),
+            pace=reconcile.Pace(every=EVERY),
+            kept=kept,
             ran=lambda uid: False,
             measured=measured,
             wall=lambda: datetime.now(UTC),
-            polite=backpressure.Backpressure(monotonic=time.monotonic),
-            busy=lambda: bool(busy) and busy.pop(0),
-            sleep=sleep,
+            polite=backpressure.Backpressure(monotonic=lambda: time.now, sleep=time.sleep),
+            busy=lambda: time.now < busy_until,
+            monotonic=lambda: time.now,
+            sleep=time.sleep,
         )
         archivist.may_act.set()
         working = asyncio.create_task(archivist.work())
@@ -66,4 +85,4 @@ async def test_a_sweep_waits_until_no_task_waits(busy: list[bool], looks: int) -
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
     await runner.cleanup()
-    assert slept == [reconcile.LOOK_SECONDS] * looks
+    assert earliest <= begun[0] <= latest

@@ -10,8 +10,7 @@ from controllers.pendingtask.policy import interruption
 from crds import conditions, pendingtask
 from crds.exits import ExitReason
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, apply, job, pod, routed
-from tests.controllers.decide.test_user_task import asked
+from tests.controllers.build import GPU, NOW, apply, asked, job, pod, routed
 
 RUNNING = {
     "type": "Dispatched",

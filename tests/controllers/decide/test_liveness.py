@@ -20,7 +20,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
 from tests.controllers.build import GPU, NOW, apply, routed, task
-from tests.controllers.decide.test_properties import hints, tokens, troubles
+from tests.controllers.strategies import hints, tokens, troubles
 
 MOST_STEPS = 40
 verdicts = st.sampled_from(pendingtask.Verdict).map(str)

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
-from crds import pendingtask
 from crds.phases import Phase
-from tests.controllers.build import GPU, NOW, after, routed
+from tests.controllers.build import GPU, NOW, after, asked
 
 OPEN = ObservedState(slots=GPU)
-
-
-def asked(kind: str, *ids: str, spec: dict[str, Any] | None = None, **more: Any) -> pendingtask.PendingTask:
-    questions = [{"id": one, "text": "?"} for one in ids]
-    waiting = {
-        "type": "WaitingForUser",
-        "status": "True",
-        "reason": kind,
-        "lastTransitionTime": "2027-03-01T11:00:00Z",
-        "observedGeneration": 4,
-    }
-    status = {"attempt": 2, "userTask": {"kind": kind, "questions": questions}, "conditions": [waiting], **more}
-    current = routed(Phase.USER_TASK, spec=spec, **status)
-    return current.model_copy(update={"metadata": current.metadata.model_copy(update={"generation": 5})})
 
 
 def test_a_question_needs_all_its_answers() -> None:

@@ -45,6 +45,12 @@ hack/chart/admission.py; do not edit.
 (object.spec.?schedule == oldObject.spec.?schedule ? [] : ['spec.schedule'])
 {{- end }}
 
+{{- define "jervis.admission.changedPlace" -}}
+(object.spec.?projectId == oldObject.spec.?projectId ? [] : ['spec.projectId']) +
+(object.spec.?groupId == oldObject.spec.?groupId ? [] : ['spec.groupId']) +
+(object.spec.?sourceUrn == oldObject.spec.?sourceUrn ? [] : ['spec.sourceUrn'])
+{{- end }}
+
 {{- define "jervis.admission.changedSteering" -}}
 (object.spec.?mode == oldObject.spec.?mode ? [] : ['spec.mode']) +
 (object.spec.?queuePosition == oldObject.spec.?queuePosition ? [] : ['spec.queuePosition']) +
