@@ -303,3 +303,24 @@ def secrets_are_refused(space: Space) -> Iterator[None]:
     finally:
         admission.delete_validating_admission_policy_binding(space.name)
         admission.delete_validating_admission_policy(space.name)
+
+
+def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there_before(
+    space: Space, team: Space, start: Start
+) -> None:
+    """With namespaces by name: in the chart's list, in none, and one with an annotation, which is read now and then."""
+    listed = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
+    team.core.patch_namespace(team.name, {"metadata": {"annotations": {"jervis.dev/clients": "tess"}}})
+    for place, owner in ((team, "tess"), (listed, "lena"), (space, "house")):
+        place.submit("own", "INFO", clientId=owner)
+        place.submit("other", "INFO", clientId="victim")
+    limits = {"limits": {"clients": ["house"]}, "namespaces": {listed.name: {"clients": ["lena"]}}}
+    settings = {"ADMISSION": json.dumps(limits), "RECHECK_SECONDS": 1}
+    with start([space.name, team.name, listed.name], **settings):
+        for place in (team, listed, space):
+            until(lambda place=place: place.phase("own") == "Done", "the own client's is processed")  # type: ignore[misc]
+            until(lambda place=place: "Accepted" in place.conditions("other"), "the other one says why")  # type: ignore[misc]
+            assert place.conditions("other") == {"Accepted": "ClientNotAllowed"}
+        team.core.patch_namespace(team.name, {"metadata": {"annotations": {"jervis.dev/clients": "tess, victim"}}})
+        until(lambda: team.phase("other") == "Done", "once it is allowed, it goes on")
+        assert {place.phase("other") for place in (listed, space)} == {"New"}
