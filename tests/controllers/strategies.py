@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from controllers.admission import Refusal
 from controllers.pendingtask import observed
 from controllers.pendingtask.observed import JobState, JobView, ObservedState, Outcome, PodView, Trouble
 from crds import pendingtask
@@ -48,6 +49,7 @@ pods = st.builds(
     st.none() | outcomes,
     given_up_at=st.none() | moments,
 )
+REFUSED = Refusal(pendingtask.NotAllowed.CLIENT, "spec.clientId: not here; create it anew.")
 worlds = st.builds(
     ObservedState,
     qualifying=st.integers(0, 12),
@@ -64,6 +66,7 @@ worlds = st.builds(
     | st.builds(observed.Claimant, st.sampled_from(["u", "v"]), st.integers(1, 2), st.just("n/user")),
     backend_gone_in=st.none() | st.sampled_from([0.0, 5.0]),
     in_doubt_since=st.none() | moments,
+    refusal=st.none() | st.just(REFUSED),
 )
 entries = st.lists(
     st.sampled_from([{"id": one, "text": "t"} for one in "abc"]), max_size=3, unique_by=lambda entry: entry["id"]

@@ -4,6 +4,7 @@ no run twice."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from controllers.pendingtask import decision, job, observed, phases, views
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import JobState, JobView, ObservedState, Outcome, PodView, Trouble
+from controllers.pendingtask.transitions import batched
 from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
@@ -19,7 +21,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
 from tests.controllers.build import GPU, NOW, apply, routed, task
-from tests.controllers.strategies import moments, tasks, worlds
+from tests.controllers.strategies import REFUSED, moments, tasks, worlds
 
 
 @given(tasks(), worlds, moments)
@@ -162,6 +164,20 @@ class Cluster:
 
     def choose(self, _: str, one_in: int) -> bool:
         return self.draw.draw(st.integers(1, one_in)) == 1
+
+
+@given(tasks(), worlds, moments)
+@settings(max_examples=thorough.examples(400), deadline=None)
+def test_nothing_is_begun_for_a_task_that_its_namespace_may_not_have(
+    current: pendingtask.PendingTask, around: ObservedState, now: datetime
+) -> None:
+    """Whatever its status says, as anybody may have written it: no reading, no copy, no run but one that is there."""
+    around = replace(around, refusal=REFUSED)
+    made = batched(current, around, now).decision
+    assert not [one for one in made.effects if isinstance(one, decision.Ingest | decision.Copy)]
+    assert around.job is not None or not [one for one in made.effects if isinstance(one, decision.Launch)]
+    if current.status.phase not in (Phase.DISPATCHED_GPU, Phase.ORCHESTRATING):
+        assert made.phase in (None, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU)
 
 
 @given(st.data())
