@@ -32,6 +32,9 @@ log = structlog.get_logger(__name__)
 
 MOST_TRANSITIONS = 2**31 - 1
 """leaseTransitions is an int32. Nobody gets there by taking over; a forged status must not stop the counting."""
+MOST_HEEDED = 2**30
+"""A higher epoch on an object is forged (a status may be written before its namespace is served) and is ignored: it
+would use up the epochs that are left. Half of them remain to be counted on."""
 _LATE = "the lease could not be renewed in time"
 _SHORTEST_PAUSE = 0.1
 
@@ -224,7 +227,7 @@ class Lease:
 
         An old leader that thawed does not get that far: the write that would raise its epoch finds the lease taken.
         """
-        if not self._floor < epoch < MOST_TRANSITIONS:
+        if not self._floor < epoch <= MOST_HEEDED:
             return
         self._floor = epoch
         if self._held is not None and self.epoch < epoch:
