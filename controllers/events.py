@@ -1,11 +1,11 @@
-"""Kubernetes Events: one per transition, posted beside the work and never in the way of a decision.
+"""Kubernetes Events: one per transition, posted in the background and limited by a token bucket.
 
-The name follows from the object, the resourceVersion that the write made and the number of the transition in it (one
-write may make several), so a repeated post is the same Event, and `kubectl get events`, which lists by name, shows them
-in their order.
+`Recorder.post` only queues, so a decision never waits for an Event. An Event's name is made of the object, the
+resourceVersion of the write and the number of the transition in it (one write may make several). So a repeated post is
+the same Event, and `kubectl get events`, which lists by name, shows them in order.
 
-Beyond a rate that a person reads (a token bucket) the Events of an object are held back, for `PATIENCE_SECONDS`; then
-they go as one Event that names every transition (docs/decisions/0021).
+`TokenBucket` limits the Events to a rate that a person can read. An object's Events beyond it wait for
+`PATIENCE_SECONDS` and are then merged into one Event that names every transition (docs/decisions/0021).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from crds import errors
 
 
 class TokenBucket:
-    """`burst` is there at the beginning and at most; `rate` a second comes back. `monotonic` is the clock."""
+    """A token bucket: full with `burst` tokens, refilled with `rate` tokens a second. `monotonic` is the clock."""
 
     def __init__(self, rate: float, burst: float, *, monotonic: Callable[[], float]) -> None:
         self._rate, self._burst, self._monotonic = rate, burst, monotonic
         self._left, self._seen = burst, monotonic()
 
     def spend(self, number: float) -> bool:
-        """Take `number`. False when there is less; then nothing is taken."""
+        """Take `number` tokens. False when there are fewer; then none is taken."""
         self._refill()
         if number > self._left:
             return False
@@ -38,7 +38,7 @@ class TokenBucket:
         return True
 
     def charge(self, number: float) -> None:
-        """Take `number`, or what there is: for what happens in any case."""
+        """Take `number` tokens, or all that are left: for an action that is not limited."""
         self._refill()
         self._left = max(0.0, self._left - number)
 
@@ -55,11 +55,11 @@ PATIENCE_SECONDS = 5.0
 RATE, BURST = 20.0, 100.0
 """Events a second that go one by one, and how many more after a quiet time: some sixteen tasks from end to end."""
 LOOK_SECONDS = 0.1
-"""Between two looks whether Events may go."""
+"""Between two checks whether the token bucket lets Events go."""
 AWAY_SECONDS = 2.0
 """Between two tries while the apiserver does not answer."""
 TRIES = 30
-"""Of one Event; behind it stand all others."""
+"""Of one Event; all others wait behind it."""
 FAREWELL_SECONDS = 2.0
 """At the end of the process; the next leader waits for it."""
 CAPACITY = 20_000
@@ -81,7 +81,7 @@ class Note:
 
 @dataclass(slots=True)
 class Waiting:
-    """What is to be told about one object, and since when (monotonic seconds)."""
+    """The transitions of one object that wait to be posted, and since when (monotonic seconds)."""
 
     about: kube.Object
     since: float
@@ -89,11 +89,11 @@ class Waiting:
 
 
 def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
-    """The core/v1 Event that tells `notes` about an object ({apiVersion, kind, metadata: {name, namespace, uid}})."""
+    """The core/v1 Event that reports `notes` about an object ({apiVersion, kind, metadata: {name, namespace, uid}})."""
     meta, last = about["metadata"], notes[-1]
     # Of several the last is the one that counts, unless something went wrong on the way.
     named = next((one for one in reversed(notes) if one.warning), last)
-    told = last.message if len(notes) == 1 else " ".join(f"{one.reason}: {one.message}" for one in notes)
+    text = last.message if len(notes) == 1 else " ".join(f"{one.reason}: {one.message}" for one in notes)
     # Of one width: "10000" would come before "9999".
     version = f"{int(last.version):016x}" if last.version.isdigit() else last.version
     place = f"{version}.{last.step}" if last.step else version
@@ -113,7 +113,7 @@ def manifest(about: kube.Object, notes: Sequence[Note]) -> kube.Object:
             "resourceVersion": last.version,
         },
         "reason": named.reason,
-        "message": told[:_MAX_MESSAGE],
+        "message": text[:_MAX_MESSAGE],
         "type": "Warning" if named.warning else "Normal",
         "firstTimestamp": _stamp(notes[0].at),
         "lastTimestamp": _stamp(last.at),
@@ -153,7 +153,7 @@ class Recorder:
         return len(self._line)
 
     def post(self, about: kube.Object, reason: str, message: str, *, warning: bool = False, step: int = 0) -> None:
-        """Tell one transition of `about`, an object as the API has just served it."""
+        """Queue one transition of `about`, an object as the API has just returned it."""
         meta = about["metadata"]
         waiting = self._line.get(meta["uid"])
         if waiting is None:
@@ -168,12 +168,12 @@ class Recorder:
     async def run(self) -> None:
         """Post until cancelled."""
         while True:
-            about, told = await self._next()
-            for notes in told:
+            about, batches = await self._next()
+            for notes in batches:
                 await self._send(manifest(about, notes), len(notes))
 
     async def finish(self) -> None:
-        """Post what is left, merged, when nobody runs any more; as much as `FAREWELL_SECONDS` allow."""
+        """Post what is left, merged, after every `run` has ended; stops after `FAREWELL_SECONDS`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_SECONDS):
                 while self._line:
@@ -183,7 +183,7 @@ class Recorder:
         self._dropped(sum(len(one.notes) for one in self._line.values()))
 
     async def _next(self) -> tuple[kube.Object, list[list[Note]]]:
-        """Whom to tell about, and what: a list per Event."""
+        """The next object and its transitions: a list per Event."""
         while True:
             first = next(iter(self._line.values()), None)
             if first is None:

@@ -1,6 +1,6 @@
-"""Liveness that means it, readiness that names what is missing, and the metrics endpoint.
+"""Liveness (probes of every part that may hang), readiness (names what is missing) and the metrics endpoint.
 
-/healthz   the event loop is on time, every watch was heard lately, the lease's thread runs and the API answers it
+/healthz   the event loop is on time, every watch received data lately, the lease's thread runs and the API answers it
 /readyz    started, the CRDs are there and every watch has begun; names the state of each namespace
 /metrics   Prometheus text
 
@@ -24,7 +24,7 @@ LAG_PERIOD = 0.5
 
 
 class Pulse(Protocol):
-    """The part of the lease that liveness looks at."""
+    """The part of the lease that liveness checks."""
 
     def alive(self) -> bool:
         """Its thread runs."""
@@ -75,7 +75,7 @@ class Health:
         if not self.starting:
             for path, age in self._beats.ages().items():
                 if age > self._silence:
-                    found.append(f"the watch of {path} was last heard {age:.0f} s ago")
+                    found.append(f"the watch of {path} last received data {age:.0f} s ago")
         return found
 
     def missing(self) -> list[str]:

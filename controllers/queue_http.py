@@ -3,11 +3,11 @@
 GET /api/v1/queue?client=&limit=           the present state
 GET /api/v1/queue/events?client=&limit=    the same as server-sent events: once, and again whenever it changes
 
-Tickets are those of the history (docs/decisions/0007) and open one namespace; of other namespaces' tasks an answer has
-a number and nothing else. Any replica answers from its own task cache; `leading` says whether it is the one that acts.
-One survey serves all who ask. It and the answers from it take a twentieth of the process's time, but a survey is never
-shown for longer than `OLDEST_SECONDS`. Each namespace may ask so often (429 beyond that), and its questions look at its
-own tasks only: whatever one tenant asks, the others' answers stay fresh and cheap.
+Tickets are those of the history (docs/decisions/0007) and give access to one namespace; of other namespaces' tasks an
+answer has a number and nothing else. Any replica answers from its own task cache; `leading` says whether it acts.
+One survey serves all requests. It and the answers from it take a twentieth of the process's time, but a survey is never
+shown for longer than `OLDEST_SECONDS`. A token bucket limits each namespace's requests (429 beyond it), and a request
+reads its namespace's tasks only: whatever one tenant asks, the others' answers stay fresh and cheap.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class QueueState:
 
 
 class QueueHttp:
-    """Answers those whom `door` lets in."""
+    """Serves the queue. `door` authenticates each request."""
 
     def __init__(self, state: QueueState, door: tickets.Door, *, monotonic: Callable[[], float]) -> None:
         self._state, self._door, self._monotonic = state, door, monotonic

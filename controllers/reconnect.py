@@ -1,4 +1,4 @@
-"""An aiohttp client middleware under kopf's lists and watches of our kinds: heard, paced, and never fatal.
+"""An aiohttp client middleware under kopf's lists and watches of our kinds: counted for liveness, paced, never fatal.
 
 kopf re-raises what a list or watch is refused with (403, 404, other 4xx, an ERROR event that is not 410) out of its
 watcher, and then the whole operator stops. One namespace that is deleted or forbidden must not stop the others, so the

@@ -1,4 +1,4 @@
-"""The level look: what is known of our kinds, compared with a list of metadata. Events alone are not enough.
+"""A comparison: what is known of our kinds against a list of metadata. Events alone are not enough.
 
 kopf reports no deletion that happened while its watch was away, and an event that is lost stays lost. So every 30 s,
 after kopf has listed anew, and once at the start, each namespace's metadata is listed (PartialObjectMetadataList, in
@@ -7,9 +7,9 @@ pages, with the watch's field selector):
 - known before the list began and not on it: gone, because a list is at least as new as its request;
 - listed in a version that is newer than the known one, although kopf had its time: read in full and fed in.
 
-The look at the start is the barrier before anything acts: a worker that has seen one page of the tasks knows neither
-which comes first nor which slots are taken. It holds per namespace; one that is deleted or forbidden holds back none.
-A kind that is refused in a namespace is left alone there, and the other kinds are served.
+The comparison at the start is the barrier before anything acts: a worker that has seen one page of the tasks knows
+neither which comes first nor which slots are taken. It holds per namespace; one that is deleted or forbidden holds back
+none. A kind that is refused in a namespace is left alone there, and the other kinds are served.
 
 Source: Kubernetes "API concepts", consistency of lists and metadata-only requests.
 """
@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 30.0
 SHARE = 0.02
-"""Of the time that looks may take: after a long one, the next comes later than `EVERY_SECONDS`."""
+"""Of the time that comparisons may take: after a long one, the next comes later than `EVERY_SECONDS`."""
 PAGE = 500
 GRACE_SECONDS = 5.0
 """For so long kopf may be behind a list without coming nearer before what it owes is read here."""
@@ -85,8 +85,8 @@ class Resync:
     `report(namespace, state, why)` makes a namespace's new state visible; False: not yet, and it is called again;
     `limits_changed(namespace)`: its annotations say something else about what it may have.
 
-    It receives from `reconnect` what kopf was answered. A look's unit is a namespace, or None for all of them when kopf
-    watches them as one.
+    It receives from `reconnect` the answers that kopf got. The unit of a comparison is a namespace, or None for all of
+    them when kopf watches them as one.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class Resync:
     # -- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, namespace: str | None) -> None:
-        """Look at it as soon as possible."""
+        """Compare it as soon as possible."""
         self._due.add(namespace)
         self._wake.set()
 
     def refused(self, namespace: str | None, plural: str, status: int, why: str) -> None:
-        """A list or watch of kopf's was refused (see `reconnect.Answers`): the look finds out what it means."""
+        """A list or watch of kopf's was refused (see `reconnect.Answers`): a comparison finds out why."""
         name = namespace or self._members.scope.own
         state = self._members.states().get(name)
         news = state in (State.PENDING, State.SERVED) or (
@@ -145,10 +145,10 @@ class Resync:
             self._refused.pop((namespace, kind.resource.plural), None)
             self._leave(namespace, kind)
 
-    # -- looks -----------------------------------------------------------------------------------------------------
+    # -- comparisons -----------------------------------------------------------------------------------------------
 
     def units(self) -> list[str | None]:
-        """What is looked at one by one."""
+        """What is compared one by one."""
         return [None] if self._members.scope.everywhere else list(self._members)
 
     async def first(self) -> None:
@@ -157,7 +157,7 @@ class Resync:
             await self.look(unit)
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Compare for ever."""
         pause = self._every
         while True:
             try:
@@ -207,7 +207,7 @@ class Resync:
             self.forget(name)
             return False
         except kube.Forbidden:
-            pass  # the right went with the namespace, or was never given: the lists will tell
+            pass  # the right went with the namespace, or was never given: the lists show which
         return True
 
     async def _record(self, name: str, state: State, why: str, refused: tuple[str, ...] = ()) -> None:

@@ -32,7 +32,7 @@ class Invalid(errors.Permanent):
 
 
 class Client(BaseModel):
-    """What one client has of its own; what it leaves out is as for everybody."""
+    """What one client has of its own; what it leaves out is as for all clients."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -142,11 +142,11 @@ class Settings(BaseSettings):
     """Of the history, and of the memories of deleted tasks that another operator or an older release wrote, one sweep
     removes no more; it removes none of them and reports instead. 100 confirms."""
     outcomes: bool = True
-    """Tell the knowledge base what finished runs taught."""
+    """Report the outcomes of finished runs to the knowledge base."""
     outcome_seconds: Annotated[float, Field(gt=0)] = 30
-    """Between two looks for finished runs that it was not told about."""
+    """Between two searches for finished runs whose outcomes are not reported."""
     outcome_days: Annotated[float, Field(gt=0)] = 7
-    """What was archived longer ago is not told any more."""
+    """Outcomes of runs that were archived longer ago are not reported any more."""
 
     history_host: str = "0.0.0.0"  # noqa: S104  # a pod's endpoint
     history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
@@ -182,7 +182,7 @@ class Settings(BaseSettings):
     runs_without_gpu: Annotated[int, Field(ge=0)] = 2
     """Users' runs at the same time without a slot, while no GPU backend is there: the router may answer from a CPU."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
-    """Tasks looked at at the same time."""
+    """Tasks reconciled at the same time."""
     queue_capacity: Annotated[int, Field(ge=1)] = 100_000
 
     request_timeout: Annotated[float, Field(gt=0)] = 10
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
     kb_timeout: Annotated[float, Field(gt=0)] = 900
     """One ingestion: model loads and long documents included."""
     probe_seconds: Annotated[float, Field(gt=0)] = 15
-    """Between two looks at a reachable GPU backend."""
+    """Between two probes of a reachable GPU backend."""
     probe_loopback: bool = False
     """A GPU backend may be at a loopback address: for an operator outside of a cluster."""
     connection_file_urls: bool = False
@@ -283,7 +283,7 @@ class Settings(BaseSettings):
         )
 
     def outcome_pace(self) -> reporter.Pace:
-        """When the knowledge base is told about finished runs."""
+        """When outcomes are reported to the knowledge base."""
         return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
 
     def template(self) -> job.Template:

@@ -476,7 +476,7 @@ def not_allowed(status: Status) -> bool:
 
 
 def held(task: PendingTask) -> bool:
-    """Does it wait for its user, for whoever suspended its Job, or for its namespace's limits?"""
+    """Does it wait for its user, for the one who suspended its Job, or for its namespace's limits?"""
     return task.spec.suspend or held_by_job(task.status) or not_allowed(task.status)
 
 

@@ -100,7 +100,7 @@ def _fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
                 try:
                     fence()
                 except lease.Fenced as error:
-                    # As aiohttp itself tells whoever waits for the answer that nothing was sent.
+                    # As in aiohttp itself: the caller that waits for the answer gets the error that nothing was sent.
                     assert conn.protocol is not None
                     conn.protocol.set_exception(aiohttp.ClientConnectionError(error.message))
                     return

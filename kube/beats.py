@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Beats:
-    """When each watch was last heard, in monotonic seconds, by the path of its URL."""
+    """When each watch last received data, in monotonic seconds, by the path of its URL."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -23,20 +23,20 @@ class Beats:
         self._heard.pop(path, None)
 
     def beat(self, path: str) -> None:
-        """The watch of `path` was heard. One that is not expected does not count."""
+        """The watch of `path` received data. One that is not expected does not count."""
         if path in self._since:
             self._heard[path] = self._clock()
 
     def restart(self) -> None:
-        """The time in which a watch must be heard begins now for all that are expected."""
+        """The time in which a watch must receive data begins now for all that are expected."""
         now = self._clock()
         self._since = dict.fromkeys(self._since, now)
 
     def silent(self) -> list[str]:
-        """Paths of expected watches that were never heard."""
+        """Paths of expected watches that never received data."""
         return [path for path in self._since if path not in self._heard]
 
     def ages(self) -> dict[str, float]:
-        """Seconds since each expected watch was heard, or since it is expected."""
+        """Seconds since each expected watch received data, or since it is expected."""
         now = self._clock()
         return {path: now - max(since, self._heard.get(path, since)) for path, since in self._since.items()}

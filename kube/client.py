@@ -35,7 +35,7 @@ class Row:
 
 
 class Kube:
-    """Typed calls; `server` knows the time there; `counted(verb, code)` is told of every answer (code 0: none came)."""
+    """Typed calls; `server` knows the time there; `counted(verb, code)` receives every answer (code 0: none came)."""
 
     def __init__(
         self,

@@ -65,4 +65,4 @@ def refusal(verb: str, path: str, code: int, payload: bytes, retry_after: str | 
         wait = float(retry_after) if retry_after and retry_after.isdigit() else None
         return Unavailable(message, retry_after=wait)
     causes: list[dict[str, Any]] = (status.get("details") or {}).get("causes") or [{}]
-    return Refused(message, field=causes[0].get("field"), remedy="Mend the named field or the operator's settings.")
+    return Refused(message, field=causes[0].get("field"), remedy="Fix the named field or the operator's settings.")

@@ -31,10 +31,10 @@ from crds import errors
 log = structlog.get_logger(__name__)
 
 MOST_TRANSITIONS = 2**31 - 1
-"""leaseTransitions is an int32. Nobody gets there by taking over; a forged status must not stop the counting."""
+"""leaseTransitions is an int32. Takeovers never reach that number."""
 MOST_HEEDED = 2**30
 """A higher epoch on an object is forged (a status may be written before its namespace is served) and is ignored: it
-would use up the epochs that are left. Half of them remain to be counted on."""
+would use up the epochs that are left. Half of them remain."""
 _LATE = "the lease could not be renewed in time"
 _SHORTEST_PAUSE = 0.1
 
@@ -44,7 +44,7 @@ class Fenced(errors.Operational):
 
 
 class ContestedError(Exception):
-    """Somebody else changed the record first."""
+    """Another process changed the record first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Record:
 class FencingToken:
     """Under which leadership something is written: a later leader's is higher.
 
-    Epochs of two Leases say nothing about each other. The apiserver may remember one that is long gone, and what tells
-    the two apart is when they were created (`lease_created`, RFC 3339; "" when that is not known).
+    Epochs of two Leases say nothing about each other. The apiserver may remember one that is long gone, so they
+    are distinguished by their time of creation (`lease_created`, RFC 3339; "" when that is not known).
     """
 
     epoch: int = 0
@@ -125,7 +125,7 @@ class Watcher:
     def vacant(self, record: Record | None, now: float) -> bool:
         """May the lease be taken? To be asked at every reading; `now` is after its answer.
 
-        A record that disappears is a change like any other: whoever held it may not have noticed yet.
+        A record that disappears is a change like any other: its holder may not have noticed yet.
         """
         if record is not None and not record.holder:
             return True
@@ -208,7 +208,7 @@ class Lease:
         return max(0.0, self._deadline - self._monotonic())
 
     def silent_for(self) -> float:
-        """Seconds since the store last answered: what liveness looks at."""
+        """Seconds since the store last answered: what liveness checks."""
         return self._monotonic() - self._heard
 
     def alive(self) -> bool:
@@ -270,7 +270,7 @@ class Lease:
             self._lose(_LATE)
         if self._held is not None or not answered:
             return self._terms.renew_every
-        # An observer looks again the moment the lease may be vacant, so that a takeover waits for nothing else.
+        # An observer reads again the moment the lease may be vacant, so that a takeover waits for nothing else.
         return min(self._terms.renew_every, max(_SHORTEST_PAUSE, self._watcher.left(now)))
 
     def _run(self) -> None:
@@ -309,7 +309,7 @@ class Lease:
         self._lost(why)
 
     def _renew(self, held: Record, sent: float) -> None:
-        # Only whoever still holds the record can raise it: another's would refuse this version.
+        # Only the present holder can raise it: a record of another holder refuses this version.
         floor = self._floor
         transitions = held.transitions if held.transitions >= floor else floor + 1
         self._held = self._store.write(replace(held, renewed=self._wall(), transitions=transitions))
@@ -319,7 +319,7 @@ class Lease:
 
     def _compete(self, sent: float) -> None:
         record = self._store.read()
-        # Ours: the answer to the write that took it was lost, or it ran out for us and nobody came.
+        # Ours: the answer to the write that took it was lost, or it ran out for us and no other process took it.
         known = record is not None and (record.holder == self._me or self._predecessor(record.holder))
         if not self._watcher.vacant(record, self._monotonic()) and not known:
             return
@@ -330,7 +330,7 @@ class Lease:
         self._acquired()
 
     def _settle(self) -> None:
-        """After a conflict; what cannot be settled now is looked at again in the next turn, within the deadline."""
+        """After a conflict; what cannot be settled now is checked again in the next turn, within the deadline."""
         try:
             if self._held is not None:
                 self._verify(self._held)
@@ -340,16 +340,16 @@ class Lease:
             log.warning("lease not read", reason=error.message)
 
     def _verify(self, held: Record) -> None:
-        """A conflict on our own lease: somebody edited it, deleted it, or took it; or our own renewal got through
-        and its answer did not."""
+        """A conflict on our own lease: it was edited, deleted or taken, or our own renewal got through and its answer
+        did not."""
         sent = self._monotonic()
         record = self._store.read()
         if record is not None and record.holder != self._me:
-            self._lose(f"the lease was taken by {record.holder or 'nobody'}")
+            self._lose(f"the lease was taken by {record.holder or 'an empty holder'}")
         elif sent >= self._deadline:
             return  # too late to write anything
         elif record is None:
-            # Whoever else wants it waits for as long as it was written for, so until our deadline it is ours to renew.
+            # An observer waits for the duration in the record, so until our deadline the lease is ours to renew.
             self._renew(replace(held, version=""), sent)
             log.warning("the lease was deleted; it is there again", epoch=self.epoch)
         else:

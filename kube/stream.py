@@ -1,8 +1,8 @@
 """One collection for ever: listed, then watched from there on; listed anew when its place in the history is lost.
 
-What is there goes to `heard` as it comes, synchronously and in the order of the wire. What went away while nobody
-watched is in no event: after a list, whatever was known before it began and is not on it is told as deleted, because a
-list is at least as new as its request. Bookmarks move the place along, so that a quiet collection does not lose it.
+Each object goes to `heard` as it arrives, synchronously and in the order of the wire. A deletion between two watches is
+in no event: after a list, every object that was known before it began and is not on it is reported as deleted, because
+a list is at least as new as its request. Bookmarks advance the place, so that a quiet collection does not lose it.
 
 kopf would have a queue, a task and a dozen of its own steps for every object; here an event costs its JSON and its
 handler (docs/decisions/0020). Source: Kubernetes "API concepts", efficient detection of changes.
@@ -60,7 +60,7 @@ class Stream:
     """`read` it once, then `run` it. `silence`: seconds without a byte after which a watch is dead.
 
     `known` answers the objects of this collection that are remembered, each with as much of its metadata as `heard`
-    needs for its deletion. `listed` is called when all of a list was heard, `failed` when `heard` trips over an object.
+    needs for its deletion. `listed` is called when a list is complete, `failed` when `heard` raises an exception.
     """
 
     def __init__(
@@ -150,6 +150,6 @@ class Stream:
         try:
             self._heard(kind, raw)
         except Exception:
-            # The edge of an event: one object that trips a bug of ours must not keep the others from being heard.
+            # The edge of an event: one object that triggers a bug of ours must not hold up the others.
             self._failed()
             log.exception("event not taken in", watch=self.path, name=raw["metadata"].get("name"))

@@ -1,11 +1,11 @@
 """One writer per task: every process that takes a task draws the next epoch, and an older epoch must not write.
 
 `orchestrator_fences`: {_id: task uid, attempt, epoch, holder, claimedAt, spent: {"r<round>": {llmCalls, tokens}}}.
-The attempt comes from the Job and only rises; the epoch also tells two pods of one attempt apart (a Job that was
+The attempt comes from the Job and only rises; the epoch also distinguishes two pods of one attempt (a Job that was
 suspended and resumed keeps its attempt).
 
 Of a task that is removed the fence goes first and all else after it (`crds.leftovers`). So a write that its fence
-outlived is removed with the rest, and one that it did not outlive is taken back by whoever made it (`Fence.keep`).
+outlived is removed with the rest, and one that it did not outlive is undone by its writer (`Fence.keep`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class Fence:
     async def keep(self, write: Callable[[], Awaitable[T]], undo: Callable[[], Awaitable[object]]) -> T:
         """The value of `write`, which creates a document of the task. Raises Fenced, or Forgotten after `undo`.
 
-        The look after the write is what counts: the write may have been repeated for minutes while MongoDB was away.
+        The check after the write is the one that counts: the write may have been repeated for minutes while MongoDB was
+        away.
         """
         await self.check()
         made = await write()

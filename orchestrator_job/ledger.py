@@ -78,7 +78,7 @@ class Ledger:
                     await self._mark(key, "started", None, askedBy=self._guard.attempt)
                     raise errors.MayHaveHappened(
                         f"Step {step!r} was started by an earlier run and may have happened; nothing was repeated.",
-                        remedy="Look whether it took place. Approve it to have it done again, reject it to leave it.",
+                        remedy="Check whether it took place. Approve it to have it done again, reject it to leave it.",
                     )
                 if decided.verdict is pendingtask.Verdict.REJECTED:
                     return await self._mark(key, "done", {"skipped": True, "decision": decided.wire()})

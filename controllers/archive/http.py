@@ -1,11 +1,12 @@
-"""`/api/v1/history` on a port of its own: finished tasks as the archive knows them, to whoever shows a ticket.
+"""`/api/v1/history` on a port of its own: the finished tasks in the archive, for clients with a ticket.
 
-Reads only, so any replica answers. A ticket opens one namespace; what is outside of it does not exist.
+The API only reads, so any replica answers. A ticket (a short-lived token) gives access to one namespace; the tasks of
+other namespaces are not found.
 
 GET /api/v1/history?client=&phase=&name=&limit=&since=&before=    a page
 GET /api/v1/history/{uid}                                         one task with its object and its result
 GET /api/v1/results/{uid}                                         what the last run stored, of a live task as well
-GET /openapi.json                                                 all, described; open to everybody
+GET /openapi.json                                                 the description of this API; needs no ticket
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class TooOften(errors.Operational):
 
 
 class History:
-    """Answers from one archive to those whom `door` lets in."""
+    """Serves one archive. `door` authenticates each request."""
 
     def __init__(self, archive: mongo.Archive, door: tickets.Door) -> None:
         self._archive, self._door = archive, door

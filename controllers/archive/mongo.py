@@ -60,7 +60,7 @@ class Held:
 class Archive:
     """One database. `fence` is asked before a write, and `at_wire` as it is sent.
 
-    `timeout` in seconds bounds every answer, and `absent` the search for a server: somebody may wait for the 503.
+    `timeout` in seconds bounds every answer, and `absent` the search for a server: a client may wait for the 503.
     """
 
     def __init__(
@@ -181,14 +181,14 @@ class Archive:
                 {"archivedAt": {"$gt": after.at}},
                 {"archivedAt": after.at, "_id": {"$gt": after.uid}},
             ]
-        with _trouble("list the finished tasks that nobody was told about"):
+        with _trouble("list the finished tasks whose outcomes are not reported"):
             cursor = self._archive.find(query).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
     async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
-        """Note what the knowledge base said about the task. Raises `Unavailable`."""
+        """Record the answer of the knowledge base about the task. Raises `Unavailable`."""
         self._fence()
-        with _trouble("note what became of an outcome"):
+        with _trouble("record the answer about an outcome"):
             await self._archive.update_one({"_id": uid}, {"$set": {"outcome": dict(outcome)}})
 
     async def confirmed(self, uids: Collection[str]) -> dict[str, Held]:
@@ -262,8 +262,8 @@ class Archive:
         """Memories of tasks last written before `before` and not known to be archived: {_id, namespace, name,
         leaseCreated?}.
 
-        By uid, beyond `after`. Those found to be archived are noted as such and not looked at again, so a page may
-        hold fewer than it was made from; an empty one says that `after` was the last. Raises `Unavailable`.
+        By uid, beyond `after`. Those found to be archived are marked and not checked again, so a page may hold fewer
+        than it was made from; an empty one says that `after` was the last. Raises `Unavailable`.
         """
         memory = self._database[MEMORY]
         while True:
@@ -309,13 +309,13 @@ class Archive:
                 {"completedAt": {"$lt": query.before.at}},
                 {"completedAt": query.before.at, "_id": {"$lt": query.before.uid}},
             ]
-        with _trouble("tell the history"):
+        with _trouble("read the history"):
             cursor = self._archive.find(wanted, _SUMMARY).sort(_NEWEST_FIRST).limit(query.limit)
             return [one async for one in cursor]
 
     async def one(self, uid: str) -> Mapping[str, Any] | None:
         """The whole archived document, or None. Raises `Unavailable`."""
-        with _trouble("tell the history"):
+        with _trouble("read the history"):
             found: Mapping[str, Any] | None = await self._archive.find_one({"_id": uid})
         return found
 

@@ -21,7 +21,7 @@ _PARAMETERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("name", "Only tasks of this name; there may have been several, one after the other.", _TEXT),
     (
         "limit",
-        "How many at the most.",
+        "Maximum number of tasks.",
         {"type": "integer", "minimum": 1, "maximum": query.MOST, "default": query.USUAL},
     ),
     ("since", "Only tasks that ended at this RFC 3339 time or later.", _TEXT),
@@ -42,7 +42,7 @@ _QUEUE_PARAMETERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("client", "Only tasks of this client.", _TEXT),
     (
         "limit",
-        "How many waiting tasks at the most.",
+        "Maximum number of waiting tasks.",
         {"type": "integer", "minimum": 1, "maximum": query.MOST, "default": query.MOST},
     ),
 )

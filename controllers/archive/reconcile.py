@@ -5,8 +5,8 @@ the mark are then listed whole, page by page; a page is archived in one write to
 each object is read whole once. Finished objects are in no watch; every sweep starts from what the API and MongoDB say,
 so a restart loses nothing.
 
-An object is marked with the version that was archived as precondition and deleted with the version that was looked at,
-so that a change in between wins. Before each batch of deletions the archive is asked whether it really holds them, and
+A mark has the archived version as precondition, and a deletion has the version that the sweep listed, so that a change
+in between wins. Before each batch of deletions the archive is asked whether it really holds them, and
 at their present generation: with MongoDB away nothing is deleted, and a mark that lies (a forged label, a restored
 backup, a spec edited since) is made true first. Every write asks the lease's fence.
 
@@ -50,7 +50,7 @@ their number. Where live work makes the apiserver slow, the rate is what is unde
 CROWD = 500
 """Tasks that one sweep found to do; from there on the next one does not wait for a calm moment."""
 LOOK_SECONDS = 1.0
-"""Between two looks whether the work lets a sweep through."""
+"""Between two checks whether live tasks let a sweep go on."""
 JOBS_AT_ONCE = 100
 """Tasks whose Jobs one request removes: their uids are part of its URL."""
 MOST_REFUSALS = 3
@@ -74,8 +74,9 @@ class Pace:
 
 
 class Archivist:
-    """`ran(uid)`: a Job of that task is there. `busy`: tasks wait to be processed; they come first, and with `polite`
-    also those that are being processed. `runs`: the namespace of their Jobs, the release's. `sleep`: asyncio's."""
+    """`ran(uid)`: a Job of that task exists. `busy`: tasks wait to be processed; they come first. `polite` is the
+    backpressure: tasks that are being processed come first, too. `runs`: the namespace of their Jobs, the release's.
+    `sleep`: asyncio's."""
 
     def __init__(
         self,

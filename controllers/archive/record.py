@@ -3,7 +3,7 @@
     {_id: uid, namespace, name, clientId, phase, completedAt, archivedAt, version, object, result, sweptAt?, outcome?}
 
 `version` is the resourceVersion that was archived, as text. `sweptAt` is set once the run's own documents are removed,
-`outcome` {told, reason, at} once the knowledge base was told what the task taught (`controllers.outcomes`).
+`outcome` {told, reason, at} once the outcome was reported to the knowledge base (`controllers.outcomes`).
 """
 
 from __future__ import annotations

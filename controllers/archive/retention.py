@@ -1,13 +1,13 @@
 """What goes from MongoDB, and when: what runs left behind, the history, and what is kept of deleted tasks.
 
-Level-based: each call looks at MongoDB and the apiserver anew. Three kinds go, each page by page:
+Level-based: each call reads MongoDB and the apiserver anew. Three kinds are removed, each page by page:
 
     leftovers   of archived tasks whose object is gone, `leftovers` after they were archived
     history     archived tasks, `history` after they were archived, once their leftovers are gone
     abandoned   what is kept of tasks that were deleted before they were archived, `abandoned` after the last write
 
-Only namespaces whose finished tasks were listed to the end just now are looked at: what is kept for one that is
-forbidden or away stays, and of one that has left or was deleted (docs/decisions/0034).
+A sweep covers only namespaces whose finished tasks were listed completely before it. The data of a namespace that is
+forbidden, away, no longer served or deleted stays (docs/decisions/0034).
 
 Two brakes, each for what cannot be proven. History goes by the clock alone, and no more than a share of it in a sweep.
 That a task was deleted is proven by asking for it; not that it was a task of this cluster, when another one works with
@@ -38,9 +38,9 @@ PAGE = 500
 MOST_PAGES = 20
 """Of each kind in one sweep."""
 MOST_WALKED = 4
-"""Pages of memories in one sweep: those of tasks that live for long are looked at again and again."""
+"""Pages of memories in one sweep: those of tasks that live for long are checked again and again."""
 MOST_ASKED = 500
-"""Tasks in one sweep after which no further page is looked at: the apiserver is asked about each."""
+"""Tasks in one sweep after which no further page is checked: the apiserver is asked about each."""
 ASKED_AT_ONCE = 4
 """Requests to the apiserver at the same time."""
 FEW = 50
@@ -56,8 +56,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How long things stay. `share`, from 0 to 1: how much of the history, or of the memories that it looked at those
-    that another operator wrote, one sweep may remove; 1 switches that brake off."""
+    """How long things stay. `share`, from 0 to 1: the part of the history, and of the checked memories that another
+    operator wrote, that one sweep may remove; 1 switches that brake off."""
 
     leftovers: timedelta = timedelta(days=30)
     history: timedelta = timedelta(days=365)
@@ -68,8 +68,8 @@ class Periods:
 class Retention:
     """`live(uid)`: an unfinished task of that uid is known, or a Job or pod of it; it is not asked about.
 
-    What a run that still drains writes after its task's leftovers have gone would be found by nobody. `lease`: when the
-    Lease was created that is held, RFC 3339; "" when that is not known.
+    No later sweep would find what a run that still drains writes after its task's leftovers were removed. `lease`: when
+    the held Lease was created, RFC 3339; "" when that is not known.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Retention:
         self._live, self._lease, self._metrics = live, lease, measured
         self._from: Place | None = None
         self._after = ""
-        """The uid up to which memories were looked at; the next sweep goes on from there."""
+        """The uid up to which memories were checked; the next sweep goes on from there."""
         self._held_in_round = False
-        """Since memories were looked at from the first one."""
+        """Since the check of the memories began with the first one."""
         self._braked: set[Kind] = set()
         for kind in Kind:
             measured.removal_held.labels(kind.value).set(0)

@@ -38,7 +38,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One object to delete, at exactly the version that was looked at."""
+    """One object to delete, at exactly the version that was listed."""
 
     task: Finished
     why: Why

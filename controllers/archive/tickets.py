@@ -1,8 +1,8 @@
 """Who may read which history (docs/decisions/0007).
 
-A ticket is a short-lived token of a ServiceAccount that may do nothing, made by the Kubernetes API for the audience
-`history.jervis.dev`. Whoever may create one in a namespace, by the roles that hold there, may read that namespace's
-history. The apiserver says whether a token is one; its answer is remembered for a moment, by the token's digest.
+A ticket is a short-lived token of a ServiceAccount without rights, made by the Kubernetes API for the audience
+`history.jervis.dev`. A user who may create one in a namespace, by RBAC, may read that namespace's history. The
+apiserver validates a token by a TokenReview; its answer is cached for `KEPT_SECONDS`, by the token's digest.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Elsewhere(errors.Permanent):
 
 
 class Door:
-    """`account`: name of the ServiceAccount whose tokens are tickets; `clock`: monotonic seconds."""
+    """Authenticates clients. `account`: the ServiceAccount whose tokens are tickets; `clock`: monotonic seconds."""
 
     def __init__(self, review: Review, account: str, *, clock: Callable[[], float]) -> None:
         self._review, self._account, self._clock = review, account, clock
         self._known: dict[str, tuple[float, str]] = {}
 
     async def namespace(self, ticket: str) -> str:
-        """The namespace that the ticket opens. Raises `Denied`, or the error of `review`."""
+        """The namespace that the ticket gives access to. Raises `Denied`, or the error of `review`."""
         if not ticket or len(ticket) > _LONGEST:
             raise self._denied("there is no ticket")
         digest, now = hashlib.sha256(ticket.encode()).hexdigest(), self._clock()

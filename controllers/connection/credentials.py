@@ -1,4 +1,4 @@
-"""Does the Secret of a Connection hold what its type needs? Names of keys only; values are never looked at. Pure."""
+"""Does the Secret of a Connection hold what its type needs? Names of keys only; values are never read. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USUAL = (_TOKEN, _LOGIN)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`ok` is None where nobody can tell; `reason` is CamelCase, `message` a sentence with the remedy.
+    """`ok` is None where it is unknown; `reason` is CamelCase, `message` a sentence with the remedy.
 
     `stops`: whatever the credentials are, the Connection is not processed, for this reason.
     """

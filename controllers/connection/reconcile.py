@@ -94,12 +94,12 @@ class Connections:
             try:
                 await self._look(uid)
             except errors.JervisError as error:
-                log.info("connection looked at in vain", reason=error.message)
+                log.info("connection not reconciled", reason=error.message)
                 self._work.wake(uid, (uid,), self._monotonic() + AWAY_SECONDS)
             except Exception:
-                # The edge of a look: one object that trips a bug of ours must not stop the others.
+                # The edge of a reconciliation: one object that triggers a bug of ours must not stop the others.
                 self._metrics.failures.inc()
-                log.exception("looking at a connection failed")
+                log.exception("reconciliation of a connection failed")
                 self._work.wake(uid, (uid,), self._monotonic() + FAULT_SECONDS)
             finally:
                 self._work.done(uid)
@@ -141,7 +141,7 @@ class Connections:
 
     async def _credentials(self, conn: connection.Connection) -> Finding:
         """What can be said about them without using them. Those of a client that the namespace may not have are not
-        looked at."""
+        read."""
         reference, namespace = conn.spec.secret_ref, conn.metadata.namespace
         refused = self._admission and self._admission.refuses_client(namespace, conn.spec.client_id)
         if refused:

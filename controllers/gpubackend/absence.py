@@ -1,15 +1,13 @@
-"""GPU backends that stopped serving: for `patience` seconds they count as there, with none of their slots free.
+"""GPU backends that stopped serving: when their slots and their runs are given up. Two questions, two classes.
 
-One probe that fails, or an object that is replaced, is no reason to start users' runs without a GPU. When the runs that
-are there have to move is another matter (`controllers.pendingtask.served`).
-What is remembered is lost with the process; the bound of runs without a GPU holds without it.
+`Absence`: are new runs to wait for it? For `patience` seconds a missing backend still counts as present, with no free
+slots. One failed probe, or a replaced object, is no reason to start users' runs without a GPU. This state is lost with
+the process; the limit of runs without a GPU does not depend on it.
 
-Is a backend gone whose slots are booked? The operator's own probe is one opinion; runs talk to the router.
-
-A run is given up only when its backend has been missing for `patience` by the operator's probe and the router says that
-it is gone too. The router spreads requests over all backends, so as long as it serves that one, or as it is not known
-what it says, most runs lose nothing by going on. Where the router does not answer, the operator's own opinion counts
-after three times the patience.
+`ServedBackends`: do the runs that have booked it move? Runs send their requests to the router, so the operator's probe
+alone does not decide. A run moves only when the probe has missed its backend for `patience` seconds and the router does
+not serve it either. The router spreads requests over all backends: most runs lose nothing by going on while it serves
+this one. Where the router does not answer, the probe decides alone after `UNHEARD_FACTOR` times the patience.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from router import client
 
 
 class Absence:
-    """By name. `patience` and all times are in seconds; `monotonic` is the clock."""
+    """Missing backends by name. `patience` and all times are in seconds; `monotonic` is the clock."""
 
     def __init__(self, monotonic: Callable[[], float], patience: float) -> None:
         self._monotonic, self.patience = monotonic, patience
@@ -57,7 +55,7 @@ Ask = Callable[[], Awaitable[frozenset[str] | None]]
 
 
 def of_router(router: client.Client) -> Ask:
-    """Ask that router which backends it serves; None from one that stands by: it does not look at them."""
+    """Ask that router which backends it serves; None from a standby, which does not probe them."""
 
     async def ask() -> frozenset[str] | None:
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -69,7 +67,7 @@ def of_router(router: client.Client) -> Ask:
 
 class ServedBackends:
     """`missing(name)`: is that backend deleted or not Ready by the operator's probe? `booked` names the backends with
-    runs. `changed` is called when the answer for one of them may be another one. Seconds are monotonic."""
+    runs. `changed` is called when the answer for one of them may have changed. Seconds are monotonic."""
 
     def __init__(
         self,
@@ -90,17 +88,17 @@ class ServedBackends:
         self._wanted = asyncio.Event()
 
     def gone_in(self, name: str) -> float | None:
-        """Seconds until what runs on that backend has to stop, 0: now; None: it serves. "" is no backend."""
+        """Seconds until the runs on that backend move, 0: now; None: it serves. "" is no backend."""
         if not name or not self._missing(name):
             self._since.pop(name, None)
             return None
         now = self._monotonic()
         since = self._since.setdefault(name, now)
         self._wanted.set()
-        heard = self._asked_at is not None and self._served is not None and now - self._asked_at < 3 * self._every
-        if heard and self._served is not None and name in self._served:
+        fresh = self._asked_at is not None and self._served is not None and now - self._asked_at < 3 * self._every
+        if fresh and self._served is not None and name in self._served:
             return None
-        patience = self._patience if heard else UNHEARD_FACTOR * self._patience
+        patience = self._patience if fresh else UNHEARD_FACTOR * self._patience
         return max(0.0, since + patience - now)
 
     async def run(self) -> None:
@@ -118,7 +116,7 @@ class ServedBackends:
             served = await self._ask()
         except (errors.JervisError, TimeoutError, pydantic.ValidationError) as error:
             served = None
-            log.info("router does not tell which backends it serves", reason=str(error) or "no answer in time")
+            log.info("router does not report which backends it serves", reason=str(error) or "no answer in time")
         known, self._served, self._asked_at = self._served, served, self._monotonic()
         if served != known:
             self._changed()

@@ -136,7 +136,7 @@ class Backends:
 
     def _slots_changed(self) -> None:
         if self._absent.offered(self._offered()):
-            # Who waits for it has to be looked at once it is not expected back any more.
+            # The tasks that wait for it are reconciled once it is not expected back any more.
             asyncio.get_running_loop().call_later(self._absent.patience, self._changed)
         self._changed()
 
@@ -148,12 +148,12 @@ class Backends:
             try:
                 await self._look(place)
             except errors.JervisError as error:
-                log.info("backend looked at in vain", backend=place, reason=error.message)
+                log.info("backend not reconciled", backend=place, reason=error.message)
                 self._later(place, backoff.PROBE.first)
             except Exception:
-                # The edge of a look: one backend that trips a bug of ours must not stop the others.
+                # The edge of a reconciliation: one backend that triggers a bug of ours must not stop the others.
                 self._metrics.failures.inc()
-                log.exception("looking at a backend failed")
+                log.exception("reconciliation of a backend failed")
                 self._later(place, self._interval)
             finally:
                 self._work.done(place)

@@ -34,9 +34,9 @@ class Rejected(errors.Permanent):
 
 
 class AtWire(monitoring.CommandListener):
-    """Calls `look` when a write is about to go onto the wire.
+    """Calls `look`, a check of the fence, when a write is about to go onto the wire.
 
-    Between the call and that moment lies a thread's turn, in which the process may have been frozen. `look` must not
+    Between the write's call and that moment a thread switches, and the process may have been frozen. `look` must not
     return when the right to write is gone: what a listener raises stops nothing.
     """
 
@@ -119,15 +119,15 @@ class Memory:
             raise Unavailable(f"MongoDB did not take the task memory: {_short(error)}") from error
 
     async def _outranked(self, uid: str, mine: int) -> None:
-        """Raise why the memory could not be written: by whom it was before."""
+        """Raise why the memory could not be written: another leader has written it."""
         try:
             found = await self._database[MEMORY].find_one({"_id": uid}, {"leaderEpoch": 1})
         except pymongo.errors.PyMongoError as error:
             raise Unavailable(f"MongoDB did not say who wrote the task memory: {_short(error)}") from error
         epoch = int((found or {}).get("leaderEpoch") or 0)
         if epoch <= mine:
-            raise Unavailable("the task memory was written by somebody else at the same time")
-        # As with an epoch that an object carries: whoever still holds the Lease raises its own beyond it.
+            raise Unavailable("another process wrote the task memory at the same time")
+        # As with an epoch that an object carries: the present holder of the Lease raises its own beyond it.
         self._leads.heed(epoch)
         raise lease.Fenced(f"the task memory was written under epoch {epoch}; ours is {mine}")
 

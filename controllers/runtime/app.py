@@ -45,10 +45,10 @@ class Runtime:
         )
         watches.expect(self._beats, self._members)
         self._runs = watches.runs(config, to, self.handlers, self._wiring, self._beats)
-        self._census = watches.census(
+        self._namespace_watch = watches.namespace_watch(
             config,
             to,
-            watches.Census(self._members, self._resync, self._beats, self._wiring.limits_changed),
+            watches.NamespaceWatch(self._members, self._resync, self._beats, self._wiring.limits_changed),
             self._beats,
         )
         self._health = health.Health(
@@ -135,7 +135,7 @@ class Runtime:
         start(acting.orphans.run(), "orphans")
         start(acting.wait_conditions.run(), "wait conditions")
         start(self._resync.run(), "resync")
-        for one in (*self._runs, *((self._census,) if self._census else ())):
+        for one in (*self._runs, *((self._namespace_watch,) if self._namespace_watch else ())):
             start(one.run(), f"watch of {one.path}")
         for number in range(config.workers):
             start(acting.tasks.work(), f"tasks {number}")
@@ -164,8 +164,8 @@ class Runtime:
     async def _read(self) -> bool:
         """Read everything: a page of the tasks alone shows neither their order nor which slots are taken."""
         try:
-            if self._census is not None:
-                await self._census.read()
+            if self._namespace_watch is not None:
+                await self._namespace_watch.read()
             for one in self._runs:
                 try:
                     await one.read()

@@ -33,7 +33,7 @@ def kinds(acting: wiring.Wiring, takes: handlers.Handlers) -> tuple[resync.Kind,
 
 
 def expect(heard: beats.Beats, members: namespaces.Namespaces) -> None:
-    """Liveness wants to hear of every watch that kopf has."""
+    """Add every watch that kopf has to the liveness check."""
     for place in (None,) if members.scope.everywhere else tuple(members):
         for resource in OURS:
             heard.expect(resource.path(place))
@@ -45,7 +45,7 @@ def runs(
     """The streams of Jobs and pods, none of them read yet."""
 
     def nothing(_: str) -> Iterator[Mapping[str, Any]]:
-        """A pod that went away unseen and held a slot is found by `orphans`, and by each look at its task."""
+        """A pod that went away unseen and held a slot is found by `orphans`, and by each reconciliation of its task."""
         return iter(())
 
     both = ((kube.JOBS, takes.job, acting.workloads.known_jobs), (kube.PODS, takes.pod, nothing))
@@ -62,8 +62,8 @@ def runs(
     ]
 
 
-class Census:
-    """Lets namespaces join and leave: all that is there is taken in, or forgotten."""
+class NamespaceWatch:
+    """Namespaces that join and leave: the objects of the former are read, those of the latter are forgotten."""
 
     def __init__(
         self,
@@ -85,11 +85,13 @@ class Census:
             self._limits_changed(name)
         if not self.members.scope.everywhere and change in (Change.JOINED, Change.LEFT):
             for resource in OURS:
-                hear = self._beats.expect if change is Change.JOINED else self._beats.drop
-                hear(resource.path(name))
+                adjust = self._beats.expect if change is Change.JOINED else self._beats.drop
+                adjust(resource.path(name))
 
 
-def census(config: settings.Settings, to: clients.Clients, members: Census, heard: beats.Beats) -> stream.Stream | None:
+def namespace_watch(
+    config: settings.Settings, to: clients.Clients, members: NamespaceWatch, heard: beats.Beats
+) -> stream.Stream | None:
     """The stream of Namespaces, metadata only; None when all are known by name."""
     scope = members.members.scope
     if scope.fixed:

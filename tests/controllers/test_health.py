@@ -49,7 +49,7 @@ async def test_liveness_names_what_is_wrong() -> None:
     now[0] = 100.0
     assert any("loop" in problem for problem in known.problems())
     await asyncio.sleep(health.LAG_PERIOD * 1.5)
-    assert known.problems() == ["the watch of /jobs was last heard 100 s ago"]
+    assert known.problems() == ["the watch of /jobs last received data 100 s ago"]
     heard.beat("/jobs")
     assert known.problems() == []
     pulse.silent = 91.0

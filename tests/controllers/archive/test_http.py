@@ -42,7 +42,7 @@ async def test_an_absent_mongodb_is_503_and_later(address: str, path: str) -> No
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
         told = (await answer.json())["error"]
         assert (told["code"], told["field"]) == ("unavailable", None)
-        assert told["message"].startswith("MongoDB did not tell the history")
+        assert told["message"].startswith("MongoDB did not read the history")
 
 
 @pytest.mark.parametrize(
