@@ -95,27 +95,34 @@ class ClusterEffects:
     ) -> Trouble | TokenNotWritten | None:
         """The Job is there already; or the answer to its creation was lost or an error, and it may be there all the
         same: its pod takes the booked slot, which no other run must get then. Raises `error` when there is no such Job,
-        `OutcomeUnknown` when the API does not say."""
-        known = isinstance(error, kube.AlreadyExists)
+        `OutcomeUnknown` when the API does not say, `kube.Forbidden` when it stays suspended."""
+        known, unknown = isinstance(error, kube.AlreadyExists), f"whether Job {wanted.job_name} works is not known"
+        gone = Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
         try:
-            found = await self._take_up(task, wanted)
+            made = await self._api.get(kube.JOBS, self._namespace, wanted.job_name)
         except kube.NotFound:
             if known:  # Deleted between the two requests; about the task itself this says nothing.
-                return Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
+                return gone
             raise error from None
-        except (kube.Unavailable, kube.Conflict) as away:
+        except kube.Unavailable as away:
             if isinstance(error, kube.Forbidden) and isinstance(away, kube.Forbidden):
                 raise error from None  # a refusal is an answer: nothing was created
-            raise OutcomeUnknown(f"whether Job {wanted.job_name} works is not known: {away.message}") from error
+            raise OutcomeUnknown(f"{unknown}: {away.message}") from error
         if not known:
             self._created()
-        return found
+        try:
+            return await self._take_up(task, wanted, made)
+        except kube.NotFound:
+            return gone
+        except kube.Forbidden:
+            raise
+        except (kube.Unavailable, kube.Conflict) as away:
+            raise OutcomeUnknown(f"{unknown}: {away.message}") from error
 
     async def _take_up(
-        self, task: pendingtask.PendingTask, wanted: decision.Launch
+        self, task: pendingtask.PendingTask, wanted: decision.Launch, made: kube.Object
     ) -> Trouble | TokenNotWritten | None:
-        """The Job of that name, if it is ours; resumed when it was us who suspended it. Raises `kube.NotFound`."""
-        made = await self._api.get(kube.JOBS, self._namespace, wanted.job_name)
+        """The Job of that name, if it is ours; resumed when it was us who suspended it."""
         foreign = _foreign(made, self._namespace, task.metadata.uid, wanted.attempt)
         if foreign is not None:
             return foreign
