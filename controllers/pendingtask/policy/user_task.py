@@ -61,7 +61,7 @@ def to_user(
     fields: dict[str, Field] | None = None,
 ) -> Decision:
     """Ask a person. `asked` is the request; `summary` is the sentence that the person reads, cut to 2 KiB."""
-    text = clip(summary or f"A person has to look: {asked.kind.value}.")
+    text = clip(summary or f"A person must act: {asked.kind.value}.")
     hint = _hint(view, asked.kind)
     message = f"{clip(summary or reason)[: pendingtask.SUMMARY_BYTES - len(hint)]}{hint}"
     waiting = condition(view, "WaitingForUser", True, asked.kind.value, message)
