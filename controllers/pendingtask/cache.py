@@ -1,7 +1,7 @@
-"""The task cache: the index, the scheduler's wait queues, the work queue and the results of effects, kept in step.
+"""The task cache: the index, the scheduler's wait queues, the work queue and the observations of effects.
 
-`TaskCache` changes them together; `EventHandlers` takes watch events in. Nothing here decides, and nothing writes to
-the API.
+`TaskCache` changes them together, so they agree; `EventHandlers` takes watch events in. Nothing here decides, and
+nothing writes to the API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 RUNS_BEHIND_SECONDS = 10
-"""What a Background run has to say may wait so long for the Jobs of newer tasks: a burst has its Jobs first."""
+"""Events of Background runs may wait this long behind dispatches of newer tasks: a burst gets its Jobs first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,10 @@ class Unreadable:
 
 
 class TaskCache:
-    """Keeps `work`, `tasks`, `workloads` and `book` in step. `members`: the namespaces that are served; `monotonic` is
-    the clock; `cancel_reading` is called with a task that is gone."""
+    """Changes `work`, `tasks`, `workloads` and `book` together.
+
+    `members`: the served namespaces; `monotonic` is the clock; `cancel_reading` is called with a task that is gone.
+    """
 
     def __init__(
         self,
@@ -59,32 +61,32 @@ class TaskCache:
         self._cancel_reading, self._monotonic = cancel_reading, monotonic
         self.work, self.tasks, self.workloads, self.scheduler = work, tasks, workloads, book
         self.observations: dict[str, Observation] = {}
-        """By uid: what an effect has brought and nobody has decided about yet."""
+        """By uid: results of effects that no decision has used yet."""
         self.contents = task_index.Contents()
         self.unreadable: dict[str, Unreadable] = {}
-        """By uid: objects that cannot be parsed, until that is written into them."""
+        """By uid: objects that cannot be parsed, until their condition is written."""
         self._timer: asyncio.TimerHandle | None = None
         self._admitting = False
 
-    # -- who is looked at ------------------------------------------------------------------------------------------
+    # -- reconciliation --------------------------------------------------------------------------------------------
 
     def enqueue(self, uid: str) -> None:
-        """Look at the task now, in its order."""
+        """Reconcile the task now, in its order."""
         rank = self._rank(uid)
         if rank is not None:
             self.work.put(uid, rank)
 
     def later(self, uid: str, seconds: float) -> None:
-        """Look at the task in so many seconds, if nothing brings it up before."""
+        """Reconcile the task in `seconds`, or earlier on an event."""
         rank = self._rank(uid)
         if rank is not None:
             self.work.wake(uid, rank, self._monotonic() + seconds)
 
     def _rank(self, uid: str) -> queue.Rank | None:
-        """Its place in the work queue. A task that cannot be parsed has no order, and may have no entry.
+        """Its rank in the work queue. A task that cannot be parsed has no order, and may have no entry.
 
-        A Background run's writes come behind the dispatch of tasks that were created a little later. Not while a task
-        waits for a GPU slot: then the end of a run is what it waits for.
+        Writes of a Background run come after the dispatches of slightly newer tasks, except while a task waits for a
+        GPU slot, which the end of a run may release.
         """
         entry, unreadable = self.tasks.entry(uid), self.unreadable.get(uid)
         if unreadable is not None:
@@ -97,14 +99,14 @@ class TaskCache:
         return entry.order._replace(created=entry.order.created + RUNS_BEHIND_SECONDS)
 
     def observed(self, uid: str, found: Observation | None) -> None:
-        """An effect that ran beside the workers has ended."""
+        """Store the result of an effect that ran beside the workers."""
         if found is not None:
             self.observations[uid] = found
         self.enqueue(uid)
         self.admit_waiting()  # a place at the qualifier may be free
 
     def admit_waiting(self) -> None:
-        """Something may have become free: those who wait for it are woken, once for all that happens in this turn."""
+        """A place or slot may be free: admit waiters, once for all changes in this turn of the event loop."""
         if not self._admitting:
             self._admitting = True
             asyncio.get_running_loop().call_soon(self._admit)
@@ -121,18 +123,18 @@ class TaskCache:
             self._timer = asyncio.get_running_loop().call_later(again, self._admit)
 
     def refill(self) -> None:
-        """The bound of the queue turned keys away: now that it is empty, everything is looked at once more."""
+        """If the bounded queue rejected keys and is empty now, enqueue every task again."""
         if self.work.overflowed and not len(self.work):
             self.work.overflowed = False
             for uid in [*self.tasks, *self.unreadable]:
                 self.enqueue(uid)
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- index -----------------------------------------------------------------------------------------------------
 
     def take(self, raw: kube.Object) -> bool:
-        """Into the index, or out of it when it is finished. False for what is not news. Raises ValidationError.
+        """Store the task in the index, or remove it if it is finished. False if nothing is new. Raises ValidationError.
 
-        An answer may come in when the task's namespace has left: what was known of it is forgotten by then.
+        An answer that arrives after the task's namespace is no longer served is ignored.
         """
         if raw["metadata"]["namespace"] not in self._members:
             return False
@@ -145,13 +147,15 @@ class TaskCache:
         return fresh
 
     def admit(self, raw: kube.Object) -> bool:
-        """As `take`; an object that cannot be parsed is put aside to be reported. What holds no slot is not served then
-        as it was before either."""
+        """As `take`; an object that cannot be parsed is stored in `unreadable` to be reported.
+
+        If it holds no slot, its earlier version is removed from the index.
+        """
         uid = raw["metadata"]["uid"]
         try:
             fresh = self.take(raw)
         except pydantic.ValidationError as error:
-            # Where and why; the error's own text shows what stands there.
+            # Field and reason only; the text of the error would show the value.
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             found = Unreadable(raw, ".".join(str(part) for part in first["loc"]), str(first["msg"]))
             log.error("task cannot be read", task=raw["metadata"]["name"], field=found.field, error=found.why)
@@ -165,12 +169,12 @@ class TaskCache:
         return fresh
 
     def forget(self, uid: str, at: int) -> None:
-        """The task is finished or gone; versions up to `at` stay out."""
+        """Remove a task that is finished or gone; versions up to `at` are ignored from now on."""
         self.tasks.forget(uid, at)
         self._drop(uid)
 
     def leave(self, uid: str) -> None:
-        """The task's namespace is served no more, for now: its run holds its slot as long as its pod lives."""
+        """Remove a task whose namespace is no longer served; its run holds its slot as long as its pod lives."""
         self.tasks.leave(uid)
         self._drop(uid)
 
@@ -186,17 +190,17 @@ class TaskCache:
         self.admit_waiting()
 
     async def read(self, task: pendingtask.PendingTask) -> None:
-        """Read the task from the API, never from the index: a write has lost."""
+        """Read the task from the API after a lost write, never from the index."""
         meta = task.metadata
         raw = await self._read(meta.uid, meta.namespace, meta.name)
         if raw is not None:
             self.admit(raw)
 
     async def fetch(self, uid: str) -> pendingtask.PendingTask | None:
-        """The whole task from the API, content included; None when it is gone or cannot be parsed.
+        """The whole task from the API, content included; None if it is gone or cannot be parsed.
 
-        It is taken in: what is found out about a version that the watch has not brought would else be about another
-        one than is decided about, and be asked for again and again.
+        The version is stored in the index: otherwise the result would belong to another version than the decision, and
+        the work would be repeated.
         """
         entry = self.tasks.entry(uid)
         raw = None if entry is None else await self._read(uid, entry.namespace, entry.name)
@@ -218,17 +222,17 @@ class TaskCache:
 
 
 class EventHandlers:
-    """`backend_gone_in` answers the seconds until the GpuBackend of that name is given up, None while it is fine."""
+    """`backend_gone_in` returns the seconds until the GpuBackend of that name is given up; None while it is fine."""
 
     def __init__(self, cached: TaskCache, backend_gone_in: Callable[[str], float | None]) -> None:
         self._cache, self._backend_gone_in = cached, backend_gone_in
 
     def observe_task(self, raw: kube.Object, *, deleted: bool) -> None:
-        """An event of a PendingTask. Leaving the selector by being finished looks like a deletion: to us it is."""
+        """An event of a PendingTask. A finished task leaves the selector, which counts as a deletion."""
         uid = raw["metadata"]["uid"]
         if deleted:
             entry = self._cache.tasks.entry(uid)
-            if entry is not None:  # of a task that was finished the entry is gone, but for a write under way
+            if entry is not None:  # a finished task has no entry any more, except during a write
                 self._cache.workloads.abandon(uid, finishing=entry.phase in HOLDS_SLOT)
             self._cache.forget(uid, task_index.version(raw))
             return
@@ -237,7 +241,7 @@ class EventHandlers:
             self._cache.admit_waiting()
 
     def observe_job(self, raw: kube.Object, *, deleted: bool) -> None:
-        """An event of a Job of ours."""
+        """An event of a run's Job."""
         uid = views.task_uid(raw)
         if deleted:
             self._cache.workloads.forget_job(uid, raw["metadata"]["name"])
@@ -246,7 +250,7 @@ class EventHandlers:
             self._cache.enqueue(uid)
 
     def observe_pod(self, raw: kube.Object, *, deleted: bool) -> None:
-        """An event of a pod of ours."""
+        """An event of a run's pod."""
         uid = views.task_uid(raw)
         if deleted:
             self._cache.workloads.observe_pod(raw)
@@ -263,12 +267,12 @@ class EventHandlers:
         self._cache.admit_waiting()  # it may have held a slot
 
     def limits_changed(self, namespace: str) -> None:
-        """The namespace may have something that it could not have before, or the other way round."""
+        """Enqueue the tasks of a namespace whose limits changed."""
         for raw in self._cache.tasks.known(namespace):
             self._cache.enqueue(raw["metadata"]["uid"])
 
     def backends_changed(self) -> None:
-        """Slots may have come or gone, and runs may have lost theirs."""
+        """The set of slots changed, and runs may have lost theirs."""
         for uid, run in self._cache.tasks.bookings.runs.items():
             if self._backend_gone_in(run.backend) is not None:
                 self._cache.enqueue(uid)

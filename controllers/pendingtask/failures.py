@@ -1,7 +1,7 @@
-"""Tasks that cannot be decided about: looking at one keeps ending in an error of ours, or its object cannot be parsed.
+"""Tasks without a decision: their reconciliation repeatedly fails with a bug, or their object cannot be parsed.
 
-Both end in a status that a person sees instead of a line in a log. What is written here is made of plain values, from
-the object as the API serves it: it goes through none of the code that has failed.
+Both are recorded in the status, where a person sees them, and not only in the log. The patches are plain values made
+from the object as the API serves it, so they do not depend on the code that failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controllers.pendingtask import cache
 log = structlog.get_logger(__name__)
 
 MOST_FAILURES = 5
-"""Looks in a row that may end in an error of ours; some two minutes by `backoff.DISPATCH`."""
+"""Consecutive failures after which a task is handed to a person: about two minutes by `backoff.DISPATCH`."""
 INTERNAL = "InternalError"
 UNREADABLE = "Unreadable"
 _TERMINAL = frozenset({"Done", "Completed", "Error"})
@@ -30,7 +30,7 @@ _MOST_CONDITIONS = 16
 
 
 class Failures:
-    """Counts failed looks, and writes what a person has to see."""
+    """Counts failed reconciliations, and writes the status for a person."""
 
     def __init__(
         self,
@@ -47,13 +47,14 @@ class Failures:
         self._failures: dict[str, int] = {}
 
     def decided(self, uid: str) -> None:
-        """A look went well."""
+        """A reconciliation succeeded."""
         self._failures.pop(uid, None)
 
     async def failed(self, uid: str, error: Exception) -> float:
-        """A look ended in an error of ours; seconds until the next one. The last of a row hands the task to a person.
+        """A reconciliation failed; returns the seconds until the next one. Every `MOST_FAILURES`-th in a row asks a
+        person.
 
-        Never raises: this is the edge behind which nothing else catches.
+        Never raises: no caller handles an error after this.
         """
         self._metrics.failures.inc()
         count = self._failures[uid] = self._failures.get(uid, 0) + 1
@@ -65,12 +66,12 @@ class Failures:
         return backoff.DISPATCH.delay(count)
 
     async def report(self, uid: str) -> bool:
-        """Write why the object cannot be parsed, if that is still to be written; False when it can be parsed."""
+        """Write why the object cannot be parsed, unless that is written; False if it can be parsed."""
         raw = self._cache.unreadable.get(uid)
         if raw is None:
             return False
         await self._report(uid, raw)
-        if self._cache.unreadable.get(uid) is raw:  # an error keeps it, for the next look; so does a newer version
+        if self._cache.unreadable.get(uid) is raw:  # it stays after an error and for a newer version
             del self._cache.unreadable[uid]
         return True
 
@@ -86,7 +87,7 @@ class Failures:
         try:
             written = await self._write(meta, patch)
         except (kube.Conflict, kube.NotFound):
-            return  # the newer version is looked at when the watch brings it
+            return  # the newer version is reconciled when the watch reports it
         except kube.Refused as error:
             log.error("unreadable task refuses its condition", uid=uid, reason=error.message)
             return
@@ -94,7 +95,7 @@ class Failures:
         self._recorder.post(written, UNREADABLE, message, warning=True)
 
     async def _give_up(self, uid: str, where: str) -> None:
-        """Phase UserTask, kind Failure. A person who approves has it tried again, from qualification if need be."""
+        """Phase UserTask, kind Failure. An approval causes another try, from qualification if necessary."""
         entry = self._cache.tasks.entry(uid)
         if entry is None:
             return
@@ -153,7 +154,7 @@ def _place(error: Exception) -> str:
 
 
 def _digest(approval: Any) -> str:
-    """As `request.digest` has it: the apiserver has filled in what the author left out."""
+    """As `user_task.request_digest`: the apiserver has already set the defaults."""
     return hashlib.sha256(orjson.dumps(approval, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

@@ -1,9 +1,8 @@
-"""The shell run `decide`: persist the intent, perform the effect, observe, persist.
+"""The reconciler, the I/O shell around `decide`: persist the intent, perform the effect, observe, persist.
 
-One look at one task is a few rounds of: snapshot -> decide as far as can be foreseen (`coalesce`) -> persist with a
-resourceVersion precondition (`writer`) -> effects (`performer`).
-A write that loses (409) is followed by a reading from the API, never from the index. A uid is looked at by one worker
-at a time. Nothing here decides.
+One reconciliation of one task is a few rounds of: snapshot -> decide, transitions batched (`transitions`) -> persist
+with a resourceVersion precondition (`status_writer`) -> effects (`effects.executor`). After a lost write (409) the task
+is read from the API, never from the index. One worker at a time reconciles a uid. Nothing here decides.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ log = structlog.get_logger(__name__)
 
 MAX_ROUNDS = 8
 AWAY_SECONDS = 2.0
-"""Pause after the Kubernetes API or MongoDB did not answer in the middle of a look."""
+"""Pause after the Kubernetes API or MongoDB did not answer during a reconciliation."""
 READING_SECONDS = 3.0
-"""A reading that takes longer is told: until then the task's phase is what it was."""
+"""A reading that takes longer is recorded in the status; until then the phase is unchanged."""
 _WAITS_FOR = {Phase.QUALIFYING: WaitFor.QUALIFIER, Phase.DISPATCHED_GPU: WaitFor.GPU}
 
 
 class Carried(Enum):
-    """What became of a decision."""
+    """The outcome of carrying out a decision."""
 
     SETTLED = auto()
-    """Nothing more to do until something changes."""
+    """Nothing more to do before the next event."""
     AGAIN = auto()
-    """Something new is to be decided about."""
+    """A new decision is due."""
     LOST = auto()
     """The write lost to a newer version, which has been read."""
 
@@ -50,8 +49,8 @@ class Carried(Enum):
 class Reconciler:
     """The workers. `handlers` is what the watch calls.
 
-    `admitted` knows what namespaces may have, None: anything. `backend_gone_in` answers the seconds until the
-    GpuBackend of that name is given up, None while it is fine; `traced` the id of a task's trace, "" for none; `judge`
+    `admitted` has the limits of namespaces; None: no limits. `backend_gone_in` returns the seconds until the GpuBackend
+    of that name is given up, None while it is fine. `traced` returns the id of a task's trace, "" for none. `judge`
     decides.
     """
 
@@ -84,7 +83,7 @@ class Reconciler:
         """Set once the lease is held; losing it ends the process."""
 
     async def work(self) -> None:
-        """One worker: look at tasks until cancelled."""
+        """One worker: reconcile tasks until cancelled."""
         await self.may_act.wait()
         while True:
             uid = await self._cache.work.get()
@@ -93,13 +92,13 @@ class Reconciler:
             try:
                 await self._look(uid)
             except (errors.Operational, kube.NotFound) as error:
-                # The write may have been made and only its answer lost: a claim stays until the task is seen again.
+                # The write may have succeeded and only its answer is lost: a claim stays until the next reconciliation.
                 unsure = True
-                log.info("looked in vain", uid=uid, reason=error.message)
+                log.info("reconciliation not completed", uid=uid, reason=error.message)
                 self._cache.later(uid, AWAY_SECONDS)
             except Exception as error:
-                # The edge of a look: one task that trips a bug of ours must not stop the others.
-                log.exception("looking at a task failed", uid=uid)
+                # The edge of a reconciliation: a bug that one task triggers must not stop the others.
+                log.exception("reconciliation failed", uid=uid)
                 self._cache.later(uid, await self._failures.failed(uid, error))
             else:
                 self._failures.decided(uid)
@@ -109,8 +108,8 @@ class Reconciler:
                 self._cache.work.done(uid)
                 self._metrics.reconcile.observe(self._monotonic() - started)
                 self._cache.refill()
-            # Most looks ask nobody anything. Without a turn for the wire between two of them, ten thousand tasks that
-            # are found at a start would keep answers, watches and probes waiting for seconds.
+            # Most reconciliations make no request. Without a turn for I/O between two of them, ten thousand tasks at a
+            # start would delay answers, watches and probes by seconds.
             await asyncio.sleep(0)
 
     async def _look(self, uid: str) -> None:
@@ -139,10 +138,10 @@ class Reconciler:
 
     @staticmethod
     def _bind(task: pendingtask.PendingTask) -> None:
-        """Every line that is logged from here on in this look, also by others, says which task it is about."""
-        meta, told = task.metadata, {"trace_id": task.status.trace_id} if task.status.trace_id else {}
+        """Every log line of this reconciliation, also of other modules, names the task."""
+        meta, traced = task.metadata, {"trace_id": task.status.trace_id} if task.status.trace_id else {}
         structlog.contextvars.bind_contextvars(
-            uid=meta.uid, task=meta.name, namespace=meta.namespace, correlation_id=task.spec.correlation_id, **told
+            uid=meta.uid, task=meta.name, namespace=meta.namespace, correlation_id=task.spec.correlation_id, **traced
         )
 
     async def _carry_out(self, task: pendingtask.PendingTask, entry: task_index.Entry, batch: Batch) -> Carried:
@@ -170,14 +169,14 @@ class Reconciler:
         if made.requeue_after is not None:
             self._cache.later(uid, made.requeue_after)
             if task.status.phase is Phase.READY_FOR_GPU:
-                self._cache.admit_waiting()  # it does not take what it may have been called for
+                self._cache.admit_waiting()  # it may have been admitted and does not take its slot
             return Carried.SETTLED
         return Carried.AGAIN if again else Carried.SETTLED
 
     def _reads(self, task: pendingtask.PendingTask) -> bool:
-        """The knowledge base reads while nothing is written yet; False once that takes too long to be kept quiet.
+        """Start the reading without a write; False once it has taken `READING_SECONDS` and the phase must be written.
 
-        A run that is traced is claimed first: its trace begins with that.
+        A traced task is claimed first: its trace starts with the claim.
         """
         meta = task.metadata
         if self._traced(meta.uid) and not task.status.trace_id:
@@ -223,6 +222,6 @@ class Reconciler:
 
 
 def _booked(task: pendingtask.PendingTask, made: Decision) -> str:
-    """The backend whose slot is booked once `made` is written, which may say only what is new."""
+    """The backend whose slot is booked once `made` is written; the patch may contain only changed fields."""
     before = task.status.dispatch.backend if task.status.dispatch else ""
     return str((made.status_patch.get("dispatch") or {}).get("backend", before))

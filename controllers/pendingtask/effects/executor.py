@@ -1,6 +1,8 @@
-"""Effects on the cluster and on the task memory. Each can be repeated: names are deterministic, patches idempotent.
+"""The effect executor: performs the effects of a persisted decision and records their observations.
 
-Performs the effects of a decision once it is persisted, and notes what came of them.
+Every effect can be repeated: names are deterministic, patches idempotent. `ClusterEffects` performs effects on the
+cluster and on the task memory. `EffectExecutor` dispatches an effect to it or to the qualifier, stores the observation
+in the task cache and reports dispatches to the circuit breaker.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ log = structlog.get_logger(__name__)
 
 
 class OutcomeUnknown(errors.Operational):
-    """The run's Job may work, and may not: a request about it was not answered."""
+    """It is not known whether the run's Job works: a request about it was not answered."""
 
 
 class ClusterEffects:
-    """Performs what a decision asks for and reports what came of it. `token` is that of the lease that is held."""
+    """Performs single effects and returns their observations. `token` returns that of the present lease."""
 
     def __init__(
         self,
@@ -52,9 +54,9 @@ class ClusterEffects:
     async def launch(self, whole: pendingtask.PendingTask, wanted: decision.Launch) -> Trouble | TokenNotWritten | None:
         """Memory first, then the Job, then its token: the Job owns the Secret, and the pod waits for it.
 
-        An existing Job of ours is success; one that we have suspended is resumed. `whole` is the task as the API has
-        just served it, content included. Raises `OutcomeUnknown`, and what MongoDB and the API fail with before there
-        is a Job.
+        An existing Job of this run is success; if the operator has suspended it, it is resumed. `whole` is the task as
+        the API has just served it, content included. Raises `OutcomeUnknown`, and errors of MongoDB and the API before
+        the Job exists.
         """
         await self._memory.write(whole.metadata.uid, document.of_task(whole, wanted.attempt, self._clock()))
         body = job.manifest(whole, wanted.attempt, wanted.job_name, self._template, token=self._token())
@@ -67,24 +69,25 @@ class ClusterEffects:
         return await self.equip(whole, views.job_view(made))
 
     def lacks_token(self, task: pendingtask.PendingTask, run: JobView) -> bool:
-        """Is the token of that run to be written now?"""
+        """Whether the token of that run is to be written now."""
         return self._tokens.lacks(run) and not dispatched.token_postponed(task, self._clock())
 
     async def equip(self, task: pendingtask.PendingTask, run: JobView) -> TokenNotWritten | None:
-        """Write a new token for a run that begins or goes on; what came in the way."""
+        """Write a new token for a run that starts or resumes; returns the failure, if any."""
         try:
             await self._tokens.issue(task, run)
         except lease.Fenced:
             raise
         except errors.JervisError as error:
-            # What is wrong with our keys is no fault of the task's, whatever the error says of trying again.
+            # n error of the operator's keys is no error of the task: it is retried. Only a refusal by the API is
+            # permanent.
             permanent = isinstance(error, kube.Refused)
             log.warning("the run's token is not written", job=run.name, reason=error.message)
             return TokenNotWritten(replace(self.trouble(error), operational=not permanent))
         return None
 
     def trouble(self, error: errors.JervisError) -> Trouble:
-        """An error of a dispatch. What is forbidden is so for the release's namespace, where all runs are."""
+        """An error of a dispatch. Forbidden refers to the release's namespace, where all runs are."""
         found = trouble(error)
         if not isinstance(error, kube.Forbidden):
             return found
@@ -93,15 +96,17 @@ class ClusterEffects:
     async def _existing(
         self, task: pendingtask.PendingTask, wanted: decision.Launch, error: errors.JervisError
     ) -> Trouble | TokenNotWritten | None:
-        """The Job is there already; or the answer to its creation was lost or an error, and it may be there all the
-        same: its pod takes the booked slot, which no other run must get then. Raises `error` when there is no such Job,
-        `OutcomeUnknown` when the API does not say, `kube.Forbidden` when it stays suspended."""
+        """The Job exists already, or may exist although the answer to its creation was lost or an error.
+
+        Its pod would take the booked slot, which no other run may get then. Raises `error` if there is no such Job,
+        `OutcomeUnknown` if the API does not answer, `kube.Forbidden` if the Job stays suspended.
+        """
         known, unknown = isinstance(error, kube.AlreadyExists), f"whether Job {wanted.job_name} works is not known"
         gone = Trouble(f"Job {wanted.job_name} was there and is gone", operational=True)
         try:
             made = await self._api.get(kube.JOBS, self._namespace, wanted.job_name)
         except kube.NotFound:
-            if known:  # Deleted between the two requests; about the task itself this says nothing.
+            if known:  # Deleted between the two requests; the task itself may exist.
                 return gone
             raise error from None
         except kube.Unavailable as away:
@@ -122,7 +127,7 @@ class ClusterEffects:
     async def _take_up(
         self, task: pendingtask.PendingTask, wanted: decision.Launch, made: kube.Object
     ) -> Trouble | TokenNotWritten | None:
-        """The Job of that name, if it is ours; resumed when it was us who suspended it."""
+        """The Job of that name, if it is this run's; resumed if the operator suspended it."""
         foreign = _foreign(made, self._namespace, task.metadata.uid, wanted.attempt)
         if foreign is not None:
             return foreign
@@ -135,14 +140,14 @@ class ClusterEffects:
         return lacking
 
     async def suspend(self, task: pendingtask.PendingTask, wanted: decision.SuspendJob) -> None:
-        """Ask the Job to drain."""
+        """Suspend the Job; its pod gets SIGTERM."""
         try:
             self._workloads.observe_job(await self._suspend(wanted.job_name, suspend=True))
         except kube.NotFound:
             self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
     async def resume(self, task: pendingtask.PendingTask, wanted: decision.ResumeJob) -> None:
-        """Let the Job go on, with a token that lasts as long as it may now."""
+        """Resume the Job, with a new token for its new deadline."""
         try:
             known = self._workloads.job(wanted.job_name)
             if known is not None:
@@ -159,7 +164,7 @@ class ClusterEffects:
         self._workloads.forget_job(task.metadata.uid, wanted.job_name)
 
     async def expire(self, task: pendingtask.PendingTask, wanted: decision.ExpireJob) -> None:
-        """Start the Job's time to live; a Job that is gone already is fine."""
+        """Start the Job's time to live; a Job that is gone already is no error."""
         patch = job.expiry(wanted.ttl_seconds, self._token())
         try:
             await self._api.merge(kube.JOBS, self._namespace, wanted.job_name, patch)
@@ -171,7 +176,7 @@ class ClusterEffects:
         return await copies.make(self._api, task, wanted.due)
 
     async def recall(self, task: pendingtask.PendingTask, wanted: decision.Recall) -> Observation:
-        """The execution copy of a recurring task's latest run that is there."""
+        """The execution copy of a recurring task's latest run that has one."""
         return await copies.latest(self._api, task, wanted.most)
 
     async def _suspend(self, name: str, *, suspend: bool) -> kube.Object:
@@ -179,7 +184,7 @@ class ClusterEffects:
 
 
 def _foreign(found: kube.Object, namespace: str, uid: str, attempt: int) -> Trouble | None:
-    """Whose is the Job that has our name?"""
+    """The error if the Job of that name is not this run's; None if it is."""
     if views.believed(found, namespace) and views.task_uid(found) == uid and views.attempt(found) == attempt:
         return None
     return Trouble(
@@ -190,14 +195,12 @@ def _foreign(found: kube.Object, namespace: str, uid: str, attempt: int) -> Trou
     )
 
 
-log = structlog.get_logger(__name__)
-
 AGAIN_SECONDS = 2.0
-"""After a request about a run's Job was not answered."""
+"""Delay after a request about a run's Job was not answered."""
 
 
 class EffectExecutor:
-    """`performer` has the effects on the cluster, `qualifier` those on the knowledge base."""
+    """Performs effects: `on_cluster` has those on the cluster, `qualifier` those on the knowledge base."""
 
     def __init__(
         self,
@@ -212,16 +215,16 @@ class EffectExecutor:
         self._metrics, self._monotonic = measured, monotonic
 
     async def perform(self, task: pendingtask.PendingTask, effect: decision.Effect, raw: kube.Object | None) -> bool:
-        """Perform one effect; True when its outcome is to be decided about.
+        """Perform one effect; True if a decision about its outcome is due.
 
-        `raw` is the whole task, content included, when the intent has just been written: it need not be read again.
+        `raw` is the whole task, content included, if the intent has just been written: it is not read again.
         """
         uid = task.metadata.uid
         match effect:
             case decision.Ingest(after):
                 found = self._cache.observations.get(uid)
                 if isinstance(found, Ingested | Trouble) and found.generation in (None, task.metadata.generation):
-                    return True  # it began before this was written, and has ended meanwhile
+                    return True  # the reading began before this write and has ended meanwhile
                 self._qualifier.start(uid, raw, found, after)
                 return False
             case decision.Launch():
@@ -246,9 +249,9 @@ class EffectExecutor:
         return False
 
     async def equip(self, task: pendingtask.PendingTask, run: JobView | None) -> None:
-        """A run has its token, or what is in the way is an observation: its pod waits for the Secret.
+        """Write the run's token if it lacks one; a failure becomes an observation, since the pod waits for the Secret.
 
-        One whose pod works has an older token: it is renewed with the next look.
+        A run whose pod works has an older token: a failed renewal is repeated at the next reconciliation.
         """
         uid, phase = task.metadata.uid, task.status.phase
         if run is None or phase not in HOLDS_SLOT or uid in self._cache.observations:
@@ -265,7 +268,7 @@ class EffectExecutor:
             self._cache.observations[uid] = found
 
     def _count(self, shared: Trouble | None) -> None:
-        """A dispatch has ended: with a trouble that other tasks would have as well, or none of that kind."""
+        """A dispatch has ended. `shared`: an error that other tasks would have too; None without one."""
         breaker = self._cache.scheduler.breaker
         if shared is not None and shared.operational:
             breaker.failed(self._monotonic(), shared.remedy or "")
@@ -273,9 +276,9 @@ class EffectExecutor:
             breaker.succeeded()
 
     async def _launch(self, task: pendingtask.PendingTask, wanted: decision.Launch, raw: kube.Object | None) -> bool:
-        """Dispatching is what the circuit breaker counts, once there is a task to be dispatched."""
+        """Launch the run. The circuit breaker counts it once the task has been read."""
         uid, breaker = task.metadata.uid, self._cache.scheduler.breaker
-        # A task that cannot be read, by its namespace's fault, is no dispatch that failed; nor is one that is gone.
+        # A task that is gone, or that its namespace does not let us read, is no failed dispatch.
         whole = await self._cache.fetch(uid) if raw is None else pendingtask.PendingTask.model_validate(raw)
         if whole is None or whole.metadata.deletion_timestamp is not None:
             return whole is not None
@@ -286,7 +289,7 @@ class EffectExecutor:
         except lease.Fenced:
             raise
         except OutcomeUnknown as error:
-            # The task keeps the slot, which the Job may have; only an answer of the API ends that.
+            # The task keeps its slot, since the Job may use it, until the API answers.
             log.warning("a dispatch was not answered", task=task.metadata.name, reason=error.message)
             breaker.failed(self._monotonic())
             self._cache.later(uid, AGAIN_SECONDS)

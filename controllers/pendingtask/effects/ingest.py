@@ -1,12 +1,13 @@
-"""From a task to the request that makes its content known. Pure.
+"""Ingestion: the requests to the knowledge base for a task's content and files, and the readings in progress.
 
-The files that came with a task become knowledge before the task is routed; one that cannot does not hold it up.
+- The request is built from the task alone (pure); without a sourceUrn the task itself is the source.
+- Attachments are ingested before the task is routed. A file that the knowledge base refuses (damaged, too large, a
+  macro) does not stop the task; the condition `AttachmentsIngested` records it.
+- While a service is unavailable the task waits. Files are left out after `PATIENCE` tries, and the condition records
+  that.
+- A reading is one asyncio task, at most one per PendingTask. Its result is an observation.
 
-What the knowledge base refuses (a damaged file, a macro, one that is too large) is told by the condition
-`AttachmentsIngested`, and the task goes on. While something is merely away the task waits as it does for its content,
-but for files no longer than `PATIENCE` tries: then it goes on without them, and the condition says so.
-
-Ingestions under way: one asyncio task each, at most one per PendingTask, their outcome as an observation.
+Source: seed 000 "Qualification Loop (CPU)".
 """
 
 from __future__ import annotations
@@ -76,18 +77,18 @@ _INPUT = {
 
 
 def content_digest(task: pendingtask.PendingTask) -> str:
-    """SHA-256 of what a reading depends on in the spec, and of the title: a change of anything else asks for none."""
+    """SHA-256 of the fields that a reading depends on, and of the title. Other changes need no new reading."""
     known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT))
     return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def content_source(task: pendingtask.PendingTask) -> str:
-    """What the content is known by."""
+    """The sourceUrn of the content; without one, that of the task itself."""
     return task.spec.source_urn or f"task::{task.metadata.uid}"
 
 
 def attached_files(task: pendingtask.PendingTask) -> list[str]:
-    """The names that the task's files are known by; those of the same name are told apart by a number."""
+    """The names of the task's files in the knowledge base; equal names are distinguished by a number."""
     seen: Counter[str] = Counter()
     names = []
     for one in task.spec.attachments:
@@ -109,11 +110,11 @@ def content_title(task: pendingtask.PendingTask) -> str:
 
 
 PATIENCE = 8
-"""Tries of a task's qualification after which files whose readers are away are left out: about fifteen minutes."""
+"""Tries of a task's qualification after which files with unavailable readers are left out: about fifteen minutes."""
 
 
 def file_drafts(task: pendingtask.PendingTask) -> list[writing.AttachmentDraft]:
-    """One per file; the names are `ingestion.files`, so that none replaces another."""
+    """One per file; the names are unique (`attached_files`), so no file replaces another."""
     spec = task.spec
     made = []
     for one, name in zip(spec.attachments, attached_files(task), strict=True):
@@ -132,7 +133,7 @@ def file_drafts(task: pendingtask.PendingTask) -> list[writing.AttachmentDraft]:
 
 
 async def ingest_files(kb: client.Client, task: pendingtask.PendingTask, urgency: Priority) -> Attached:
-    """Send every file. Raises `kb.client.Unavailable` while waiting can still help."""
+    """Send every file. Raises `kb.client.Unavailable` for the first `PATIENCE` tries."""
     tried = task.status.retry.count if task.status.retry else 0
     chunk_ids: list[str] = []
     refused: list[tuple[str, str]] = []
@@ -159,7 +160,7 @@ Fetch = Callable[[str], Awaitable[pendingtask.PendingTask | None]]
 
 
 class Readings:
-    """Readings under way, by uid: one asyncio task each. `monotonic` is the clock."""
+    """Readings in progress, by uid: one asyncio task each. `monotonic` is the clock."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -175,20 +176,20 @@ class Readings:
         return iter(self._running)
 
     def start(self, uid: str, reading: Coroutine[None, None, None]) -> None:
-        """Begin one; none of that uid is under way."""
+        """Start a reading; none of that uid may be in progress."""
         self._running[uid] = asyncio.create_task(reading, name=f"qualify {uid}"), self._monotonic()
 
     def end(self, uid: str) -> None:
-        """Called by a reading at its end. One that was cancelled does not end its successor."""
+        """Called by a reading at its end. A cancelled reading does not end its successor."""
         if uid in self._running and self._running[uid][0] is asyncio.current_task():
             del self._running[uid]
 
     def seconds(self, uid: str) -> float | None:
-        """For how long it is under way; None when it is not."""
+        """Seconds since its start; None if none is in progress."""
         return self._monotonic() - self._running[uid][1] if uid in self._running else None
 
     def cancel(self, uid: str) -> None:
-        """The task is gone; its reading is not needed."""
+        """Cancel the reading of a task that is gone."""
         if (running := self._running.pop(uid, None)) is not None:
             running[0].cancel()
 
@@ -220,10 +221,10 @@ class Qualifier:
     def start(
         self, uid: str, raw: kube.Object | None = None, before: Observation | None = None, after: float = 0.0
     ) -> None:
-        """Begin after so many seconds, unless it is under way.
+        """Start a reading after `after` seconds, unless one is in progress.
 
-        `raw` is the whole task as the API has just served it; else it is fetched. `before` is what a reading of an
-        earlier generation brought; it is used again when the input is the same.
+        `raw` is the whole task as the API has just served it; without it the task is fetched. `before` is the result
+        of a reading of an earlier generation; it is used again if the input is the same.
         """
         if uid not in self._readings:
             self._readings.start(uid, self._run(uid, raw, before, after))
@@ -262,7 +263,7 @@ class Qualifier:
         tracing.current.set(trace.parent(uid) if task.status.trace_id else "")
         urgency = Priority.P0 if order.foreground(task.spec) else Priority.P3
         if task.spec.type in qualifying.CHAT:
-            # A question is no knowledge; the files that came with it are.
+            # A question is no knowledge; its attachments are.
             asked = pendingtask.Hints(has_actionable_content=True)
             return Ingested(hints=asked, attached=await ingest_files(self._kb, task, urgency))
         try:
@@ -277,7 +278,7 @@ class Qualifier:
         hints = _hints(reply.hints)
         asks = bool(reply.hints.questions or reply.hints.failure)
         if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
-            # Before the route is persisted: once it is, nobody asks the knowledge base for these again.
+            # Before the route is persisted: afterwards the knowledge base is not asked for these again.
             now = self._clock()
             await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
         return Ingested(
@@ -293,15 +294,15 @@ class Qualifier:
 
 
 def _bug(error: Exception) -> Trouble:
-    """The edge of a reading: a bug of ours must end in a status that a person sees, not in silence."""
+    """The error for a bug in a reading: it is recorded in the status, where a person sees it."""
     return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
 
 
 def _hints(found: wire.Hints) -> pendingtask.Hints:
-    """As the status keeps them. A deadline that no calendar of ours holds (a model's 9999-12-31) is none."""
-    said = found.model_dump()
+    """The hints as the status stores them. A deadline out of range (a model's 9999-12-31) is left out."""
+    fields = found.model_dump()
     try:
-        return pendingtask.Hints.model_validate(said)
+        return pendingtask.Hints.model_validate(fields)
     except pydantic.ValidationError as error:
         log.info("deadline left out", reason=str(error.errors(include_url=False)[0]["msg"]))
-        return pendingtask.Hints.model_validate({**said, "has_future_deadline": False, "suggested_deadline": None})
+        return pendingtask.Hints.model_validate({**fields, "has_future_deadline": False, "suggested_deadline": None})

@@ -1,14 +1,16 @@
-"""Runs whose task is gone: Jobs that nobody else ends, and pods that would hold a slot for ever.
+"""Orphaned runs: Jobs whose task is gone, and pods without a known run that would hold a slot without end.
 
-Runs live in the release's namespace and no owner reference crosses namespaces, so this is the garbage collector of
-theirs. It is level-based: whatever Job is there without a known unfinished task is asked about, at the start, now and
-then, and at once when a task's deletion is seen. Nothing is deleted before the API has said that the task is gone: it
-may be finished, or in a namespace that is not read yet. A namespace that refuses us (its role is gone, for instance
-with the namespace) is given time, but for tasks whose deletion was seen; so is one that is served no more. After that
-the Jobs of its tasks go too: nobody would record how a run ended, or remove its Job.
+Runs live in the release's namespace, and owner references do not cross namespaces, so this module is their garbage
+collector. It is level-based: every Job without a known unfinished task is verified at the API at the start,
+periodically, and at once when the deletion of its task is observed.
 
-A watch that has lost its place lists anew and never tells what went away meanwhile. A task that is gone is found out
-when it is written to; a pod of a task that is gone is not written to, and would hold its slot for ever.
+- Nothing is deleted before the API reports that the task is gone: a task that is not known may be finished, or its
+  namespace not read yet.
+- A namespace that refuses access (its role is gone, for instance with the namespace) or is no longer served gets
+  `PATIENCE`; tasks whose deletion was observed get none. After that the Jobs of its tasks are deleted, since the
+  operator could neither record the end of such a run nor remove its Job.
+- A watch that lists again does not report deletions in between. A write to a deleted task fails and reveals it; a pod
+  of a deleted task is never written to, so `verify` reads the pods that hold slots.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ log = structlog.get_logger(__name__)
 
 EVERY_SECONDS = 30.0
 AGAIN_SECONDS = 2.0
-"""After a deletion that was not answered."""
+"""Delay after a deletion that was not answered."""
 PATIENCE = timedelta(minutes=10)
-"""For a namespace that refuses us, or has left."""
+"""For a namespace that refuses access or is no longer served."""
 AT_ONCE = 200
-"""Tasks asked about in one sweep."""
+"""Largest number of tasks that one sweep verifies at the API."""
 ENDED_AT_ONCE = 50
-"""Of those at most so many whose Jobs have ended."""
+"""Largest number of those whose Jobs have ended."""
 
 
 class _Task(Enum):
@@ -67,7 +69,7 @@ class Orphans:
         """Set once the lease is held; losing it ends the process."""
 
     async def run(self) -> None:
-        """At once, whenever a task with a Job goes, and now and then; for ever."""
+        """Sweep at the start, when a task with a Job is deleted, and periodically; never returns."""
         await self.may_act.wait()
         while True:
             pause = EVERY_SECONDS
@@ -116,10 +118,10 @@ class Orphans:
             self._changed()
 
     def _doubtful(self) -> Iterator[tuple[str, tuple[JobView, ...]]]:
-        """Tasks that are not known as unfinished, with their Jobs; first those whose deletion was seen.
+        """Tasks that are not known as unfinished, with their Jobs; first those whose deletion was observed.
 
-        Jobs that have ended cost little, and most are those of finished tasks, which the archivist removes: some of
-        them are asked about in each sweep, in turn.
+        Ended Jobs cost little, and most belong to finished tasks, which the archivist removes. Each sweep verifies some
+        of them, in turn.
         """
         known = {uid: jobs for uid, jobs in self._workloads.jobs() if not self._alive(uid)}
         first = {uid for uid in known if uid in self._workloads.abandoned}
@@ -153,12 +155,12 @@ class Orphans:
             return _Task.GONE
         if now - self._left_since.get(namespace, now) < PATIENCE:
             return _Task.THERE
-        log.warning("a run ends: its namespace is served no more", job=run.name, namespace=namespace)
+        log.warning("a run ends: its namespace is no longer served", job=run.name, namespace=namespace)
         return _Task.GONE
 
     async def _delete(self, one: JobView) -> None:
         try:
             await self._api.delete(kube.JOBS, self._workloads.namespace, one.name, uid=one.uid)
         except kube.Conflict:
-            return  # another one has that name by now
+            return  # another Job has that name by now
         log.info("a run ends: its task is gone", job=one.name, uid=one.task[0])

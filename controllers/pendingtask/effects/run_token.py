@@ -1,8 +1,8 @@
 """One Secret per run with its token, named like the Job, which owns it: the garbage collector removes both.
 
-The Job comes first: its uid is needed for the ownership, and a pod whose Secret is missing waits for it. A crash
-between the two leaves a Job without one; the first look at a running task after a start writes it (again). A run that
-goes on after a suspension gets a new one, because its Job's deadline begins anew.
+The Job is created first: the Secret needs its uid as owner, and a pod without its Secret waits. After a crash between
+the two, the first reconciliation of the running task writes the Secret. A run that resumes after a suspension gets a
+new token, because the deadline of its Job starts again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crds import errors, order, pendingtask, priority, runtoken, scope
 
 SECRET_TYPE = "jervis.dev/run-token"  # noqa: S105  # the type of a Secret
 MARGIN = timedelta(minutes=5)
-"""Beyond the deadline and the grace period: scheduling, and the last calls of a run that is asked to end."""
+"""Beyond the deadline and the grace period: scheduling, and the last calls of a run that is being stopped."""
 
 
 class RunTokens:
@@ -31,13 +31,13 @@ class RunTokens:
         self._issued: set[str] = set()  # uids of Jobs
 
     def lacks(self, run: JobView) -> bool:
-        """Does the Job run without a token that this process has written for it?"""
+        """Whether the Job runs without a token that this process has written for it."""
         return self._signer is not None and run.state is JobState.ACTIVE and run.uid not in self._issued
 
     async def issue(self, task: pendingtask.PendingTask, run: JobView) -> None:
-        """Write a new token, whether there is one or not.
+        """Write a new token, whether or not one exists.
 
-        Raises `kube.Unavailable`, `kube.Refused`, `runtoken.Unusable`; `lacks` says so from then on.
+        Raises `kube.Unavailable`, `kube.Refused`, `runtoken.Unusable`; `lacks` is then true.
         """
         self._issued.discard(run.uid)
         if self._signer is None:
@@ -53,7 +53,7 @@ class RunTokens:
         self._remember(run.uid)
 
     async def _replace(self, body: dict[str, Any], error: errors.JervisError) -> None:
-        """A quota that is used up forbids the creation of a Secret also when it is there."""
+        """Replace an existing Secret. An exhausted quota forbids the creation even of a Secret that exists."""
         try:
             await self._api.replace(kube.SECRETS, body)
         except (kube.NotFound, kube.Forbidden) as found:

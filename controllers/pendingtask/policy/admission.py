@@ -1,9 +1,11 @@
-"""A task that its namespace may not have: it waits, says why, and is claimed by nobody.
+"""A task that its namespace may not have: it waits, its condition gives the reason, and no slot is claimed for it.
 
-The apiserver refuses such a task when it is created in a namespace that is served; this one was there before, or its
-namespace has lost what it had. It is no error of the run: once the mode is changed or the limit is, the task goes on.
-What runs already ends as usual. A status that claims more than was done (anybody could write it while the namespace was
-not served) leads nowhere either: neither reading nor launch follows from it. Source: docs/admission.md.
+The apiserver refuses such a task at its creation in a served namespace. This one is older, or the limit of its
+namespace was lowered afterwards. It is no error of the run: the task continues once the mode or the limit is changed,
+and a present run ends as usual. A status that claims more than was done (any client could write it while the namespace
+was not served) causes neither reading nor launch.
+
+Source: docs/admission.md.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from crds.phases import Phase
 
 
 def refused(view: View) -> Decision | None:
-    """In a phase that runs nothing: stay."""
+    """In a phase without a run: the task stays where it is."""
     found = view.state.refusal
     if found is None:
         return None
@@ -23,14 +25,14 @@ def refused(view: View) -> Decision | None:
 
 
 def allowed(view: View) -> Decision | None:
-    """It may be processed after all: say so once."""
+    """The refusal is over: record that once."""
     if not pendingtask.not_allowed(view.task.status):
         return None
     return Decision({"conditions": put(view, condition(view, "Accepted", True, "Allowed", ""))})
 
 
 def unread(view: View) -> Decision | None:
-    """Qualifying: nothing is read, and the place at the qualifier is for others."""
+    """Qualifying: nothing is read; the task releases its place at the qualifier."""
     found = view.state.refusal
     if found is None:
         return None
@@ -39,12 +41,12 @@ def unread(view: View) -> Decision | None:
 
 
 def unlaunched(view: View) -> Decision | None:
-    """DispatchedGpu without a Job: none is created, and the slot is for others."""
+    """DispatchedGpu without a Job: none is created; the task releases its slot."""
     found = view.state.refusal
     if found is None or view.state.job is not None or view.state.working or view.live_pods():
         return None
-    said = _said(view, found)
-    return to(view, Phase.READY_FOR_GPU, found.reason, found.message, said, warning=True, fields={"dispatch": None})
+    cond = _said(view, found)
+    return to(view, Phase.READY_FOR_GPU, found.reason, found.message, cond, warning=True, fields={"dispatch": None})
 
 
 def _said(view: View, found: Refusal) -> conditions.Condition:

@@ -68,7 +68,7 @@ def _zone(plan: schedule.Schedule) -> ZoneInfo:
 
 
 def _margin(zone: ZoneInfo, start: datetime, end: datetime) -> timedelta:
-    """How far around a span below a day times may be out of order; 0 if the zone's clock does not jump there."""
+    """By how much times near a span below a day may be out of order; 0 if the zone's clock does not jump there."""
     offsets = {at.astimezone(zone).utcoffset() for at in (start - _DAY, start, end, end + _DAY)}
     return timedelta() if len(offsets) == 1 else _JUMP
 

@@ -1,8 +1,9 @@
-"""DispatchedGpu: the slot is booked; is the Job there, and does its pod start?
+"""DispatchedGpu: the slot is booked; does the Job exist, and does its pod start?
 
-Every crash point ends here: the claim is persisted, so the same Launch is performed again under the same name.
-Source: seed 000 "Stale task recovery" (Background over 10 min without a live worker; Foreground is kept), "Orchestrator
-Dispatch Backoff".
+Recovery from a crash starts here: the claim is persisted, so the same Launch is performed again under the same name.
+
+Source: seed 000 "Stale task recovery" (Background over 10 min without a live worker; Foreground keeps its slot),
+"Orchestrator Dispatch Backoff".
 """
 
 from __future__ import annotations
@@ -36,13 +37,15 @@ FAILED = "DispatchFailed"
 CIRCUIT_OPEN = "CircuitOpen"
 NO_TOKEN = "TokenNotWritten"  # noqa: S105  # a reason, no password
 CLOCK_STEP = timedelta(seconds=60)
-"""A moment that is further ahead than this was not written under the present clock."""
+"""A recorded time that is further in the future was written under another clock."""
 ENDED = frozenset({JobState.COMPLETE, JobState.FAILED})
 
 
 def retried(view: View, kind: str, sentence: str, asked: float | None = None) -> pendingtask.Retry:
-    """The next try; failures of one kind in a row are counted together. Not before `asked` seconds are over, if the
-    service that was away named some (at most the longest wait of the backoff)."""
+    """The next try; consecutive failures of one kind are counted together.
+
+    It is not before `asked` seconds, if the unavailable service named some (at most the longest wait of the backoff).
+    """
     old = view.task.status.retry
     count = (old.count if old is not None and old.reason.startswith(f"{kind}:") else 0) + 1
     delay = max(backoff.DISPATCH.delay(count), min(asked or 0.0, backoff.DISPATCH.seconds[-1]))
@@ -51,7 +54,7 @@ def retried(view: View, kind: str, sentence: str, asked: float | None = None) ->
 
 
 def trouble(view: View) -> Decision | None:
-    """The memory could not be written or the Job could not be created."""
+    """The task memory could not be written, or the Job could not be created."""
     found = view.state.observed
     if not isinstance(found, Trouble):
         return None
@@ -66,25 +69,27 @@ def trouble(view: View) -> Decision | None:
 
 
 def token(view: View) -> Decision | None:
-    """The Job is there and its token could not be written. The pod waits for it in its slot: it cannot start, and the
-    next try, or its user, ends that."""
+    """The Job exists and its token could not be written.
+
+    The pod holds its slot and cannot start before the next try succeeds or a user acts.
+    """
     found = view.state.observed
     if not isinstance(found, TokenNotWritten):
         return None
-    told = f"The run's token could not be written: {found.trouble.sentence()}"[:1024]
-    problem = condition(view, "Dispatched", False, NO_TOKEN, told)
+    message = f"The run's token could not be written: {found.trouble.sentence()}"[:1024]
+    problem = condition(view, "Dispatched", False, NO_TOKEN, message)
     if not found.trouble.operational:
         asked = pendingtask.UserTask(kind=pendingtask.UserTaskKind.FAILURE)
-        return user_task.to_user(view, asked, NO_TOKEN, told, problem)
+        return user_task.to_user(view, asked, NO_TOKEN, message, problem)
     retry = retried(view, NO_TOKEN, found.trouble.sentence(), found.trouble.retry_after)
     assert retry.next_at is not None
     wanted = wait((retry.next_at - view.now).total_seconds())
     decision = remark(view, problem, decision=replace(wanted, status_patch={"retry": retry.wire()}))
-    return replace(decision, note=Note(NO_TOKEN, told, warning=True) if retry.count == 1 else None)
+    return replace(decision, note=Note(NO_TOKEN, message, warning=True) if retry.count == 1 else None)
 
 
 def token_postponed(task: pendingtask.PendingTask, now: datetime) -> bool:
-    """Has the run's token failed to be written, and is the next try still to come?"""
+    """Whether the run's token could not be written and the next try is still to come."""
     retry = task.status.retry
     if retry is None or retry.next_at is None or not retry.reason.startswith(f"{NO_TOKEN}:"):
         return False
@@ -92,7 +97,7 @@ def token_postponed(task: pendingtask.PendingTask, now: datetime) -> bool:
 
 
 def started(view: View) -> Decision | None:
-    """The container runs, or the Job is over already."""
+    """The container runs, or the Job has ended already."""
     job = view.state.job
     if job is None:
         return None
@@ -105,15 +110,15 @@ def started(view: View) -> Decision | None:
 
 
 def failing(view: View) -> bool:
-    """Is this claim a repeated one, because its Job or its token could not be created before?"""
+    """Whether this claim is a repeated one: its Job or its token could not be created before."""
     retry = view.task.status.retry
     return retry is not None and retry.count > 0 and retry.reason.startswith((f"{FAILED}:", f"{NO_TOKEN}:"))
 
 
 def stale(view: View) -> Decision | None:
-    """A Background task whose worker never came to life gives its slot back; its attempt counts once."""
+    """A Background task whose worker did not start releases its slot; its attempt counts once."""
     if view.entered() > view.now + CLOCK_STEP and not order.foreground(view.task.spec):
-        # Written under a clock that was ahead: counted from now, or a stale run would hold its slot until then.
+        # Written under a clock that was ahead. Counted from now, since a stale run would hold its slot until then.
         return Decision({"phaseTimes": {view.phase.value: moment(view.now)}})
     overdue = view.entered() + view.state.limits.stale_after <= view.now
     if order.foreground(view.task.spec) or not overdue or view.state.working:
@@ -134,10 +139,10 @@ def stale(view: View) -> Decision | None:
 
 
 def launch(view: View) -> Decision | None:
-    """Create the Job, or resume the one that was suspended."""
+    """Create the Job, or resume the suspended one."""
     dispatch, job = view.task.status.dispatch, view.state.job
     if dispatch is None:
-        # Cannot be told from what is stored: somebody edited the status. Start over with a new attempt.
+        # A client edited the status, and the stored data do not name the run. Start over with a new attempt.
         return to(view, Phase.READY_FOR_GPU, "Lost", "status.dispatch is missing; the task is dispatched anew.")
     if job is not None and not job.suspended:
         return None
@@ -149,12 +154,12 @@ def launch(view: View) -> Decision | None:
 
 
 def soon(view: View) -> float:
-    """Seconds until the run is looked at again without an event; sooner when it, its pod or backend may be given up."""
+    """Seconds until the next reconciliation without an event; fewer if the run, its pod or backend may be given up."""
     moments = [(pod.given_up_at - view.now).total_seconds() for pod in view.live_pods() if pod.given_up_at is not None]
     if view.state.backend_gone_in is not None:
         moments.append(view.state.backend_gone_in)
     if view.phase is Phase.DISPATCHED_GPU and not order.foreground(view.task.spec):
-        # Nothing happens when a run becomes stale, so nothing would wake us.
+        # A run becomes stale without any event.
         overdue = (view.entered() + view.state.limits.stale_after - view.now).total_seconds()
         moments += [overdue] if overdue > 0 else []
     retry = view.task.status.retry
@@ -164,10 +169,10 @@ def soon(view: View) -> float:
 
 
 def starting(view: View) -> Decision | None:
-    """The Job is there and its pod is not running yet: say why, if the kubelet does."""
+    """The Job exists and its pod does not run yet: record the reason, if the kubelet gives one."""
     patience = wait(soon(view))
     stuck = next((pod for pod in view.state.pods if pod.live and pod.waiting_message), None)
     if stuck is None or token_postponed(view.task, view.now):
         return patience
-    told = f"{stuck.waiting_reason}: {stuck.waiting_message}"
-    return remark(view, condition(view, "Dispatched", False, stuck.waiting_reason, told), decision=patience)
+    message = f"{stuck.waiting_reason}: {stuck.waiting_message}"
+    return remark(view, condition(view, "Dispatched", False, stuck.waiting_reason, message), decision=patience)

@@ -1,6 +1,7 @@
 """Orchestrating: how did the run end?
 
 The exit reason of the termination message (or of the stored result) decides; without either the worker was lost.
+
 Source: blueprint sections 4 and 9; `crds.exits`; seed 000 "Auto-Requeue on Inline Messages".
 """
 
@@ -34,7 +35,7 @@ DRAIN_PAUSE = timedelta(seconds=5)
 
 
 def ended(view: View) -> Decision | None:
-    """The Job is over or gone, and none of its pods lives."""
+    """The Job has ended or is gone, and none of its pods lives."""
     job = view.state.job
     if job is not None and job.state not in ENDED:
         return None
@@ -55,7 +56,7 @@ def ended(view: View) -> Decision | None:
 
 
 def running(view: View) -> Decision | None:
-    """Look again now and then, should an event have been missed."""
+    """Reconcile periodically, in case an event was missed."""
     return wait(soon(view))
 
 
@@ -63,7 +64,7 @@ def _outcome(view: View) -> Outcome | None:
     job = view.state.job
     found = last_word(view.state.pods, view.task.status.attempt, job) or view.state.recorded
     late = job is not None and job.reason == "DeadlineExceeded"
-    # The Job controller ends a late run with SIGTERM, which the run takes for a wish to drain.
+    # The Job controller ends a late run with SIGTERM, which the run reports as Drained.
     if late and (found is None or found.exit_reason is ExitReason.DRAINED):
         return Outcome(ExitReason.DEADLINE_EXCEEDED, "The run took longer than spec.activeDeadlineSeconds allows.")
     return found
@@ -82,39 +83,39 @@ def _result(outcome: Outcome) -> pendingtask.Result:
 
 
 def _complete(view: View, outcome: Outcome) -> Decision:
-    said, fields = interruption.over(view, "Completed")
+    conds, fields = interruption.over(view, "Completed")
     reason, message = "Completed", "The run has answered."
     if outcome.exit_reason is ExitReason.REJECTED:
-        # It has ended as a person wanted, and who waits for an answer gets none.
+        # The run ended as a person decided, and it has no answer for clients that wait for one.
         reason, message = "Rejected", clip(outcome.summary or "A person rejected what the run was about to do.")
-        said = (*said, condition(view, "Succeeded", False, reason, message))
+        conds = (*conds, condition(view, "Succeeded", False, reason, message))
     return to(
         view,
         Phase.COMPLETED,
         reason,
         message,
-        *said,
+        *conds,
         fields={"retry": None, "dispatch": None, "result": _result(outcome), **fields},
     )
 
 
 def _again(view: View) -> Decision:
-    """Messages came in while the run was under way: it runs again with the whole conversation."""
+    """Messages arrived during the run: the task runs again with the whole conversation."""
     count = len(view.task.spec.messages) - view.task.status.messages_seen
-    said, fields = interruption.over(view, "Ended")
+    conds, fields = interruption.over(view, "Ended")
     return to(
         view,
         Phase.READY_FOR_GPU,
         "NewMessages",
         f"{count} message(s) arrived during the run; it runs again with all of them.",
-        *said,
+        *conds,
         effects=_expire(view),
         fields={"retry": None, "dispatch": None, **fields},
     )
 
 
 def _resume(view: View, outcome: Outcome) -> Decision:
-    """A claim on the slot stays as it is: the run has given it up, if not by way of its Job."""
+    """The run releases its slot and resumes later. A claim on the slot stays as it is."""
     reason, summary = outcome.exit_reason.value, clip(outcome.sentence() or "The run resumes from its checkpoint.")
     if outcome.exit_reason is ExitReason.DRAINED:
         return _interrupted(view, reason, summary)
@@ -133,11 +134,11 @@ def _resume(view: View, outcome: Outcome) -> Decision:
 
 
 def _interrupted(view: View, reason: str, summary: str) -> Decision:
-    """Not the run's fault. A short pause: a program that drains at once for ever must not create Jobs at full speed."""
+    """The run is not the cause. A short pause limits the Jobs of a program that stops at once every time."""
     retry = pendingtask.Retry(next_at=whole(view.now + DRAIN_PAUSE), reason=f"{reason}: it resumes.")
-    said = condition(view, "Dispatched", False, reason, summary)
+    cond = condition(view, "Dispatched", False, reason, summary)
     fields: dict[str, Field] = {"retry": retry, "dispatch": None}
-    return to(view, Phase.READY_FOR_GPU, reason, summary, said, effects=_expire(view), fields=fields)
+    return to(view, Phase.READY_FOR_GPU, reason, summary, cond, effects=_expire(view), fields=fields)
 
 
 def _ask(view: View, outcome: Outcome) -> Decision:
@@ -157,7 +158,7 @@ def _ask(view: View, outcome: Outcome) -> Decision:
 
 
 def _lost(view: View) -> Decision:
-    """The pod was killed, evicted or deleted before it could say anything: run again, but not for ever."""
+    """The pod was killed, evicted or deleted before it left a result: run again, a limited number of times."""
     ends = [pod for pod in view.state.pods if pod.attempt == view.task.status.attempt and pod.exit_code is not None]
     how = f"its container ended with code {ends[-1].exit_code} ({ends[-1].ended_reason})" if ends else "its pod is gone"
     sentence = f"Run {view.task.status.attempt} left no result: {how}."

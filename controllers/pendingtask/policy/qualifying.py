@@ -1,12 +1,13 @@
-"""From hints to a route: deterministic, no language model, no I/O.
+"""ReadyForQualification and Qualifying: the knowledge base reads the content, and its hints decide the route. Pure.
 
-Source: seed 000 "Three-Way Task Routing" (the decision tree, SCHEDULE_LEAD_DAYS), seed 002 "DirectiveHandler";
-blueprint section 9: an info-only task is Done, a deferred one is the same object in Scheduled.
+- A bounded number of tasks is read at the same time.
+- Operational errors postpone the task: it stays ReadyForQualification and is retried without end, after 5 s doubling to
+  5 min. Any other error ends in phase Error with its reason.
+- The route is deterministic and uses no language model: `of_hints` is the decision tree of the seed. An info-only task
+  is Done; a deferred task is the same object in Scheduled.
 
-ReadyForQualification and Qualifying.
-
-Source: seed 000 "Qualification Loop (CPU)": ten at once; operational errors back off 5 s doubling to 5 min, for ever,
-and stay ReadyForQualification; anything else is Error with its reason.
+Source: seed 000 "Qualification Loop (CPU)", "Three-Way Task Routing" (the decision tree, SCHEDULE_LEAD_DAYS); seed 002
+"DirectiveHandler"; blueprint section 9.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ from crds.pendingtask import Hints, Type
 from crds.phases import Phase
 
 CHAT = order.CHAT
-"""A question is work by itself and no knowledge: it is not ingested."""
+"""The content of these types is a question and no knowledge: it is not ingested."""
 
 ORDERED = frozenset({Type.USER_TASK, Type.SCHEDULED})
-"""Somebody made this task on purpose: its content becomes knowledge, and it is executed whatever the hints say."""
+"""A user created tasks of these types on purpose: they are ingested, and executed regardless of the hints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +63,42 @@ def of_hints(
 ) -> Directive:
     """The decision tree of the seed, in its order; `why` is the qualifier's own sentence.
 
-    What a user made on purpose is executed: its run can ask for itself. Else `failure` (why nothing can be done) comes
-    first, and questions (`asks`) before any work that something is asked for.
+    A task that a user created on purpose is executed: its run can ask questions itself. For other tasks `failure` (why
+    nothing can be done) comes first, then questions (`asks`), then the work that is requested.
     """
-    said = f": {why}" if why else ""
+    suffix = f": {why}" if why else ""
     if type_ in ORDERED:
-        return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"made by a user{said}")
+        return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"made by a user{suffix}")
     if failure:
         return Directive(pendingtask.Decision.FAIL, Phase.USER_TASK, failure)
     if asks and hints.has_actionable_content:
-        return Directive(pendingtask.Decision.ASK, Phase.USER_TASK, f"something has to be known first{said}")
+        return Directive(pendingtask.Decision.ASK, Phase.USER_TASK, f"something has to be known first{suffix}")
     if not hints.has_actionable_content:
-        return Directive(pendingtask.Decision.INFO_ONLY, Phase.DONE, f"information only{said}")
+        return Directive(pendingtask.Decision.INFO_ONLY, Phase.DONE, f"information only{suffix}")
     if hints.is_assigned_to_me:
-        return Directive(pendingtask.Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU, f"assigned to us{said}")
+        return Directive(pendingtask.Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU, f"assigned to us{suffix}")
     deadline = hints.suggested_deadline
     if hints.has_future_deadline and deadline is not None:
         if deadline >= now + lead:
             return Directive(
-                pendingtask.Decision.DEFER, Phase.SCHEDULED, f"deadline {deadline:%Y-%m-%d}{said}", deadline - lead
+                pendingtask.Decision.DEFER, Phase.SCHEDULED, f"deadline {deadline:%Y-%m-%d}{suffix}", deadline - lead
             )
         return Directive(
-            pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"deadline {deadline:%Y-%m-%d} is close{said}"
+            pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"deadline {deadline:%Y-%m-%d} is close{suffix}"
         )
-    return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{said}")
+    return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{suffix}")
 
 
 CONDITION = "AttachmentsIngested"
 STALE_SECONDS = 1.0
-"""Before a task is read again because the last reading was of another version of it."""
+"""Delay of the next reading, if the last one was of another version of the task."""
 _SHOWN = 10
 _REASON_CHARS = 150
 POSTPONED = "QualificationPostponed"
 
 
 def reading(view: View) -> Reading | None:
-    """What the reading brought, unless the object has changed since: then the input may be another one, and what was
-    found out about the old one decides nothing."""
+    """The result of the reading. None if the object has changed since: its input may differ from what was read."""
     found = view.state.observed
     if not isinstance(found, Ingested | Trouble):
         return None
@@ -106,10 +106,10 @@ def reading(view: View) -> Reading | None:
 
 
 def claim(view: View) -> Decision | None:
-    """Take one of the places at the qualifier; nothing is read again that was read before the claim was written.
+    """Take a place at the qualifier. Input that was read before the claim is persisted is not read again.
 
-    A user's question needs none: it must not wait for long documents of others, and nobody reads it first but for the
-    files that came with it.
+    A user's question needs no place, since it must not wait for long documents of others. Only its attachments are read
+    before its run.
     """
     chat = view.task.spec.type in CHAT
     read = reading(view) is not None
@@ -123,21 +123,21 @@ def claim(view: View) -> Decision | None:
 
 
 def chat(view: View) -> Decision | None:
-    """A user's question goes straight to the orchestrator, or as soon as its files are known."""
+    """A user's question goes to the orchestrator at once, or as soon as its attachments are ingested."""
     spec, found = view.task.spec, reading(view)
     if spec.type not in CHAT:
         return None
     if isinstance(found, Ingested):
-        told = _attachments(view, found)
+        conds = _attachments(view, found)
     elif spec.attachments:
         return None
     else:
-        told = ()
-    return _route(view, of_chat(), pendingtask.Hints(has_actionable_content=True), told=told)
+        conds = ()
+    return _route(view, of_chat(), pendingtask.Hints(has_actionable_content=True), conds=conds)
 
 
 def postpone(view: View) -> Decision | None:
-    """The knowledge base is busy or away."""
+    """The knowledge base is busy or unavailable."""
     trouble = reading(view)
     if not (isinstance(trouble, Trouble) and trouble.operational):
         return None
@@ -158,12 +158,12 @@ def postpone(view: View) -> Decision | None:
         warning=True,
         fields={"retry": retry},
     )
-    # One Event for the first failure of a row; the retries themselves are told by status.retry.
+    # One Event for the first of consecutive failures; status.retry records the retries.
     return replace(decision, requeue_after=delay, note=decision.note if count == 1 else None)
 
 
 def refuse(view: View) -> Decision | None:
-    """The content or the configuration is wrong; trying again cannot help."""
+    """The content or the configuration is wrong; a retry cannot help."""
     trouble = reading(view)
     if not isinstance(trouble, Trouble):
         return None
@@ -181,7 +181,7 @@ def refuse(view: View) -> Decision | None:
 
 
 def route(view: View) -> Decision | None:
-    """The content is knowledge now; its hints decide what happens next."""
+    """The content is ingested; its hints decide the next phase."""
     found = reading(view)
     if not isinstance(found, Ingested):
         return None
@@ -193,12 +193,14 @@ def route(view: View) -> Decision | None:
     )
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
-    return _route(view, chosen, found.hints, found.summary, told=_attachments(view, found))
+    return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
 
 
 def restart(view: View) -> Decision | None:
-    """Nobody works on it: the operator was restarted in between, or the task was edited while it was read. Ingestion
-    may be repeated; one that was of another version only after a while, as the next one may be too."""
+    """No reading is in progress: the operator was restarted, or the task was edited while it was read.
+
+    Ingestion may be repeated. After a reading of another version it is delayed, since the task may change again.
+    """
     if view.state.working:
         return wait()
     stale = isinstance(view.state.observed, Ingested | Trouble)
@@ -212,8 +214,7 @@ def _questions(found: Ingested) -> tuple[pendingtask.Question, ...]:
 
 
 def _hand_over(view: View, chosen: Directive, found: Ingested, asked: tuple[pendingtask.Question, ...]) -> Decision:
-    """ASK and FAIL (seed 002 "DirectiveHandler"): a person before any run. What they had said before that is part of
-    the input, and no answer."""
+    """ASK and FAIL (seed 002 "DirectiveHandler"): a person acts before any run. Earlier messages are input only."""
     asks = chosen.decision is pendingtask.Decision.ASK
     kind = pendingtask.UserTaskKind.QUESTION if asks else pendingtask.UserTaskKind.FAILURE
     reason = chosen.reason[:1024]
@@ -238,7 +239,7 @@ def _route(
     hints: pendingtask.Hints,
     summary: str = "",
     *,
-    told: tuple[conditions.Condition, ...] = (),
+    conds: tuple[conditions.Condition, ...] = (),
 ) -> Decision:
     route = pendingtask.Route(decision=chosen.decision, hints=hints, reason=chosen.reason[:1024])
     done = condition(view, "Qualified", True, chosen.decision.value, chosen.reason[:1024])
@@ -247,11 +248,11 @@ def _route(
         fields["result"] = pendingtask.Result(summary=clip(summary or chosen.reason))
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
-    return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *told, fields=fields)
+    return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *conds, fields=fields)
 
 
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
-    """What became of the files, as a condition; nothing when there were none."""
+    """The result of the attachments' ingestion as a condition; empty without attachments."""
     files = len(view.task.spec.attachments)
     if found.attached is None or not files:
         return ()

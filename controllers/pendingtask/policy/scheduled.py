@@ -1,21 +1,21 @@
-"""New and Scheduled: when is a task due?
+"""New and Scheduled: when is a task due, and when is which copy of a recurring task made? Pure.
 
-Source: seed 000 "Scheduler Loop": ten minutes ahead; one-shot tasks go to qualification; a cron template stays and a
-copy is made for each run under a deterministic name; an impossible cron falls back to one-shot with a condition.
-What a recurring task does while it is Scheduled is in `recur`.
+A one-shot task goes to qualification `Limits.advance` ahead of its time. A task with a cron expression is a template:
+it stays Scheduled, and a copy with a deterministic name is made for each run. A task with an impossible expression runs
+once, with a condition.
 
-A recurring task while it is Scheduled: when to make which copy of it. Pure.
+Rules for recurring tasks, each verified by a property test:
 
-Promises, each held by a property test:
+- No run has two copies, whatever happens to the process or the clock: the status stores the planned run and the last
+  copy, and the name of a copy contains the time of its run.
+- Of the missed runs at most one is made up for: the latest, if it is not older than `Limits.catch_up`. A run during a
+  suspension was held back, not missed, and is not made up for.
+- An edit of the expression or the zone causes a new plan from then on.
+- A copy is made `Limits.advance` ahead of its run, but not before the time of the previous run.
+- An existing copy is recorded before the template is suspended: neither an edit by the user nor a crash between its
+  creation and its record loses it.
 
-- no run has two copies, whatever happens to the process or the clock: what is planned and what was made last is in the
-  status, and a copy's name is made of its run's moment;
-- of the runs that were missed at most one is made up for: the latest, if it is not older than `Limits.catch_up`;
-  a run that fell into a suspension was not missed but held back, and is not made up for;
-- an edit of the expression or the zone plans anew from then on;
-- a copy is made `Limits.advance` ahead of its run, but not before the moment of the run before;
-- a copy that exists is on record before the template is held: a user's edit or a crash that comes between its creation
-  and its record loses neither.
+Source: seed 000 "Scheduler Loop".
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from crds.phases import Phase
 
 
 def admit(view: View) -> Decision | None:
-    """New: plan it or hand it to qualification."""
+    """New: plan the task, or pass it to qualification."""
     plan = view.task.spec.schedule
     if plan is None:
         return to(view, Phase.READY_FOR_QUALIFICATION, "Accepted", "Waiting for qualification.")
@@ -54,7 +54,7 @@ def admit(view: View) -> Decision | None:
         try:
             due = cron.next_run(plan, view.now)
         except cron.ImpossibleError as error:
-            problem = condition(view, "Scheduled", False, "InvalidCron", f"{error}; it runs once, now. Mend the field.")
+            problem = condition(view, "Scheduled", False, "InvalidCron", f"{error}; it runs once, now. Fix the field.")
             return to(view, Phase.READY_FOR_QUALIFICATION, "InvalidCron", str(error), problem, warning=True)
     elif plan.at is not None:
         due = plan.at
@@ -69,7 +69,7 @@ def admit(view: View) -> Decision | None:
 
 
 def fire(view: View) -> Decision | None:
-    """Scheduled: wait until ten minutes ahead, then go on; a template makes its copy and plans the next run."""
+    """Scheduled: wait until `Limits.advance` before the run; a template makes its copy and plans the next run."""
     task = view.task
     if is_template(task):
         return recurring(view)
@@ -86,7 +86,7 @@ def fire(view: View) -> Decision | None:
 
 
 def _due(view: View) -> datetime:
-    """The persisted moment of a deferred task; before qualification what the spec says, which its user may edit."""
+    """The persisted time of a deferred task; before qualification the time in the spec, which its user may edit."""
     task = view.task
     plan = task.spec.schedule
     if task.status.route is not None:
@@ -95,12 +95,12 @@ def _due(view: View) -> datetime:
 
 
 CLOCK = timedelta(days=1)
-"""A last run that is so far ahead was made by a clock that was wrong: it counts for nothing."""
+"""A last run that is further ahead was made under a wrong clock and is ignored."""
 _SECOND = timedelta(seconds=1)
 
 
 def is_template(task: pendingtask.PendingTask) -> bool:
-    """It makes copies of itself and is never run itself. One that was qualified was taken for one-shot before."""
+    """Whether the task makes copies and is never run itself. A qualified task was treated as one-shot before."""
     plan = task.spec.schedule
     return plan is not None and plan.cron is not None and task.status.route is None
 
@@ -108,14 +108,14 @@ def is_template(task: pendingtask.PendingTask) -> bool:
 def memory(
     plan: schedule.Schedule, made: datetime | None = None, task: str = "", old: schedule.Recurrence | None = None
 ) -> schedule.Recurrence:
-    """What to remember of `plan`: the run at `made`, or what `old` says of the last one."""
+    """What the status stores of `plan`: the run at `made`, or the last run of `old`."""
     if made is None and old is not None:
         made, task = old.last_run, old.last_task
     return schedule.Recurrence(cron=plan.cron or "", time_zone=plan.time_zone or "", last_run=made, last_task=task)
 
 
 def on_record(view: View) -> Decision | None:
-    """A copy that was made, or is found when its user begins to hold the template, is remembered before all else."""
+    """Record a new copy before anything else. When the user suspends the template, search for one first."""
     task, seen, due = view.task, view.state.observed, view.task.status.scheduled_for
     plan, known = task.spec.schedule, task.status.recurrence
     if not is_template(task) or plan is None or known is None:
@@ -135,7 +135,7 @@ def recurring(view: View) -> Decision:
     if known.last_run is not None and known.last_run > _credible(view):
         return _plan(view, plan, None, "ClockSetBack")
     if due is None:
-        return wait()  # impossible, as its condition says; an edit wakes it
+        return wait()  # impossible, as its condition records; an edit causes an event
     try:
         return _next(view, plan, known, due)
     except cron.ImpossibleError as error:
@@ -162,7 +162,7 @@ def _next(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due: 
 
 
 def _credible(view: View) -> datetime:
-    """Copies for later runs were made by a clock that was wrong."""
+    """Copies for later runs were made under a wrong clock."""
     return view.now + view.state.limits.advance + CLOCK
 
 
@@ -177,14 +177,14 @@ def _start(view: View, plan: schedule.Schedule, due: datetime) -> datetime:
 
 
 def _latest(view: View, plan: schedule.Schedule, due: datetime) -> datetime | None:
-    """The run to make up for: the last one up to now, neither too old nor from before the task was let go."""
+    """The run to make up for: the last one up to now, neither too old nor before the end of the last suspension."""
     since = max(due - _SECOND, view.now - view.state.limits.catch_up - _SECOND)
     held = _resumed(view)
     return cron.last_run(plan, max(since, held) if held is not None else since, view.now)
 
 
 def _resumed(view: View) -> datetime | None:
-    """When its user last let it go."""
+    """When the user last ended the suspension."""
     found = conditions.find(view.task.status.conditions, "Suspended")
     return found.last_transition_time if found is not None and found.status is conditions.Status.FALSE else None
 
@@ -193,7 +193,7 @@ def _recorded(
     view: View, plan: schedule.Schedule, known: schedule.Recurrence, seen: CopyMade, due: datetime
 ) -> Decision:
     if _edited(plan, known):
-        # What comes next is for the new plan to say.
+        # The new plan decides the next run.
         memory = {"lastRun": moment(seen.due), "lastTask": seen.name}
         return Decision({"recurrence": memory}, note=Note("CopyCreated", f"Task {seen.name} for {moment(seen.due)}."))
     try:
@@ -227,7 +227,7 @@ def _missed(view: View, plan: schedule.Schedule, known: schedule.Recurrence, due
 
 
 def _plan(view: View, plan: schedule.Schedule, known: schedule.Recurrence | None, reason: str) -> Decision:
-    """Plan anew, beyond what was made already."""
+    """Plan again, after the last run that has a copy."""
     after = view.now
     if known is not None and known.last_run is not None:
         after = max(after, known.last_run)
@@ -243,7 +243,7 @@ def _planned(
     view: View, plan: schedule.Schedule, known: schedule.Recurrence, note: Note, following: datetime | None
 ) -> Decision:
     patch = {"scheduledFor": None if following is None else moment(following)}
-    # A merge patch merges objects: what the old one had and the new one has not must be taken out by name.
+    # A merge patch merges objects: fields that only the old one has are removed by name.
     fields = {"cron": None, "timeZone": None, "lastRun": None, "lastTask": None, **known.wire()}
     if following is None:
         state = condition(view, "Scheduled", False, note.reason, note.message)
@@ -259,6 +259,6 @@ def _planned(
 def _impossible(
     view: View, plan: schedule.Schedule, known: schedule.Recurrence | None, error: cron.ImpossibleError
 ) -> Decision:
-    """It was edited into something that never comes: no run until the field is mended."""
-    note = Note("InvalidCron", f"{error}. No run is planned; mend the field.", warning=True)
+    """The edited schedule never has a run: no run until the field is fixed."""
+    note = Note("InvalidCron", f"{error}. No run is planned; fix the field.", warning=True)
     return _planned(view, plan, memory(plan, old=known), note, None)

@@ -1,20 +1,15 @@
-"""Requests to a person: their identity, and which decision is about which of them.
+"""UserTask: a request to a person, its identity, the transition to it, and the way back. Pure.
 
-A task asks again and again in its life; `spec.approval` is one field. An approval counts for the request that it names,
-and without a name for the request that was open when it was written: not the one that was there before.
+- Identity: a task may ask several times, and `spec.approval` is one field. An approval counts for the request that it
+  names. Without a name it counts for the request that was open when it was written.
+- The transition (`to_user`) ends the run: `status.dispatch` is removed, so the next claim is a new run that reads all
+  messages and answers. An approval that is older than the request decides nothing (`decision_given`). The task
+  therefore leaves UserTask only after a person writes something new.
+- The way back: any new message returns the task. A Question needs an answer to each of its ids, an Approval a decision,
+  a Failure an answer or an approval (try again) or a rejection (give up: Error).
 
-The one step to a person: phase UserTask with a request that has an identity.
-
-What asks is over: `status.dispatch` goes, so the next claim is a new run, which reads all that was said in between. An
-approval that was there before the request decides nothing (`request.decided`). So nothing leads out of the UserTask
-but something that a person writes after it.
-Source: seed 000 "Task States Flow" (USER_TASK), seed 002 "DirectiveHandler" (ASK, FAIL), blueprint section 9.
-
-UserTask: a person was asked; has the answer come?
-
-Any new message brings the task back. Otherwise a Question needs an answer to each of its ids, an Approval a decision,
-and a Failure an answer or an approval (try again) or a rejection (give up: Error).
-Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU), seed 002 (ASK, FAIL).
+Source: seed 000 "Task States Flow" (USER_TASK -> user responds -> READY_FOR_GPU); seed 002 "DirectiveHandler" (ASK,
+FAIL); blueprint section 9.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ from crds.phases import Phase
 
 
 def request_identity(view: View) -> str:
-    """Identity of a request that is made now; `crds.pendingtask.Status.request_id` reads the same from the status."""
+    """Identity of a request that is made now; `crds.pendingtask.Status.request_id` reads it from the status."""
     return f"run-{view.task.status.attempt}-{int(whole(view.now).timestamp())}"
 
 
@@ -43,7 +38,7 @@ def request_digest(approval: pendingtask.Approval | None) -> str:
 
 
 def decision_given(view: View) -> pendingtask.Approval | None:
-    """The decision on the open request, if there is one."""
+    """The decision on the open request; None without one."""
     given, asked = view.task.spec.approval, view.task.status.user_task
     if given is None:
         return None
@@ -65,11 +60,11 @@ def to_user(
     effects: tuple[Effect, ...] = (),
     fields: dict[str, Field] | None = None,
 ) -> Decision:
-    """Ask a person. `asked` says what for; `summary` is the sentence that they read, cut to 2 KiB."""
-    text = clip(summary or f"A person has to look: {asked.kind.value}.")
+    """Ask a person. `asked` is the request; `summary` is the sentence that the person reads, cut to 2 KiB."""
+    text = clip(summary or f"A person must act: {asked.kind.value}.")
     hint = _hint(view, asked.kind)
-    told = f"{clip(summary or reason)[: pendingtask.SUMMARY_BYTES - len(hint)]}{hint}"
-    waiting = condition(view, "WaitingForUser", True, asked.kind.value, told)
+    message = f"{clip(summary or reason)[: pendingtask.SUMMARY_BYTES - len(hint)]}{hint}"
+    waiting = condition(view, "WaitingForUser", True, asked.kind.value, message)
     noted, ended = interruption.over(view, "Ended")
     asked = asked.model_copy(
         update={"request_id": request_identity(view), "earlier_approval": request_digest(view.task.spec.approval)}
@@ -96,7 +91,7 @@ def to_user(
 
 
 def _hint(view: View, kind: pendingtask.UserTaskKind) -> str:
-    """What a decision needs when spec.approval still holds that on an earlier request: the same again is no change."""
+    """What a decision needs while spec.approval holds an earlier one: writing the same approval again is no change."""
     if kind is pendingtask.UserTaskKind.QUESTION or view.task.spec.approval is None:
         return ""
     return (
@@ -106,7 +101,7 @@ def _hint(view: View, kind: pendingtask.UserTaskKind) -> str:
 
 
 def messages(view: View) -> Decision | None:
-    """The user said something more."""
+    """A new message of the user arrived."""
     if len(view.task.spec.messages) <= view.task.status.messages_seen:
         return None
     return _back(view, "NewMessages", "A new message arrived; the task runs again with it.")
@@ -118,14 +113,14 @@ def question(view: View) -> Decision | None:
     if asked is None or asked.kind is not UserTaskKind.QUESTION:
         return None
     given = {answer.id for answer in view.task.spec.answers}
-    # What the run has read already is no answer to what it asked after that, even under the same id.
+    # An answer that the run has read already does not answer a later question, even under the same id.
     news = len(view.task.spec.answers) > view.task.status.answers_seen
     complete = news and all(one.id in given for one in asked.questions)
     return _back(view, "Answered", "The questions are answered.") if complete else None
 
 
 def approval(view: View) -> Decision | None:
-    """A decision, either way, brings it back; the next run reads it from its memory."""
+    """Any decision returns the task; the next run reads the decision from its memory."""
     asked, given = view.task.status.user_task, decision_given(view)
     if asked is None or asked.kind is not UserTaskKind.APPROVAL or given is None:
         return None
@@ -137,8 +132,9 @@ def approval(view: View) -> Decision | None:
         comment=given.comment,
         author=given.author,
     )
-    kept = (*status.approvals, decided)[-pendingtask.APPROVALS :]
-    return _back(view, given.verdict.value, f"{given.verdict.value} by {given.author or 'a user'}.", approvals=kept)
+    approvals = (*status.approvals, decided)[-pendingtask.APPROVALS :]
+    message = f"{given.verdict.value} by {given.author or 'a user'}."
+    return _back(view, given.verdict.value, message, approvals=approvals)
 
 
 def failure(view: View) -> Decision | None:
@@ -154,12 +150,12 @@ def failure(view: View) -> Decision | None:
 
 
 def still(view: View) -> Decision | None:
-    """Nobody has answered: only an event wakes it."""
+    """There is no answer yet; only an event changes that."""
     return wait()
 
 
 def _back(view: View, reason: str, message: str, **more: Field) -> Decision:
-    """To the GPU; a task that was handed over before it had a route goes back to where it would get one."""
+    """Return to ReadyForGpu; a task without a route returns to the phase in which it gets one."""
     target = Phase.READY_FOR_GPU
     if view.task.status.route is None:
         target = Phase.SCHEDULED if scheduled.is_template(view.task) else Phase.READY_FOR_QUALIFICATION

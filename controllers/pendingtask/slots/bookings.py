@@ -80,7 +80,7 @@ class Run:
 
     @property
     def background(self) -> bool:
-        """No person waits for it."""
+        """Whether it is a Background run, which no person waits for."""
         return self.order.lane != 0
 
 

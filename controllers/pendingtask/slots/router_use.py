@@ -1,15 +1,16 @@
 """What the operator asks of the router: users' activity, and the reservation of a GPU for users' runs.
 
-`UserActivity`: when a user last had a request at the router. It asks only while Background work waits, outside every
-hot path. If the router does not answer, the activity is unknown (`in_doubt_since`); that delays Background work no
-longer than a user's request does. The router counts requests of priority P0 except those of Background runs
-(`X-Jervis-Mode`). Source: seed 000 "Preemption" (active user requests), blueprint section 4 "Execution".
+- `UserActivity` asks when a user last had a request at the router. It asks only while Background work waits, outside
+  every hot path. While the router does not answer, the activity is unknown (`in_doubt_since`); that delays Background
+  work no longer than a user's request does. The router counts requests of priority P0 except those of Background runs
+  (`X-Jervis-Mode`).
+- `GpuReservation` announces a reservation when the first run for a user has a slot, so that the model loads while the
+  pod starts. It renews the reservation while there is such a run, and releases it after the last one. All runs share
+  one owner, because the router reserves a GPU for one owner only. An operator that stops does not release it: the next
+  leader renews it. The reservation is optional: without it, the run's first request loads the model.
 
-`GpuReservation`: announced to the router when the first run that a user waits for has a slot, so that the model loads
-while the pod starts; renewed while there is such a run; released after the last one. All runs share one owner, because
-the router reserves a GPU for one owner only. An operator that stops does not release it: the next leader renews it. The
-reservation is optional: without it, the run's first request loads the model.
-Source: seed 000 "Orchestrator Pre-announcement Protocol"; decision 0016.
+Source: seed 000 "Preemption" (active user requests), "Orchestrator Pre-announcement Protocol"; blueprint section 4
+"Execution"; decision 0016.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ANSWER_SECONDS = 2.0
 
 
 class Seen(NamedTuple):
-    """`last`: time of the last user request; `on`: by backend, time of the last one that it was given."""
+    """`last`: time of the last user request; `on`: by backend, time of the last one routed to it."""
 
     last: datetime | None = None
     on: Mapping[str, datetime] = MappingProxyType({})

@@ -6,11 +6,11 @@ the work on the GPUs that serve users. A Background task that has aged is not he
 share.
 
 The scheduler fills the shared part of an `ObservedState` and names the tasks to reconcile when something changed:
-waiting tasks whose turn it is, and runs whose slot another task is to get. Synchronous, in one event loop: a snapshot
+waiting tasks whose turn it is, and runs whose slot another task gets. Synchronous, in one event loop: a snapshot
 and the booking that follows it without an `await` in between are one step.
 
-A slot is taken by a task that holds one, by a claim that is not persisted yet, by the live pods of a task that holds
-none any more (it was deleted, for example), and by a reservation for the task for which a run gave it up.
+A slot is taken by a task that holds one, by a claim that is not persisted yet, by live pods of a task that no longer
+holds one (for example after its deletion), and by the reservation of a released slot for the task that claimed it.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from crds.phases import Phase
 from crds.waits import Reason
 
 AGED_SHARE = 4
-"""One slot in so many, and one at least, may go to aged Background tasks while users are active."""
+"""One of this many slots, and at least one, may go to aged Background tasks while users are active."""
 AGED_AMONG_USERS = 10
-"""After so many slots for users' tasks one goes to an aged Background task, where users leave none free."""
+"""After this many slots for users' tasks one goes to an aged Background task, if users leave none free."""
 RESERVED_SECONDS = 60.0
-"""How long at most a slot that was given up stays reserved for the task that claimed it."""
+"""Longest time that a released slot stays reserved for the task that claimed it."""
 
 
 class Admitted(NamedTuple):
-    """A task to look at now, and its rank."""
+    """A task to reconcile now, and its rank."""
 
     uid: str
     rank: queue.Rank
 
 
 class SlotScheduler:
-    """`offers` gives the present GPU backends, `readings` the tasks that the knowledge base reads now, whatever their
+    """`offers` returns the present GPU backends; `readings` are the tasks that the knowledge base reads now, in any
     phase; `wall` and `monotonic` are the clocks."""
 
     def __init__(
@@ -68,16 +68,16 @@ class SlotScheduler:
         self._waiting: dict[WaitFor, fair_share.WaitQueue] = {wait_for: fair_share.WaitQueue() for wait_for in WaitFor}
         self._turns = fair_share.Turns()  # of users' tasks at the GPU
         self._user_waiters: set[str] = set()  # users' tasks that found no slot
-        self._admitted: dict[str, None] = {}  # those of them that are looked at because there is one now, in order
+        self._admitted: dict[str, None] = {}  # users' tasks to reconcile because a slot is free now, in order
         self._background: dict[WaitFor, dict[str, None]] = {
             wait_for: {} for wait_for in WaitFor
-        }  # the same of all others
+        }  # the same for all other tasks
         self._spared: set[str] = set()  # those of `_background` that users' tasks leave a slot to
         self._user_slots = 0  # given to users since the last one of a Background task, while an aged one waited
         self._recovered = False
         self.reasons_to_write: dict[str, Reason] = {}
-        """Tasks whose condition is to say at the next look why they wait (`notes`)."""
-        self._since: dict[str, float] = {}  # when they found none, in monotonic seconds
+        """Tasks whose next reconciliation writes into their condition why they wait (`wait_conditions`)."""
+        self._since: dict[str, float] = {}  # when `_user_waiters` found no slot, in monotonic seconds
         self._claims: dict[str, tuple[WaitFor, str]] = {}
         self._plan = bookings.Plan()
         self.breaker = breaker.Breaker()
@@ -107,7 +107,7 @@ class SlotScheduler:
         return admitted
 
     def enter(self, uid: str, wait_for: WaitFor, rank: queue.Rank) -> None:
-        """Wait in `wait_for`."""
+        """Add the task to the wait queue of `wait_for`."""
         place = order.Order(*rank)
         if wait_for is WaitFor.GPU and place.lane == 0:
             self._user_waiters.add(uid)
@@ -119,7 +119,7 @@ class SlotScheduler:
             self._users.wanted()
 
     def leave(self, uid: str) -> None:
-        """Wait nowhere."""
+        """Remove the task from all wait queues."""
         for waiting in self._waiting.values():
             waiting.leave(uid)
         self._user_waiters.discard(uid)
@@ -134,16 +134,16 @@ class SlotScheduler:
         return bool(admitted)
 
     def waiting(self, wait_for: WaitFor) -> int:
-        """How many wait there."""
+        """Number of tasks that wait for it."""
         return len(self._waiting[wait_for]) + (len(self._user_waiters) if wait_for is WaitFor.GPU else 0)
 
     @property
     def background_waits(self) -> bool:
-        """Background work waits for a slot, or for users to be quiet."""
+        """Background work waits for a slot or for the end of users' activity."""
         return len(self._waiting[WaitFor.GPU]) > 0
 
     def qualifying(self, uid: str = "") -> int:
-        """Places at the qualifier that `uid` cannot have: taken ones, and those of waiters that come before it."""
+        """Places at the qualifier that `uid` cannot get: taken places, and those of waiters that come before it."""
         taken = self._reading()
         taken.discard(uid)
         return len(taken) + (self._ahead(uid, WaitFor.QUALIFIER) if uid else 0)
@@ -155,7 +155,7 @@ class SlotScheduler:
         return taken
 
     def _ahead(self, uid: str, wait_for: WaitFor) -> int:
-        """How many that are no users' tasks at the GPU have their turn there before `uid`."""
+        """Number of tasks before `uid` in that wait queue; users' tasks at the GPU do not count."""
         admitted = self._background[wait_for]
         if uid in admitted:
             return list(admitted).index(uid)
@@ -165,13 +165,13 @@ class SlotScheduler:
     # -- GPU slots -------------------------------------------------------------------------------------------------
 
     def slots(self, uid: str = "") -> observed.Slots:
-        """The book of GPU slots as `uid` may use it; without one, everything that is free or reserved for a waiter."""
+        """The GPU slots that `uid` may use; without a uid, all that are free or reserved for a waiter."""
         taken = self._taken(uid)
         entry = self._tasks.entry(uid)
         if entry is None:
             return bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
         reserved = self._reserved_slots()
-        # Fewer may be free than are reserved: then they go by their owners' order, as `preemption.plan` has it.
+        # If fewer are free than reserved, they go by the order of their owners, as in `bookings.plan`.
         ahead = (one for one in reserved if one != uid and (uid not in reserved or self._before(one, entry.order)))
         taken.update(reserved[one] for one in ahead)
         background = entry.order.lane != 0
@@ -187,14 +187,14 @@ class SlotScheduler:
         return self._placed(uid, book)
 
     def _placed(self, uid: str, book: observed.Slots) -> observed.Slots:
-        """Users' tasks go where users are served already, Background ones start on none of those GPUs."""
+        """Users' tasks prefer GPUs that serve users already; Background tasks start on none of those."""
         if not self._is_user(uid):
             return replace(book, held=frozenset(self.held_back(uid)))
         serving = self._serving()
         return replace(book, free=tuple(sorted(book.free, key=lambda one: one[0] not in serving)))
 
     def claimant(self, uid: str) -> observed.Claimant | None:
-        """Who is to get the slot of that run; named only where both are of one namespace."""
+        """The task that gets the slot of that run; its name only if both are in one namespace."""
         owner = self._plan.claims.get(uid)
         if owner is None:
             return None
@@ -209,36 +209,36 @@ class SlotScheduler:
         return None if since is None else self._monotonic() - since
 
     def immune(self) -> int:
-        """Background runs that were claimed so often that they are left alone."""
+        """Number of Background runs that are not claimed again (`Limits.max_preemptions`)."""
         runs = self._tasks.bookings.runs.values()
         return sum(run.background and run.preemptions >= self._limits.max_preemptions for run in runs)
 
     def dispatch_open(self) -> bool:
-        """The breaker lets a dispatch through."""
+        """Whether the breaker allows a dispatch."""
         return self.breaker.allows(self._monotonic())
 
     # -- users -----------------------------------------------------------------------------------------------------
 
     @property
     def last_user(self) -> datetime | None:
-        """When a user was last active, as far as tasks and the router tell."""
+        """When a user was last active, by tasks and the router."""
         known = [at for at in (self._tasks.last_user, self._users.last) if self._past(at)]
         return max((at for at in known if at is not None), default=None)
 
     @property
     def in_doubt_since(self) -> datetime | None:
-        """Since when the router could not tell."""
+        """Since when the users' activity at the router is unknown."""
         since = self._users.in_doubt_since
         return since if self._past(since) else None
 
     def users(self, uid: str) -> observed.Users:
-        """What of users' activity holds that task back from a GPU slot."""
+        """The users' activity that holds that task back from a GPU slot."""
         if not self._holding(uid):
             return observed.Users()
         return observed.Users(self._tasks.user_active, self.last_user, self.in_doubt_since)
 
     def _holding(self, uid: str) -> bool:
-        """Do users hold that task back from every GPU?"""
+        """Whether users hold that task back from every GPU."""
         entry = self._tasks.entry(uid)
         if entry is None or entry.order.lane == 0 or not self._limits.idle_threshold:
             return False
@@ -247,9 +247,9 @@ class SlotScheduler:
     def held_back(self, uid: str = "") -> Mapping[str, float | None]:
         """GPUs on which Background work does not start now -> seconds until it may; None: as long as users are active.
 
-        With one Ready GPU that is as users are active anywhere; with several a user's task holds back the GPU that
-        serves it, or the one that it would be placed on. A request that only the router knows counts for the backend
-        that served it, and for all while that is not known. An aged task is not held back.
+        With one Ready GPU any user's activity counts. With several, a user's task holds back the GPU that serves it, or
+        the one that it would be placed on. A request that only the router knows counts for the backend that served it,
+        or for all backends if that one is unknown. An aged task is not held back.
         """
         offers, threshold = self._ready(), self._limits.idle_threshold
         if not threshold or (uid and uid in self._excused()):
@@ -268,7 +268,7 @@ class SlotScheduler:
             elif left > 0:
                 held[one.name] = left
         if self._tasks.user_active and not serving:
-            # A user's task on its way to a slot: the GPU that it would get is reserved for it.
+            # A user's task without a slot yet: the GPU that it would get is held back for it.
             free = bookings.count(offers, self._taken("")).free
             held[free[0][0] if free else min(one.name for one in offers)] = None
         return held
@@ -291,7 +291,7 @@ class SlotScheduler:
         return [one for one in self._offers() if one.slots > 0]
 
     def _left_of(self, *moments: datetime | None) -> float:
-        """Seconds until the last of them is as long ago as users want quiet."""
+        """Seconds until the latest of `moments` is `Limits.idle_threshold` ago."""
         known = [at for at in moments if at is not None and self._past(at)]
         if not known:
             return 0.0
@@ -300,25 +300,25 @@ class SlotScheduler:
     # -- ageing ----------------------------------------------------------------------------------------------------
 
     def _aged_before(self) -> float:
-        """Who waits since before that time (seconds since the epoch) has aged."""
+        """A task that waits since before that time (seconds since the epoch) has aged."""
         age = self._limits.background_age
         return self._wall().timestamp() - age.total_seconds() if age else float("-inf")
 
     def _excused(self) -> frozenset[str]:
-        """Admitted ones whom users do not hold back."""
+        """Admitted tasks that users do not hold back, since they have aged."""
         before = self._aged_before()
         admitted = ((uid, self._tasks.entry(uid)) for uid in self._background[WaitFor.GPU])
         return frozenset(uid for uid, entry in admitted if entry is not None and entry.queued < before)
 
     def _share_left(self) -> int:
-        """How many more Background runs may start while users are active."""
+        """Number of Background runs that may still start while users are active."""
         total = sum(one.slots for one in self._ready())
         runs = sum(run.background for run in self._tasks.bookings.runs.values())
         claims = sum(wait_for is WaitFor.GPU and not self._is_user(uid) for uid, (wait_for, _) in self._claims.items())
         return max(1, total // AGED_SHARE) - runs - claims - len(self._background[WaitFor.GPU]) if total else 0
 
     def _admit_aged(self, count: int) -> list[Admitted]:
-        """Aged Background tasks, though users are active; `count` slots are free for them."""
+        """Admit aged Background tasks while users are active; `count` slots are free for them."""
         waiting, before = self._waiting[WaitFor.GPU], self._aged_before()
         count = min(count, self._share_left(), 1)
         if count <= 0 or not waiting.aged(before):
@@ -326,13 +326,13 @@ class SlotScheduler:
         return self._next_waiters(WaitFor.GPU, count, aged_only=True)
 
     def _past(self, at: datetime | None) -> bool:
-        """A moment that is still to come was noted before the clock was set back: nobody knows when it was."""
+        """Whether the time is in the past. A future one was recorded before the clock was set back and is unknown."""
         return at is not None and at <= self._wall() + timedelta(seconds=1)
 
-    # -- whose turn it is ------------------------------------------------------------------------------------------
+    # -- turns -----------------------------------------------------------------------------------------------------
 
     def admit(self) -> tuple[list[Admitted], float | None]:
-        """Whom to look at now, and in how many seconds to ask again (None: only when something changes)."""
+        """The tasks to reconcile now, and the seconds until the next call (None: only after a change)."""
         self._recover()
         admitted: list[Admitted] = []
         free = self._limits.qualifying_at_once - self.qualifying() - len(self._background[WaitFor.QUALIFIER])
@@ -355,16 +355,14 @@ class SlotScheduler:
         one = not breaker_closed  # half open: a single probe
         if one:
             if self._on_its_way():
-                return admitted, None  # its look says what comes next
+                return admitted, None  # its reconciliation decides how to continue
             going = going[:1]
         for uid in going:
             self._user_waiters.discard(uid)
             self._admitted[uid] = None
             admitted.append(Admitted(uid, self._tasks.bookings.user_waiters[uid].order))
         reserved = self._reserved_slots()
-        again = (
-            [RESERVED_SECONDS] if reserved else []
-        )  # one that is reserved in vain has to be offered again without an event
+        again = [RESERVED_SECONDS] if reserved else []  # an unused reservation ends without an event
         if not len(waiting) or (one and going):
             return admitted, min(again, default=None)
         background, offers = self._background[WaitFor.GPU], self._ready()
@@ -385,7 +383,7 @@ class SlotScheduler:
         return admitted, min(again, default=None)
 
     def _on_its_way(self) -> bool:
-        """Is a task admitted to a GPU slot, or its claim being written?"""
+        """Whether a task is admitted to a GPU slot, or its claim is being written."""
         claimed = any(wait_for is WaitFor.GPU for wait_for, _ in self._claims.values())
         return claimed or bool(self._admitted) or bool(self._background[WaitFor.GPU])
 
@@ -409,7 +407,7 @@ class SlotScheduler:
         return [entry.order.client for entry in entries if entry is not None]
 
     def _recover(self) -> None:
-        """After a restart: the runs that are under way are the turns that are known."""
+        """After a restart the last turns are derived from the present runs."""
         if self._recovered:
             return
         self._recovered = True
@@ -418,7 +416,7 @@ class SlotScheduler:
             took(run.order.client)
 
     def users_in_turn(self) -> list[str]:
-        """Users' tasks that were seen to find no slot, first come first."""
+        """Users' tasks that found no slot, in the order of turns."""
         return self._users_line(self._user_waiters)
 
     def _users_line(self, uids: Iterable[str]) -> list[str]:
@@ -438,7 +436,7 @@ class SlotScheduler:
         return fair_share.Standing(held, queue.turns.known(), queue.since_aged, self._aged_before())
 
     def observed(self) -> wait_reasons.Observed:
-        """What a survey of the waiting tasks is made from, as of now."""
+        """The present input for a survey of the waiting tasks."""
         entries = {uid: entry for uid in self._tasks.phase(*task_index.WAITING) if (entry := self._tasks.entry(uid))}
         state = replace(
             self._state(),
@@ -450,7 +448,7 @@ class SlotScheduler:
         return wait_reasons.Observed(state, entries, standings)
 
     def background_lacks(self) -> Reason:
-        """Why Background tasks get no GPU slot now; `Turn`: one does."""
+        """Why no Background task gets a GPU slot now; `Turn` if one does."""
         return self._state().at_gpu(background=True)
 
     def _state(self) -> wait_reasons.State:
@@ -470,7 +468,7 @@ class SlotScheduler:
         return all(one.name in held for one in offers) if offers else self._quiet() != 0.0
 
     def _turn_before(self, one: str, other: str) -> bool:
-        """Would the client of `one` have its turn before that of `other`, both users' tasks that wait for a slot?"""
+        """Whether `one` comes before `other`; both are users' tasks that wait for a slot."""
         first, second = self._tasks.entry(one), self._tasks.entry(other)
         if first is None or second is None:
             return False
@@ -487,7 +485,7 @@ class SlotScheduler:
         offers = list(self._offers())
         waiting = [known.user_waiters[uid] for uid in self.users_in_turn()]
         if not any(one.slots or one.absent for one in offers):
-            # Without a GPU there is nothing to preempt for users' tasks; a few of them go to the CPU.
+            # Without a GPU no run can be preempted for users' tasks; a few of them start without one.
             admitted = sum(uid not in self._claims for uid in self._admitted)
             going = self._limits.runs_without_gpu - self._taken("")[""] - admitted
             return bookings.Plan(tuple(one.uid for one in waiting[: max(0, going)]))
@@ -504,7 +502,7 @@ class SlotScheduler:
         )
 
     def _claimed(self) -> list[Admitted]:
-        """Runs whose claim is not in the object yet, or holds no more: at the rank of whom they make wait_for for."""
+        """Runs whose claim in the object is outdated, at the rank of the task that claims their slot."""
         found, known = [], self._tasks.bookings
         for uid in self._plan.claims.keys() | known.claimed:
             run, owner = known.runs[uid], self._plan.claims.get(uid)
@@ -514,7 +512,7 @@ class SlotScheduler:
         return found
 
     def _taken(self, uid: str) -> Counter[str]:
-        """Slots by backend that others than `uid` have."""
+        """Slots by backend that tasks other than `uid` take."""
         known = self._tasks.bookings
         taken = Counter(known.taken)
         own = known.runs.get(uid)
@@ -527,11 +525,11 @@ class SlotScheduler:
         return taken
 
     def _left(self) -> int:
-        """Free slots, reserved ones included; below 0 when backends went away under what runs on them."""
+        """Free slots including reserved ones; below 0 if backends with runs are gone."""
         return sum(one.slots for one in self._offers()) - sum(self._taken("").values())
 
     def _reserved_slots(self) -> Mapping[str, str]:
-        """Users' tasks for which a slot was given up that is still reserved -> its backend."""
+        """Users' tasks with a reserved slot -> its backend."""
         now = self._wall().timestamp()
         reserved: dict[str, str] = {}
         for one in self._tasks.bookings.released.values():
@@ -545,7 +543,7 @@ class SlotScheduler:
         return known is not None and known.order < order.Order(*rank)
 
     def _quiet(self) -> float | None:
-        """Seconds until Background work may go on; None while a user is active."""
+        """Seconds until Background work may start; None while a user is active."""
         if not self._limits.idle_threshold:
             return 0.0
         return None if self._tasks.user_active else self._left_of(self.last_user, self.in_doubt_since)

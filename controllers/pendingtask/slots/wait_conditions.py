@@ -1,8 +1,8 @@
-"""Has the condition of Background tasks say why they wait: rarely, and only when there is nothing better to do.
+"""Wait reasons in the conditions of Background tasks: written rarely, and only while there is no other work.
 
-All of them wait for the same reason, so it is found once. What has lasted for a minute is written into tasks that have
-waited for a minute and say something else, the oldest first, a few at a time. Positions are never written; they change
-with each task that goes.
+All Background tasks wait for the same reason, so it is determined once. A reason that has lasted for `lasting` seconds
+is written into tasks that have waited that long and record another one: oldest first, `AT_ONCE` at a time. Positions
+are never written, since every start of a task changes them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from crds.waits import Reason
 
 EVERY_SECONDS = 10.0
 AT_ONCE = 50
-"""Tasks at one time: five writes a second at the most."""
+"""Tasks at one time: at most five writes per second."""
 
 WRITTEN = frozenset({Reason.NO_GPU_BACKEND, Reason.CIRCUIT_OPEN, Reason.USERS_ACTIVE, Reason.NO_FREE_SLOT})
 _REPLACED = frozenset({"", *(reason.value for reason in WRITTEN)})
-"""Any other reason, such as Preempted or DispatchFailed, tells more than why there is no slot."""
+"""Any other reason, such as Preempted or DispatchFailed, is more specific and is not replaced."""
 
 
 class WaitConditions:
-    """`enqueue` has a task looked at; `busy` says whether there is other work to do.
+    """`enqueue` causes the reconciliation of a task; `busy` returns whether there is other work.
 
     `lasting`: seconds that a reason lasts, and a task waits, before it is written.
     """
@@ -51,14 +51,14 @@ class WaitConditions:
         self.may_act = asyncio.Event()
 
     async def run(self) -> None:
-        """Look now and then; for ever."""
+        """Check periodically; never returns."""
         await self.may_act.wait()
         while True:
             await asyncio.sleep(min(EVERY_SECONDS, self._lasting))
             self.once()
 
     def once(self) -> None:
-        """Look once."""
+        """Check once."""
         reason, now = self._rooms.background_lacks(), self._monotonic()
         if reason is not self._reason:
             self._reason, self._since = reason, now
@@ -69,7 +69,7 @@ class WaitConditions:
             self._enqueue(uid)
 
     def _silent(self, reason: Reason) -> list[str]:
-        """Background tasks that have waited for long and do not say why."""
+        """Background tasks that have waited long enough and do not record this reason."""
         now = self._wall().timestamp()
         found = []
         for uid in self._tasks.phase(Phase.READY_FOR_GPU):

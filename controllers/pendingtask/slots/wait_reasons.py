@@ -1,7 +1,7 @@
-"""Why each waiting task waits, what has its turn before it, and since when. Pure: one survey, many questions.
+"""The survey of waiting tasks: why each one waits, since when, and which tasks come before it. Pure.
 
-A survey is made from the task cache and the slots at one moment. On a replica that stands by it lacks what only the
-leader knows: whose turn came last, the breaker, what the router has seen of users.
+A survey is made from the task cache and the slots at one moment. On a standby replica it lacks the data that only the
+leader has: last turns, the breaker, and users' activity at the router.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _HOLDERS = frozenset({Reason.JOB_SUSPENDED, Reason.NOT_ALLOWED})
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """`place` counts from 0 among all that wait for the same; None: it has no turn before something else happens.
+    """`place` counts from 0 among all that wait for the same; None: it has no turn before another event.
 
-    `cause`: what an administrator has to see to, as a sentence.
+    `own`: names of tasks of the same namespace and client that come before it. `cause`: a sentence for the
+    administrator who has to act.
     """
 
     reason: Reason
@@ -48,7 +49,7 @@ class State:
     slots_total     GPU slots of Ready backends
     slots_free      those of them that are free; `slots_open`: on GPUs that users do not hold back, too
     users_hold      users hold Background tasks back from every GPU
-    circuit_open    nothing is dispatched after failures; `circuit_cause`: what an administrator has to see to
+    circuit_open    nothing is dispatched after failures; `circuit_cause`: a sentence for the administrator
     aged_before     a Background task that waits since before that time has aged (seconds since the epoch)
     now             seconds since the epoch
     """
@@ -80,7 +81,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`lines`: who waits for the qualifier, and for a GPU slot, first come first."""
+    """`lines`: uids that wait for the qualifier, and for a GPU slot, in the order of turns."""
 
     state: State
     entries: Mapping[str, Entry]
@@ -89,7 +90,7 @@ class Survey:
     own: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def why(self, uid: str) -> Wait | None:
-        """Why that task waits; None: it does not, or is not known."""
+        """Why that task waits; None if it does not wait or is not known."""
         entry, state = self.entries.get(uid), self.state
         if entry is None:
             return None
@@ -118,7 +119,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a survey is made from. `entries` are all that wait, suspended and postponed ones too.
+    """The input of a survey. `entries` are all waiting tasks, including suspended and postponed ones.
 
     `standings` are those at the qualifier, of users' tasks at the GPU, and of Background tasks at the GPU.
     """
@@ -155,12 +156,12 @@ def _placed(state: State, entries: Mapping[str, Entry], qualifier: Sequence[str]
 
 
 def _holder(entry: Entry) -> Reason:
-    """Who holds a task that is held, as its conditions say; its user, when they name nobody else."""
+    """Why a held task is held, by its conditions; `Suspended` (by its user) if they give no other reason."""
     return Reason(entry.noted) if entry.noted in _HOLDERS else Reason.SUSPENDED
 
 
 def counts(found: Observed) -> Counter[tuple[int, Reason]]:
-    """Waiting tasks by lane and reason, without looking at their order."""
+    """Number of waiting tasks by lane and reason, regardless of their order."""
     state, waiting = found.state, Counter[tuple[int, bool]]()
     known: Counter[tuple[int, Reason]] = Counter()
     for entry in found.entries.values():
