@@ -85,7 +85,7 @@ class SecretRef(Model):
     name: SecretName
     """Name of the Secret."""
     key: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
-    """One key of it. Empty means the usual keys of a Connection's type; a GpuBackend always reads the key token."""
+    """One key of it. Empty means the usual keys of a Connection's type, and token for a GpuBackend."""
 
 
 class Store(StrEnum):
