@@ -22,8 +22,6 @@ _log = structlog.get_logger("router.ha")
 TERMS = lease.Terms(duration=3.0, renew_every=0.5, margin=0.5)
 """A holder that died is succeeded after at most `duration` + 2 * `renew_every`; `margin` allows for the time that a
 step down takes."""
-CALL_SECONDS = 1.0
-"""For one call about the Lease, so that a second one fits in before the deadline when the first one hangs."""
 
 
 def identity(name: str, address: str) -> str:

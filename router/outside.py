@@ -85,7 +85,7 @@ class Outside:
 
         where = f"[{host}]:{settings.port}" if ":" in host else f"{host}:{settings.port}" if host else ""
         self._candidate = ha.Candidate(
-            kube.LeaseStore(self._loaded, settings.namespace, settings.lease, timeout=ha.CALL_SECONDS),
+            kube.LeaseStore(self._loaded, settings.namespace, settings.lease, timeout=ha.TERMS.timeout),
             ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where),
             holder=self._holder,
             handover=settings.handover_seconds,

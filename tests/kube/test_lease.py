@@ -8,6 +8,7 @@ import pytest
 
 from crds import errors
 from kube import lease
+from router import ha
 from tests.kube.memory import Store, Way
 
 TERMS = lease.Terms(duration=8, renew_every=1.5, margin=2)
@@ -135,8 +136,8 @@ def test_a_short_outage_is_survived() -> None:
     one.lease.check()
 
 
-@pytest.mark.parametrize("duration", [lease.SHORTEST_DURATION, 8, 20])
-def test_one_renewal_without_an_answer_is_survived(duration: float) -> None:
+@pytest.mark.parametrize("terms", [*(lease.Terms(seconds) for seconds in (lease.SHORTEST_DURATION, 8, 20)), ha.TERMS])
+def test_one_renewal_without_an_answer_is_survived(terms: lease.Terms) -> None:
     """It fails after its whole timeout, the process is late each time, and the next renewal still comes in time."""
 
     class Hanging(Store):
@@ -146,7 +147,7 @@ def test_one_renewal_without_an_answer_is_survived(duration: float) -> None:
                 one.now += terms.timeout
             super()._answer()
 
-    store, terms = Hanging(), lease.Terms(duration=duration)
+    store = Hanging()
     one = Process(store, "one", terms=terms)
     for away in (False, False, True, False, False):
         store.away = away
