@@ -79,7 +79,7 @@ class ClusterEffects:
         except lease.Fenced:
             raise
         except errors.JervisError as error:
-            # n error of the operator's keys is no error of the task: it is retried. Only a refusal by the API is
+            # An error of the operator's keys is no error of the task: it is retried. Only a refusal by the API is
             # permanent.
             permanent = isinstance(error, kube.Refused)
             log.warning("the run's token is not written", job=run.name, reason=error.message)
