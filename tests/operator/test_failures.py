@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -12,7 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import kube
-from controllers.pendingtask import decision, failures, observed
+from controllers import breaker
+from controllers.pendingtask import decision, failures, job, observed
 from controllers.pendingtask.decide import decide
 from crds import pendingtask
 from tests.operator import unwatched
@@ -112,3 +114,26 @@ async def test_a_task_that_trips_an_error_of_ours_is_handed_to_a_person(
         space.edit("odd", {"approval": given})
         until(lambda: space.phase("odd") == "Done", "it is tried again, from qualification")
         assert [one.content for one in knowledge.requests].count("INFO") == 3
+
+
+async def test_a_dispatch_of_a_task_that_is_being_deleted_is_none(space: Space, local: dict[str, Any]) -> None:
+    """It says nothing of whether dispatching works: the circuit breaker counts it neither way. Nor does it go round."""
+    made = space.submit("gone", "A question.", type="UserInputProcessing", mode="Foreground")
+    name = job.name("gone", made["metadata"]["uid"], 1)
+    route = {"decision": "Execute", "reason": "user input"}
+    dispatch = {"jobName": name, "backend": "", "threadId": made["metadata"]["uid"]}
+    space.edit_status("gone", {"phase": "DispatchedGpu", "attempt": 1, "route": route, "dispatch": dispatch})
+    old = space.get("gone")
+    space.mark("gone", {"finalizers": ["example.com/keep"]})
+    space.delete("gone")
+    async with unwatched.working(space, **local) as here:
+        circuit, work = here.wiring.cache.scheduler.breaker, here.wiring.cache.work
+        for _ in range(circuit.threshold - 1):
+            circuit.failed(time.monotonic())
+        here.hear(old)
+        await here.until(lambda: here.calls("GET", 200) > 0 and work.active == len(work) == 0, "it is looked at")
+        assert space.jobs() == []
+        assert here.calls("GET", 404) == 2, "its Job was asked for before and after the task was found to leave"
+        circuit.failed(time.monotonic())
+        assert circuit.state(time.monotonic()) is breaker.State.OPEN, "the failures before it still count"
+    space.mark("gone", {"finalizers": None})
