@@ -1,8 +1,7 @@
 """Which GPU holds which model set, and for whom: reservations and changes of sets, put together from `residency`,
 `reservation`, `swaps` and `preemption`.
 
-Part of the scheduler and under its rules: synchronous, no I/O, no clock. Methods return effects; hosts on which
-somebody may run now who could not before are in `opened`, for the scheduler to fill.
+Part of the scheduler and under its rules: synchronous, no I/O, no clock. Methods return effects.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from router import preemption, swaps
-from router.effects import Announced, Cancel, Effect, Held, Load, WriteStatus
+from router.effects import Announced, Effect, Held, Load, WriteStatus
 from router.fleet import Fleet
 from router.host import Host, Run
 from router.priority import Level
@@ -19,12 +18,14 @@ from router.reservation import IMPLICIT, Answer, Lease, Verdict
 from router.residency import Residency
 from router.swaps import Cost, Demand, Standing
 
+_STALE = 0.2
+"""The share of the longest time by which a reservation is extended before its status is written again."""
+
 
 class Allotment:
     """`pace` bounds how often sets change."""
 
     def __init__(self, fleet: Fleet, queue: Queue, pace: swaps.Pace) -> None:
-        self.opened: dict[str, Host] = {}
         self._fleet, self._queue, self._pace = fleet, queue, pace
         self._homing: set[str] = set()
         self._told: dict[str, WriteStatus] = {}
@@ -46,8 +47,8 @@ class Allotment:
                 effects.append(Announced(lease.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}"))
             else:
                 lease.awaiting.discard(model)
+                lease.active = now
                 effects += [Announced(lease.id)] if lease.ready else []
-        self.opened[host.backend.name] = host
         return effects + self.advance(host, now)
 
     def unloaded(self, host: Host, model: str, now: float) -> list[Effect]:
@@ -127,18 +128,19 @@ class Allotment:
 
     def _place(self, model: str, gpus: tuple[Host, ...], demand: Demand, now: float) -> list[Effect]:
         """Bring the model's set to the GPU that loses least by it, if that is worth it now."""
-        options: list[tuple[Cost, Host, str]] = []
+        options: list[tuple[bool, Cost, Host, str]] = []
         for host in gpus:
             book = host.residency
-            if book is None or book.moving or book.means(model):
+            # A change that has begun is completed first, but not before a P0 (what that would stop is asked below).
+            if book is None or book.means(model) or (book.moving and demand.level is not Level.P0):
                 continue
             if host.lease is not None and demand.level > Level.P2 and now < demand.due:
                 continue
             for target in book.holding(model):
-                options.append((self._cost(host, book, target), host, target))
+                options.append((book.moving, self._cost(host, book, target), host, target))
         if not options:
             return []
-        cost, host, target = min(options, key=lambda option: option[0])
+        _, cost, host, target = min(options, key=lambda option: option[:2])
         book = host.residency
         assert book is not None
         lease = host.lease
@@ -167,16 +169,7 @@ class Allotment:
         leaving = book.leaving(target)
         book.begin(target, host.backend.loaded, now)
         self._homing.discard(host.backend.name)
-        return self.clear(host.runs(leaving)) if urgent else []
-
-    def clear(self, runs: Iterable[Run]) -> list[Effect]:
-        """Everybody who can gives way."""
-        effects: list[Effect] = []
-        for run in runs:
-            if preemption.possible(run):
-                run.victim = True
-                effects.append(Cancel(run.request, run.host.backend.name, run.began))
-        return effects
+        return preemption.cancel(host.runs(leaving)) if urgent else []
 
     def _cost(self, host: Host, book: Residency, target: str) -> Cost:
         if target in book.active:
@@ -268,7 +261,7 @@ class Allotment:
         book, effects = host.residency, list[Effect]()
         self._homing.discard(host.backend.name)
         if book is None:
-            effects += self.clear(host.runs(list(host.running)))
+            effects += preemption.cancel(host.runs(list(host.running)))
             for model in sorted(lease.awaiting - lease.loading):
                 lease.loading.add(model)
                 effects.append(Load(lease.backend, model, None, host.backend.keep_alive))
@@ -279,7 +272,7 @@ class Allotment:
             lease.awaiting = {model for model in wanted if not book.warm(model)}
             for model in lease.awaiting:
                 book.demand(model)
-            effects += self.clear(host.runs(wanted))
+            effects += preemption.cancel(host.runs(wanted))
             effects += self.advance(host, now)
         return effects + self.status(host)
 
@@ -302,12 +295,25 @@ class Allotment:
         """Time has passed: reservations end, GPUs go home to their background set, models are asked again to leave."""
         effects: list[Effect] = []
         for host in self._fleet.hosts.values():
-            lease, terms = host.lease, host.backend.terms
-            if lease is not None and lease.over(now, terms, busy=host.urgent > 0):
-                effects += self._end(host, now)
+            if host.lease is not None:
+                effects += self._end(host, now) if self._over(host, host.lease, now) else self._extended(host)
             effects += self._go_home(host, now)
             effects += self.advance(host, now)
         return effects
+
+    def _over(self, host: Host, lease: Lease, now: float) -> bool:
+        """Has the reservation run out? Loading for it is activity; a load that failed is not repeated by itself."""
+        book = host.residency
+        waits = not lease.ready and bool(lease.loading if book is None else book.moving)
+        talking = host.urgent > 0 and any(run.request.level is Level.P0 for run in host.runs(host.running))
+        return lease.over(now, host.backend.terms, talking=talking, busy=waits or host.urgent > 0)
+
+    def _extended(self, host: Host) -> list[Effect]:
+        """Use of the GPU has moved the end of its reservation: its status says so, but not after each request."""
+        told, lease = self._told.get(host.backend.name), host.lease
+        if lease is None or told is None or told.held is None:
+            return []
+        return self.status(host) if lease.until - told.held.until >= _STALE * host.backend.terms.longest else []
 
     def _end(self, host: Host, now: float) -> list[Effect]:
         lease, host.lease = host.lease, None
@@ -315,7 +321,6 @@ class Allotment:
         if lease is not None and not lease.ready:
             effects.append(Announced(lease.id, "the reservation ended before the GPU was ready"))
         self._homing.add(host.backend.name)
-        self.opened[host.backend.name] = host
         return effects + self._go_home(host, now) + self.advance(host, now) + self.status(host)
 
     def _go_home(self, host: Host, now: float) -> list[Effect]:

@@ -1,7 +1,6 @@
 """What would happen to a request, and why: the scheduler's rules in words, without a request.
 
-It reads the scheduler's book and changes nothing. Its verdict follows the order of `scheduler.Scheduler.offered`; a
-test holds the two against each other.
+The verdict is the scheduler's own (`Scheduler.outlook`), and so are the reasons; this module puts them into words.
 """
 
 from __future__ import annotations
@@ -13,8 +12,10 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import fleet, models, priority, scheduler, status
+from router import models, priority, scheduler, status
 from router.backends import book
+from router.effects import Reason
+from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
 from router.proxy.message import Reply, Request
@@ -61,31 +62,20 @@ def explain(
     source = _source(header, name, backends)
     if level is not claimed:
         source += f", lowered from {claimed.label} to the client's ceiling"
-    request = scheduler.Request(0, name, level, now, need=need, client="explain")
-    hosts = list(plan.hosts())
+    request = scheduler.Request(-1, name, level, now, need=need, client="explain")
+    fate, prospects = plan.outlook(request, now)
     entries = {entry.name: entry for entry in backends.entries()}
-    gpus = any(h.backend.gpu and _fits(h, request, entries, now) == "" and not fleet.closed(h, name) for h in hosts)
-    owned = any(h.backend.gpu and name in (h.backend.models or ()) for h in hosts)
-    on_cpu = not owned or backends.table.cpu_allowed(name)
-    seen = [_candidate(host, request, entries, now, gpus=gpus, on_cpu=on_cpu) for host in hosts]
-    rivals = [r for r in plan.waiting() if (r.model, r.need) == (name, need) and r.level <= level]
-    ahead = len(rivals)
-    # Those ahead who wait for the GPU do not stand in the way to a CPU.
-    free = [
-        host
-        for host, one in zip(hosts, seen, strict=True)
-        if one.free and all(not host.backend.gpu and _waits_for_gpu(rival, gpus=gpus) for rival in rivals)
-    ]
-    if not any(one.eligible for one in seen):
-        verdict, where, why = "Refuse", None, "no backend may serve it"
-    elif free:
-        best = min(
-            free,
-            key=lambda h: (not h.backend.gpu, not h.has(name), h.load / h.backend.weight, h.backend.name),
-        )
-        verdict, where, why = "Dispatch", best.backend.name, "a slot is free there"
+    seen = [_candidate(prospect, request, entries, chosen=prospect.host is fate) for prospect in prospects]
+    ahead = sum((r.model, r.need) == (name, need) and r.level <= level for r in plan.waiting())
+    where = None
+    if isinstance(fate, Host):
+        verdict, where, why = "Dispatch", fate.backend.name, "a slot is free there"
+    elif fate is Reason.QUEUE_FULL:
+        verdict, why = "Refuse", "the queue is full of requests that are as urgent"
+    elif fate is not None:
+        verdict, why = "Refuse", "no backend may serve it"
     else:
-        verdict, where = "Queue", None
+        verdict = "Queue"
         why = (
             f"{ahead} requests are ahead of it"
             if ahead
@@ -112,56 +102,43 @@ def _source(header: str | None, model: str, backends: book.Book) -> str:
     return "nothing (Auto)"
 
 
-def _fits(host: Host, request: scheduler.Request, entries: Mapping[str, book.Entry], now: float) -> str:
-    """Why it cannot serve that at all; empty when it can."""
-    backend = host.backend
-    if request.model and request.model not in (backend.models or ()):
-        return "its models are not known yet" if backend.models is None else "does not have the model"
-    if not backend.available:
-        entry = entries.get(backend.name)
-        if entry is not None and entry.spec.drain:
-            return "drains"
-        return (entry.reason if entry is not None else "") or "its circuit is open"
-    if request.need is not None and request.need not in backend.capabilities:
-        return f"spec.capabilities does not name {request.need.value}"
-    if host.residency is not None and host.residency.broken(request.model, now):
-        return "the model could not be loaded there, again and again"
-    return ""
-
-
-def _waits_for_gpu(request: scheduler.Request, *, gpus: bool) -> bool:
-    """A GPU may serve it, and a CPU that is free changes nothing about that."""
-    return gpus and request.level not in priority.OVERFLOW and request.need is not Capability.EMBED
+_UNFIT = {
+    Unfit.UNKNOWN_MODELS: "its models are not known yet",
+    Unfit.NO_MODEL: "does not have the model",
+    Unfit.BROKEN: "the model could not be loaded there, again and again",
+    Unfit.CPU_NOT_ALLOWED: "a GPU serves the model, and cpuAllowed is not set",
+}
 
 
 def _candidate(
-    host: Host,
-    request: scheduler.Request,
-    entries: Mapping[str, book.Entry],
-    now: float,
-    *,
-    gpus: bool,
-    on_cpu: bool,
+    prospect: scheduler.Prospect, request: scheduler.Request, entries: Mapping[str, book.Entry], *, chosen: bool
 ) -> Candidate:
-    backend, model = host.backend, request.model
-    eligible, free = False, False
-    if why := _fits(host, request, entries, now):
-        return Candidate(backend=backend.name, eligible=False, free=False, why=why)
-    if not backend.gpu and not on_cpu:
-        why = "a GPU serves the model, and cpuAllowed is not set"
-    elif not backend.gpu and _waits_for_gpu(request, gpus=gpus):
+    host, model = prospect.host, request.model
+    name, slots = host.backend.name, len(host.running.get(model, ()))
+    free = chosen
+    if prospect.unfit is Unfit.AWAY:
+        entry = entries.get(name)
+        drains = entry is not None and entry.spec.drain
+        why = "drains" if drains else (entry.reason if entry is not None else "") or "its circuit is open"
+    elif prospect.unfit is Unfit.INCAPABLE:
+        assert request.need is not None
+        why = f"spec.capabilities does not name {request.need.value}"
+    elif prospect.unfit is not None:
+        why = _UNFIT[prospect.unfit]
+    elif not prospect.later:
         why = f"{request.level.label} waits for the GPU"
-    elif backend.gpu and host.lease is not None and request.level > Level.P2:
-        eligible, why = True, f"reserved by {host.lease.owner}: background waits until it is due"
+    elif not prospect.admitted:
+        assert host.lease is not None
+        why = f"reserved by {host.lease.owner}: background waits until it is due"
     elif host.residency is not None and not host.residency.warm(model):
-        eligible, why = True, "its model set has to be loaded first"
+        why = "its model set has to be loaded first"
     elif not host.room(model):
-        slots = len(host.running.get(model, ()))
-        eligible = True
         why = f"{slots} of {host.limit} slots in use" if slots else "as many models or requests as it may have"
+    elif host.full() and not chosen:
+        why = "as many models as it may have; requests for another one go first"
     else:
-        eligible, free, why = True, True, f"{host.limit - len(host.running.get(model, ()))} slots free"
-    return Candidate(backend=backend.name, eligible=eligible, free=free, why=why)
+        free, why = True, f"{host.limit - slots} slots free"
+    return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
 
 
 def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float]) -> Mapping[str, Own]:

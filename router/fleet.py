@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from crds.gpubackend import Capability
 from router import priority
@@ -28,9 +29,22 @@ class Route:
     """Hosts that may serve a `Key` now, slots aside. `able` are all that have the model, for questions about it."""
 
     gpus: tuple[Host, ...]
-    cpus: tuple[Host, ...]
     able: tuple[Host, ...]
     hosts: tuple[Host, ...]
+
+
+class Unfit(Enum):
+    """Why a host cannot serve a `Key` at all."""
+
+    UNKNOWN_MODELS = auto()
+    """No probe could ask it for its models yet."""
+    NO_MODEL = auto()
+    AWAY = auto()
+    INCAPABLE = auto()
+    BROKEN = auto()
+    """The model could not be loaded there, again and again."""
+    CPU_NOT_ALLOWED = auto()
+    """A GPU has the model, and no GpuBackend allows a CPU for it."""
 
 
 class Fleet:
@@ -87,35 +101,46 @@ class Fleet:
         found = self._routes.get(key)
         return found if found is not None else self._find(key, now)
 
-    def admits(self, host: Host, request: Request, route: Route) -> bool:
-        """May this host serve this request, slots aside?"""
-        if host.backend.name in request.avoid:
-            return False
-        if not request.metered:
-            return True
-        if host.backend.gpu:
-            return host.lease is None or request.level <= Level.P2
-        if request.level in priority.OVERFLOW or request.need is Capability.EMBED:
-            return True
-        return all(gpu.backend.name in request.avoid or closed(gpu, request.model) for gpu in route.gpus)
-
-    def masks(self, host: Host, key: Key, route: Route) -> tuple[int, int]:
-        """Levels that may go to a host of the route now, and levels that may once they are due."""
+    def levels(self, host: Host, key: Key, gpus: Iterable[Host]) -> tuple[int, int]:
+        """The rule of who may go to a host that is fit, slots aside: levels (as bits) that may now, and levels that may
+        once they are due. `gpus` are those of the route that may serve the request too."""
         if host.backend.gpu:
             return EVERY_LEVEL if host.lease is None else _BESIDE_RESERVATION, EVERY_LEVEL
-        if key.need is Capability.EMBED or all(closed(gpu, key.model) for gpu in route.gpus):
+        if key.need is Capability.EMBED or all(closed(gpu, key.model) for gpu in gpus):
             return EVERY_LEVEL, EVERY_LEVEL
         return _OVERFLOW, _OVERFLOW
 
+    def admits(self, host: Host, request: Request, route: Route, *, due: bool = False) -> bool:
+        """May this host of the route serve this request, slots aside, now or once it is `due`?"""
+        avoid, gpus = request.avoid, route.gpus
+        if avoid:
+            if host.backend.name in avoid:
+                return False
+            gpus = tuple(gpu for gpu in gpus if gpu.backend.name not in avoid)
+        return bool(self.levels(host, Key(request.model, request.need), gpus)[due] >> request.level & 1)
+
     def possible(self, request: Request, now: float) -> bool:
-        """Is there anybody, free or not, who may serve the request?"""
+        """Is there a host, free or not, that may serve the request now or later?"""
         route = self.route(Key(request.model, request.need), now)
         if not request.metered:
             return any(host.backend.name not in request.avoid for host in route.able)
-        return any(
-            self.admits(host, request, route) or (host.backend.gpu and host.backend.name not in request.avoid)
-            for host in route.hosts
-        )
+        return any(self.admits(host, request, route, due=True) for host in route.hosts)
+
+    def unfit(self, host: Host, key: Key, now: float) -> Unfit | None:
+        """Why a host cannot serve that at all, None if it can. What is busy or reserved is fit."""
+        backend, (model, need) = host.backend, key
+        if model and model not in (backend.models or ()):
+            return Unfit.UNKNOWN_MODELS if backend.models is None else Unfit.NO_MODEL
+        if not backend.available:
+            return Unfit.AWAY
+        if need is not None and need not in backend.capabilities:
+            return Unfit.INCAPABLE
+        if host.residency is not None and host.residency.broken(model, now):
+            return Unfit.BROKEN
+        if backend.gpu or not model or self._cpu_allowed(model):
+            return None
+        on_gpu = any(h.backend.gpu and model in (h.backend.models or ()) for h in self.hosts.values())
+        return Unfit.CPU_NOT_ALLOWED if on_gpu else None
 
     def why_not(self, request: Request) -> Reason:
         """Why nobody may."""
@@ -131,19 +156,12 @@ class Fleet:
         return Reason.UNAVAILABLE
 
     def _find(self, key: Key, now: float) -> Route:
-        model, need = key
-        having = [h for h in self.hosts.values() if not model or model in (h.backend.models or ())]
-        able = [h for h in having if h.backend.available]
-        fit = [
-            h
-            for h in able
-            if (need is None or need in h.backend.capabilities)
-            and (h.residency is None or not h.residency.broken(model, now))
-        ]
-        gpus = tuple(h for h in fit if h.backend.gpu)
-        on_cpu = not any(h.backend.gpu for h in having) or self._cpu_allowed(model)
-        cpus = tuple(h for h in fit if not h.backend.gpu) if on_cpu or not model else ()
-        route = Route(gpus, cpus, tuple(able), gpus + cpus)
+        why = [(host, self.unfit(host, key, now)) for host in self.hosts.values()]
+        absent = (Unfit.UNKNOWN_MODELS, Unfit.NO_MODEL, Unfit.AWAY)
+        able = tuple(host for host, unfit in why if unfit not in absent)
+        gpus = tuple(host for host, unfit in why if unfit is None and host.backend.gpu)
+        cpus = tuple(host for host, unfit in why if unfit is None and not host.backend.gpu)
+        route = Route(gpus, able, gpus + cpus)
         # Only what somebody serves is remembered: other names come from clients and have no end.
         if able:
             self._routes[key] = route

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from crds.gpubackend import Capability, Preemption
+from router.ageing import Turns
 from router.priority import Level
 from router.reservation import Lease, Terms
 from router.residency import ModelSet, Residency
@@ -80,6 +81,7 @@ class Host:
         "owned",
         "residency",
         "running",
+        "turns",
         "urgent",
         "used",
     )
@@ -87,6 +89,7 @@ class Host:
     def __init__(self, backend: Backend) -> None:
         self.running: dict[str, dict[int, Run]] = {}
         self.load = 0
+        self.turns = Turns()
         self.urgent = 0
         """Requests of the levels that keep a reservation alive."""
         self.used = float("-inf")
@@ -127,6 +130,18 @@ class Host:
         """Are as many models in use as may be, so that others may be waiting for one of them to go?"""
         return self.residency is None and len(self.running) >= self.backend.max_loaded
 
+    def obstacles(self, model: str) -> list[list[Run]]:
+        """What takes the model's place: when every run of one of these groups has ended, a slot is free for it. None
+        when no run is in its way."""
+        own, others = self.running.get(model), self.running.values()
+        if own is not None and len(own) >= self.limit:
+            return [[run] for run in own.values()]
+        if own is None and self.full():
+            return [list(runs.values()) for runs in others]
+        if self.load >= self.backend.max_in_flight and (self.residency is None or self.residency.warm(model)):
+            return [[run] for runs in others for run in runs.values()]
+        return []
+
     def start(self, request: Request, now: float) -> Run:
         """A request takes a slot (or none, when it is not metered)."""
         run = Run(request, self, now)
@@ -134,8 +149,7 @@ class Host:
         self.used = now
         if request.level <= Level.P1:
             self.urgent += 1
-            if self.lease is not None:
-                self.lease.active = now
+            self._renew(request.level, now)
         if request.metered:
             slots = self.running.get(request.model)
             if slots is None:
@@ -150,8 +164,7 @@ class Host:
         self.used = now
         if request.level <= Level.P1:
             self.urgent -= 1
-            if self.lease is not None:
-                self.lease.active = now
+            self._renew(request.level, now)
         if request.metered:
             slots = self.running[request.model]
             del slots[request.id]
@@ -162,6 +175,13 @@ class Host:
             if self._served >= self.limit:
                 self._ramp, self._served = self._ramp * 2, 0
                 self.limit = min(self.backend.num_parallel, self._ramp)
+
+    def _renew(self, level: Level, now: float) -> None:
+        """An urgent request began or ended: a reservation is in use."""
+        if self.lease is not None:
+            self.lease.active = now
+            if level is Level.P0:
+                self.lease.until = max(self.lease.until, now + self.backend.terms.longest)
 
     def has(self, model: str) -> bool:
         """Is the model in its memory, as far as is known?"""

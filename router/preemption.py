@@ -1,16 +1,19 @@
-"""Who gives way when a P0 request finds every slot taken, or an orchestrator reserves the GPU.
+"""Which requests are preempted when a P0 request finds every slot taken, or an orchestrator reserves the GPU.
 
-Nobody is a victim twice too often, and nobody whose answer has begun, unless the GpuBackend says so for P3. Among the
-possible ones: the least urgent, then the one that began last, because it loses least.
+A request is preempted twice at most, and not after its answer has begun, unless the GpuBackend says so for P3. Where
+models share the slots of a backend the victim may be a request for another model. Where as many models are in use as
+may be, one of them has to go: all of its requests are preempted, and only if all of them may be. Among the possible
+ones the least urgent is chosen, then the one that began last, because it loses least.
 
 Source: the design's router page, "Preemption".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from crds.gpubackend import Preemption
+from router.effects import Cancel, Effect
 from router.host import Run
 from router.priority import Level
 
@@ -29,8 +32,34 @@ def possible(run: Run) -> bool:
     return request.preempted < IMMUNE and run.host.backend.preemption is not Preemption.NEVER
 
 
-def choose(runs: Iterable[Run]) -> Run | None:
-    """The victim, or None: then the newcomer takes the next free slot. One whose answer has begun only if no other is
-    there."""
-    candidates = [run for run in runs if possible(run)]
-    return max(candidates, key=lambda run: (not run.began, run.request.level, run.started), default=None)
+def leaving(group: Sequence[Run]) -> bool:
+    """Was all of a group told to give way already?"""
+    return all(run.victim for run in group)
+
+
+def choose(groups: Iterable[Sequence[Run]]) -> Sequence[Run]:
+    """The group to be preempted (see `Host.obstacles`); empty if there is none: then the P0 takes the next free slot.
+    One whose answer has begun only if there is no other."""
+    candidates = [
+        group for group in groups if not leaving(group) and all(run.victim or possible(run) for run in group)
+    ]
+    return max(
+        candidates,
+        key=lambda group: (
+            -len(group),
+            not any(run.began for run in group),
+            min(run.request.level for run in group),
+            min(run.started for run in group),
+        ),
+        default=(),
+    )
+
+
+def cancel(runs: Iterable[Run]) -> list[Effect]:
+    """Tell those of them to give way that may be told."""
+    effects: list[Effect] = []
+    for run in runs:
+        if possible(run):
+            run.victim = True
+            effects.append(Cancel(run.request, run.host.backend.name, run.began))
+    return effects

@@ -1,7 +1,7 @@
 """Everybody who waits: the lines, how many and how much may wait, and for how long.
 
-When the queue is full a newcomer who is more urgent than the least urgent waiter takes the place of the youngest of
-those: whoever matters most is never refused for the sake of background work.
+When the queue is full by count or by bytes, a more urgent request takes the places of less urgent ones: of the least
+urgent first, and of those the youngest first. If all of them together would not be enough, none of them is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from router.ageing import Ageing
 from router.effects import Reason
 from router.priority import Level
 from router.waiting import Key, Line, Request
+
+_LEVELS = tuple(Level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Queue:
     lines: dict[Key, Line] = field(default_factory=dict)
     size: int = 0
     _order: tuple[OrderedDict[int, Request], ...] = field(default_factory=lambda: tuple(OrderedDict() for _ in Level))
+    _sizes: list[int] = field(default_factory=lambda: [0] * len(Level))
     _clients: dict[str, int] = field(default_factory=dict)
     _by_id: dict[int, Request] = field(default_factory=dict)
 
@@ -51,29 +54,33 @@ class Queue:
         """The waiter of that id."""
         return self._by_id.get(request_id)
 
-    def refusal(self, request: Request) -> Reason | None:
-        """Why it may not wait; None when there is a place."""
+    def place(self, request: Request) -> Reason | list[Request]:
+        """Why it may not wait, or the less urgent requests that have to leave for it; nothing changes."""
         if self._clients.get(request.client, 0) >= self.bounds.per_client:
             return Reason.CLIENT_QUEUE_FULL
-        if len(self) >= self.bounds.count or self.size + request.size > self.bounds.size:
+        count = len(self) + 1 - self.bounds.count
+        size = self.size + request.size - self.bounds.size
+        if count <= 0 and size <= 0:
+            return []
+        below = _LEVELS[request.level + 1 :]
+        if sum(len(self._order[level]) for level in below) < count or sum(self._sizes[level] for level in below) < size:
             return Reason.QUEUE_FULL
-        return None
-
-    def shed(self, level: Level) -> Request | None:
-        """Who makes room for a newcomer of `level`: the youngest of the least urgent, if they are less urgent."""
-        for below in reversed(Level):
-            if below <= level:
-                return None
-            if self._order[below]:
-                return next(reversed(self._order[below].values()))
-        return None
+        losers: list[Request] = []
+        for level in reversed(below):
+            for other in reversed(self._order[level].values()):
+                if count <= 0 and size <= 0:
+                    return losers
+                if count > 0 or other.size:
+                    losers.append(other)
+                    count, size = count - 1, size - other.size
+        return losers
 
     def push(self, request: Request) -> Line:
         """It waits. Who came back stands before the others of its level when deadlines are looked at."""
         key = Key(request.model, request.need)
         line = self.lines.get(key)
         if line is None:
-            line = self.lines[key] = Line(self.ageing)
+            line = self.lines[key] = Line(self.ageing.due)
         line.push(request)
         self._by_id[request.id] = request
         self._order[request.level][request.id] = request
@@ -81,6 +88,7 @@ class Queue:
             self._order[request.level].move_to_end(request.id, last=False)
         self._clients[request.client] = self._clients.get(request.client, 0) + 1
         self.size += request.size
+        self._sizes[request.level] += request.size
         return line
 
     def remove(self, request: Request) -> None:
@@ -114,3 +122,4 @@ class Queue:
         else:
             del self._clients[request.client]
         self.size -= request.size
+        self._sizes[request.level] -= request.size

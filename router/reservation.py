@@ -1,8 +1,10 @@
-"""A GPU kept for whoever talks to a person: who holds it, until when, and when it is given up.
+"""A GPU kept for the orchestrator: who holds it, until when, and when it is given up.
 
 An orchestrator announces itself (`POST /router/announce`), or its first P0 request does so for it. The lease ends when
-it is released, when its longest time is over, or after a time without a request; a request that runs is activity,
-however long it takes. Announcing again with the lease's id, or as the same owner, renews it.
+it is released, or after a time without a request (a request that runs, and a load that it waits for, are activity,
+however long they take), or its longest time after the last announcement or P0 request. So a conversation is not cut
+off, and urgent work of others (P1) alone keeps no reservation beyond that time. Announcing again with the lease's id,
+or as the same owner, renews it.
 
 Pure. Source: seed 000 "Orchestrator Pre-announcement Protocol"; the design's router page, "Announce/release".
 """
@@ -48,8 +50,11 @@ class Lease:
         """Is everything there?"""
         return not self.awaiting
 
-    def over(self, now: float, terms: Terms, *, busy: bool) -> bool:
-        """Has it run out? `busy`: an urgent request runs on the GPU."""
+    def over(self, now: float, terms: Terms, *, talking: bool, busy: bool) -> bool:
+        """Has it run out? `talking`: a P0 request runs on the GPU. `busy`: an urgent one does, or the lease waits for
+        its models."""
+        if talking:
+            return False
         return now >= self.until or (not busy and now - self.active >= terms.idle)
 
     def meant(self, owner: str, lease_id: str) -> bool:

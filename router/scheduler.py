@@ -12,13 +12,15 @@ order in `waiting`, which GPU holds what and for whom in `allotment`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
 from crds.gpubackend import Capability
 from router import preemption
 from router.ageing import Ageing
 from router.allotment import Allotment
 from router.effects import Cancel, Dispatch, Effect, Held, Load, Reason, Refuse, Unload, WriteStatus
-from router.fleet import Fleet, Route
+from router.fleet import Fleet, Route, Unfit
 from router.host import Backend, Host, Owned, Run
 from router.priority import Level
 from router.queue import Bounds, Queue
@@ -28,6 +30,18 @@ from router.swaps import Pace
 from router.waiting import Key, Line, Request
 
 _NOTHING: list[Effect] = []
+
+
+class Prospect(NamedTuple):
+    """What a host means for a request that would come now."""
+
+    host: Host
+    unfit: Unfit | None
+    """Why it cannot serve it at all."""
+    admitted: bool
+    """It may go there, if a slot is free."""
+    later: bool
+    """It may go there now or once it is due."""
 
 
 class Scheduler:
@@ -53,16 +67,14 @@ class Scheduler:
         for it among the effects, it waits."""
         key = Key(request.model, request.need)
         route = self._fleet.route(key, now)
-        if not (route.hosts if request.metered else route.able):
-            return [Refuse(request, self._fleet.why_not(request))]
         if not request.metered:
             return self._pass(request, route, now)
         if key not in self._queue.lines:
             host = self._choose(request, route, now)
             if host is not None:
                 return self._grant(request, host, now)
-        if request.avoid and not self._fleet.possible(request, now):
-            return [Refuse(request, Reason.EXHAUSTED)]
+        if (reason := self._refusal(request, route, now)) is not None:
+            return [Refuse(request, reason)]
         return self._enqueue(request, route, now)
 
     def began(self, request_id: int) -> bool:
@@ -122,7 +134,7 @@ class Scheduler:
         host = self._fleet.hosts.get(backend)
         if host is None:
             return _NOTHING
-        effects = self._allotment.loaded(host, model, error, now) + self._opened(now)
+        effects = self._allotment.loaded(host, model, error, now) + self._fill_all(now)
         return effects + (self._purge(now) if error else []) + self._react(now)
 
     def unloaded(self, backend: str, model: str, now: float) -> list[Effect]:
@@ -142,12 +154,12 @@ class Scheduler:
         """An orchestrator wants a GPU. `model` is a normalised name or empty, `lease_id` renews, `fresh_id` is the id
         of a new lease. A lease that is not ready yet is followed by an Announced."""
         answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now)
-        return answer, effects + self._opened(now)
+        return answer, effects + self._fill_all(now)
 
     def unreserved(self, owner: str, lease_id: str, now: float) -> tuple[Answer, list[Effect]]:
         """An orchestrator gives its GPU back."""
         answer, effects = self._allotment.released(owner, lease_id, now)
-        return answer, effects + self._opened(now) + self._react(now)
+        return answer, effects + self._fill_all(now) + self._react(now)
 
     # Time.
 
@@ -159,7 +171,7 @@ class Scheduler:
             effects.append(Refuse(request, Reason.DEADLINE))
         effects += self._allotment.tick(now)
         self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
-        return effects + self._opened(now) + self._fill_reserved(now) + self._react(now)
+        return effects + self._fill_all(now) + self._react(now)
 
     # Questions.
 
@@ -180,6 +192,20 @@ class Scheduler:
         host = self._fleet.hosts.get(backend)
         return None if host is None else host.owned.get(model)
 
+    def outlook(self, request: Request, now: float) -> tuple[Host | Reason | None, list[Prospect]]:
+        """What `offered` would do with a metered request: run it on a host, refuse it, or let it wait (None). And what
+        each host means for it. Nothing changes."""
+        key = Key(request.model, request.need)
+        route = self._fleet.route(key, now)
+        prospects = []
+        for host in self._fleet.hosts.values():
+            unfit = self._fleet.unfit(host, key, now)
+            fit = unfit is None
+            admitted = fit and self._fleet.admits(host, request, route)
+            later = fit and self._fleet.admits(host, request, route, due=True)
+            prospects.append(Prospect(host, unfit, admitted, later))
+        return self._fate(request, route, now), prospects
+
     def hosts(self) -> Iterable[Host]:
         """Every backend with what runs there, for reports; not to be changed."""
         return self._fleet.hosts.values()
@@ -190,37 +216,64 @@ class Scheduler:
         """A question about a model takes no slot and waits for none."""
         able = [h for h in route.able if h.backend.name not in request.avoid]
         if not able:
-            return [Refuse(request, Reason.EXHAUSTED)]
+            return [Refuse(request, Reason.EXHAUSTED if route.able else self._fleet.why_not(request))]
         return self._grant(request, min(able, key=lambda h: (not h.backend.gpu, h.load, h.backend.name)), now)
 
+    def _refusal(self, request: Request, route: Route, now: float) -> Reason | None:
+        """Why no host can serve the request now or later."""
+        if not route.hosts:
+            return self._fleet.why_not(request)
+        return Reason.EXHAUSTED if request.avoid and not self._fleet.possible(request, now) else None
+
+    def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
+        """The decisions of `offered`, with the request in the queue for a moment only."""
+        if Key(request.model, request.need) not in self._queue.lines:
+            host = self._choose(request, route, now)
+            if host is not None:
+                return host
+        if (reason := self._refusal(request, route, now)) is not None:
+            return reason
+        place = self._queue.place(request)
+        if isinstance(place, Reason):
+            return place
+        self._queue.push(request)
+        hosts = self._roomy(request, route)
+        found = next((host for host in hosts if self._next(host, now)[0] is request), None)
+        self._queue.remove(request)
+        return found
+
     def _enqueue(self, request: Request, route: Route, now: float) -> list[Effect]:
+        place = self._queue.place(request)
+        if isinstance(place, Reason):
+            return [Refuse(request, place)]
         effects: list[Effect] = []
-        why = self._queue.refusal(request)
-        if why is Reason.QUEUE_FULL and (loser := self._queue.shed(request.level)) is not None:
+        for loser in place:
             self._queue.remove(loser)
             effects.append(Refuse(loser, Reason.QUEUE_FULL))
-            why = self._queue.refusal(request)
-        if why is not None:
-            return [*effects, Refuse(request, why)]
-        line = self._queue.push(request)
-        for host in _by_preference([host for host in route.hosts if host.room(request.model)], request.model):
+        self._queue.push(request)
+        for host in self._roomy(request, route):
             effects += self._fill(host, now)
         if self._queue.find(request.id) is None:
             return effects
         if request.level is Level.P0:
-            effects += self._preempt(request.model, line, route)
+            effects += self._preempt(request.model, route, now)
         return effects + self._react(now)
 
-    def _preempt(self, model: str, line: Line, route: Route) -> list[Effect]:
-        """A P0 waits although its model is there: one background request gives way for each of them."""
-        runs = [run for host in route.gpus for run in host.running.get(model, {}).values()]
-        if sum(run.victim for run in runs) >= line.waits(Level.P0):
+    def _roomy(self, request: Request, route: Route) -> list[Host]:
+        return _by_preference([host for host in route.hosts if host.room(request.model)], request.model)
+
+    def _preempt(self, model: str, route: Route, now: float) -> list[Effect]:
+        """A P0 waits for a slot: for each of them one background request is preempted, or the requests of one model."""
+        groups = [group for host in route.gpus for group in host.obstacles(model)]
+        shared = {run.host for group in groups for run in group if run.request.model != model}
+        waits = sum(
+            line.waits(Level.P0)
+            for key, line in self._queue.lines.items()
+            if key.model == model or not shared.isdisjoint(self._fleet.route(key, now).gpus)
+        )
+        if sum(preemption.leaving(group) for group in groups) >= waits:
             return _NOTHING
-        victim = preemption.choose(runs)
-        if victim is None:
-            return _NOTHING
-        victim.victim = True
-        return [Cancel(victim.request, victim.host.backend.name, victim.began)]
+        return preemption.cancel(preemption.choose(groups))
 
     def _choose(self, request: Request, route: Route, now: float) -> Host | None:
         """The best host with a free slot."""
@@ -247,18 +300,24 @@ class Scheduler:
     def _fill(self, host: Host, now: float) -> list[Effect]:
         """Give the host's free slots to those who wait, the most urgent first."""
         effects: list[Effect] = []
-        while (best := self._next(host, now)) is not None:
+        while True:
+            best, promoted = self._next(host, now)
+            if best is None:
+                break
             if not host.room(best.model):
                 # The host has as many models in use as it may; somebody more urgent waits for another one. Nobody else
                 # begins until one of them is out of use.
                 break
             self._queue.take(best)
+            host.turns.count(best, promoted=promoted)
             effects += self._grant(best, host, now)
         return effects
 
-    def _next(self, host: Host, now: float) -> Request | None:
-        best: Request | None = None
-        rank: tuple[int, int, float] | None = None
+    def _next(self, host: Host, now: float) -> tuple[Request | None, bool]:
+        """Which waiter has the next slot of a host, over all models; True: because it is due."""
+        usual: Request | None = None
+        rank: tuple[int, bool, float] | None = None
+        aged: list[tuple[Line, int, Callable[..., bool]]] = []
         ageing = self._queue.ageing
         for key, line in self._queue.lines.items():
             room = host.room(key.model)
@@ -267,33 +326,27 @@ class Scheduler:
             route = self._fleet.route(key, now)
             if host not in route.hosts:
                 continue
-            admitted, aged = self._fleet.masks(host, key, route)
-            found = line.peek(now, admitted, aged, lambda request: self._fleet.admits(host, request, route))  # noqa: B023  # asked at once
-            if found is None:
-                continue
-            due = ageing.due(found.level, found.arrived) <= now
-            standing = (0 if due else int(found.level), 0 if room else 1, found.arrived)
-            if rank is None or standing < rank:
-                best, rank = found, standing
-        return best
+            admitted, later = self._fleet.levels(host, key, route.gpus)
+            suits = partial(self._fleet.admits, host, route=route)
+            found = line.usual(admitted, suits)
+            if found is not None:
+                standing = (int(found.level), not room, found.arrived)
+                if rank is None or standing < rank:
+                    usual, rank = found, standing
+            if line.soonest <= now:
+                aged.append((line, later, suits))
+        if not aged or not host.turns.owed(ageing, usual):
+            return usual, False
+        due = [one for line, later, suits in aged for one in line.due(now, later, partial(suits, due=True))]
+        promoted = host.turns.choose(due, ageing, usual)
+        return (usual, False) if promoted is None else (promoted, True)
 
     def _fill_all(self, now: float) -> list[Effect]:
+        """Something changed that may let waiters run on any host, be it the time."""
         if not self._queue.lines:
             return _NOTHING
-        self._allotment.opened.clear()
         hosts = sorted(self._fleet.hosts.values(), key=lambda host: not host.backend.gpu)
         return [effect for host in hosts for effect in self._fill(host, now)]
-
-    def _opened(self, now: float) -> list[Effect]:
-        opened, self._allotment.opened = self._allotment.opened, {}
-        return [effect for host in opened.values() for effect in self._fill(host, now)]
-
-    def _fill_reserved(self, now: float) -> list[Effect]:
-        """On a reserved GPU somebody may have become due although nothing ended there."""
-        if not self._queue.lines:
-            return _NOTHING
-        reserved = [host for host in self._fleet.hosts.values() if host.lease is not None]
-        return [effect for host in reserved for effect in self._fill(host, now)]
 
     def _react(self, now: float) -> list[Effect]:
         if not (self._fleet.managed and self._queue.lines):

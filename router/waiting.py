@@ -1,8 +1,9 @@
 """The line of requests that wait for the same thing (a model, and a capability of its backend).
 
 Order: by level; inside a level the clients take turns; of one client's requests the oldest goes first. A request that
-came back (its backend failed, or it gave way to a more urgent one) goes before the others of its level. A request that
-is due (`ageing`) may go before all of them. Joining, leaving anywhere and looking at the next one cost O(1).
+came back (its backend failed, or it gave way to a more urgent one) goes before the others of its level. The line also
+names its requests that are due (`ageing`); which of several lines has the next turn is decided by `scheduler`. Joining,
+leaving anywhere and looking at the next one cost O(1).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from crds.gpubackend import Capability
-from router.ageing import Ageing
 from router.priority import Level
 
 _LEVELS = tuple(Level)
@@ -95,21 +95,17 @@ class _Lane:
 
 
 class Line:
-    """Requests for one `Key`. The masks of `peek` are sets of levels: who may go, and who may once they are due."""
+    """Requests for one `Key`. `due` says from which moment a request of a level goes before its level."""
 
-    __slots__ = ("_ageing", "_fresh", "_last", "_promoted", "_returned", "_size", "_soonest", "_turns")
+    __slots__ = ("_due", "_fresh", "_returned", "_size", "soonest")
 
-    def __init__(self, ageing: Ageing) -> None:
-        self._ageing = ageing
+    def __init__(self, due: Callable[[Level, float], float]) -> None:
+        self._due = due
         self._fresh = tuple(_Lane() for _ in _LEVELS)
         self._returned: tuple[OrderedDict[int, Request], ...] = tuple(OrderedDict() for _ in _LEVELS)
         self._size = 0
-        # Slots given since the last one to somebody due, and the turn at which each level got its last of those.
-        self._turns = 0
-        self._last = [0] * len(_LEVELS)
-        self._promoted: Request | None = None
-        # Before this moment nobody is due; it may be too early, never too late.
-        self._soonest = float("inf")
+        self.soonest = float("inf")
+        """Before this moment no request is due; it may be too early, never too late."""
 
     def __len__(self) -> int:
         return self._size
@@ -122,7 +118,7 @@ class Line:
     def push(self, request: Request) -> None:
         """To the end of its level, or, when it came back, to the end of those of its level that did."""
         self._size += 1
-        self._soonest = min(self._soonest, self._ageing.due(request.level, request.arrived))
+        self.soonest = min(self.soonest, self._due(request.level, request.arrived))
         if request.avoid or request.preempted:
             self._returned[request.level][request.id] = request
         else:
@@ -133,32 +129,12 @@ class Line:
         self._drop(request, served=False)
 
     def take(self, request: Request) -> None:
-        """It is served: what the last `peek` found."""
-        if request is self._promoted:
-            self._turns = 0
-            self._last[request.level] = max(self._last) + 1
-        else:
-            self._turns += 1
+        """It is served."""
         self._drop(request, served=True)
 
-    def peek(self, now: float, admitted: int, aged: int, suits: Callable[[Request], bool]) -> Request | None:
-        """Who goes next. `suits` is asked for requests that came back: they are few, and each has its own reasons."""
-        usual, self._promoted = self._usual(admitted, suits), None
-        if now < self._soonest or (usual is not None and self._turns + 1 < self._ageing.every):
-            return usual
-        self._promoted = self._due(now, aged, suits, usual)
-        return self._promoted or usual
-
-    def waits(self, level: Level) -> int:
-        """How many of a level."""
-        return len(self._fresh[level]) + len(self._returned[level])
-
-    def demand(self) -> tuple[Level, float]:
-        """(the most urgent level, the earliest moment at which somebody is due). The line must not be empty."""
-        best = min(level for level in _LEVELS if self.waits(level))
-        return best, min(self._ageing.due(r.level, r.arrived) for r in self._oldest())
-
-    def _usual(self, admitted: int, suits: Callable[[Request], bool]) -> Request | None:
+    def usual(self, admitted: int, suits: Callable[[Request], bool]) -> Request | None:
+        """The next one by level. `admitted` are the levels that may go (a set of bits); `suits` is asked for requests
+        that came back: they are few, and each has its own backends to avoid."""
         for level in _LEVELS:
             for request in self._returned[level].values():
                 if suits(request):
@@ -167,22 +143,26 @@ class Line:
                 return found
         return None
 
-    def _due(self, now: float, aged: int, suits: Callable[[Request], bool], usual: Request | None) -> Request | None:
-        """Of the levels with somebody due, `usual`'s last, the one whose turn is longest ago; of it the oldest."""
-        found: Request | None = None
-        rank = (True, 0, 0.0)
-        self._soonest = float("inf")
+    def due(self, now: float, admitted: int, suits: Callable[[Request], bool]) -> list[Request]:
+        """The oldest of each level that are due by now. The arguments are for requests that are due."""
+        found = []
+        self.soonest = float("inf")
         for request in self._oldest():
-            level, moment = request.level, self._ageing.due(request.level, request.arrived)
-            self._soonest = min(self._soonest, moment)
-            if moment > now or not aged >> level & 1:
-                continue
-            if (request.avoid or request.preempted) and not suits(request):
-                continue
-            standing = (usual is not None and level == usual.level, self._last[level], moment)
-            if found is None or standing < rank:
-                found, rank = request, standing
+            moment = self._due(request.level, request.arrived)
+            self.soonest = min(self.soonest, moment)
+            came_back = bool(request.avoid or request.preempted)
+            if moment <= now and (suits(request) if came_back else admitted >> request.level & 1):
+                found.append(request)
         return found
+
+    def waits(self, level: Level) -> int:
+        """How many of a level."""
+        return len(self._fresh[level]) + len(self._returned[level])
+
+    def demand(self) -> tuple[Level, float]:
+        """(the most urgent level, the earliest moment at which somebody is due). The line must not be empty."""
+        best = min(level for level in _LEVELS if self.waits(level))
+        return best, min(self._due(r.level, r.arrived) for r in self._oldest())
 
     def _oldest(self) -> Iterator[Request]:
         for level in _LEVELS:

@@ -15,6 +15,7 @@ from router.backends import book
 from router.effects import Dispatch, Refuse
 from router.host import Backend
 from router.priority import Level
+from router.queue import Bounds
 from tests.router import plans
 
 _NAMES = ("m:latest", "n:latest")
@@ -38,6 +39,8 @@ _BACKENDS = st.builds(
     st.sampled_from([plans.gpu(name) for name in "abc"] + [plans.cpu(name) for name in "de"] + [plans.owned("s")]),
     available=st.booleans(),
     num_parallel=st.integers(1, 2),
+    max_loaded=st.sampled_from([1, 2, 9]),
+    max_in_flight=st.sampled_from([1, 2, 9]),
     models=st.sampled_from([None, frozenset(), plans.M, frozenset(_NAMES)]),
     capabilities=st.sampled_from([frozenset({Capability.GENERATE}), frozenset(Capability)]),
 )
@@ -49,6 +52,8 @@ _BACKENDS = st.builds(
     cpu_allowed=st.booleans(),
     before=st.lists(st.tuples(st.sampled_from(list(Level)), st.sampled_from(_NAMES)), max_size=8),
     reserve=st.booleans(),
+    now=st.sampled_from([2.0, 700.0]),
+    count=st.sampled_from([1, 4, 20]),
     header=st.sampled_from(list(_HEADERS)),
     need=st.sampled_from(list(Capability)),
 )
@@ -57,17 +62,19 @@ def test_the_verdict_is_what_would_happen(
     cpu_allowed: bool,
     before: list[tuple[Level, str]],
     reserve: bool,
+    now: float,
+    count: int,
     header: str,
     need: Capability,
 ) -> None:
-    plan = plans.plan(*backends, cpu_allowed=cpu_allowed)
+    plan = plans.plan(*backends, cpu_allowed=cpu_allowed, bounds=Bounds(count=count))
     if reserve:
         plan.announced("somebody", "", "", "lease", 0.0)
     for number, (level, model) in enumerate(before, 1):
         plan.offered(plans.ask(number, level, model, need=Capability.GENERATE), 1.0)
-    said = _explain(plan, header, cpu_allowed=cpu_allowed, need=need, now=2.0)
-    request = scheduler.Request(999, "m:latest", _HEADERS[header], 2.0, need=need, client="explain")
-    effects = copy.deepcopy(plan).offered(request, 2.0)
+    said = _explain(plan, header, cpu_allowed=cpu_allowed, need=need, now=now)
+    request = scheduler.Request(999, "m:latest", _HEADERS[header], now, need=need, client="explain")
+    effects = copy.deepcopy(plan).offered(request, now)
     mine = [effect for effect in effects if isinstance(effect, Dispatch | Refuse) and effect.request.id == 999]
     if not mine:
         assert said.verdict == "Queue", said
@@ -107,3 +114,14 @@ def test_the_reasons_name_what_stands_in_the_way() -> None:
     }
     moved = _explain(plan, "P3", cpu_allowed=True, need=Capability.GENERATE, now=1.0)
     assert (moved.verdict, moved.backend) == ("Dispatch", "spare")
+
+
+def test_a_free_slot_is_no_promise_where_another_model_waits_for_its_turn() -> None:
+    both = frozenset(_NAMES)
+    plan = plans.plan(plans.gpu(slots=2, models=both, max_loaded=1))
+    plan.offered(plans.ask(0, Level.P2), 0.0)
+    plan.offered(plans.ask(1, Level.P1, "n:latest"), 1.0)
+    said = _explain(plan, "P2", cpu_allowed=True, need=Capability.GENERATE, now=2.0)
+    assert (said.verdict, said.candidates[0].free) == ("Queue", False)
+    assert said.candidates[0].why == "as many models as it may have; requests for another one go first"
+    assert _explain(plan, "P0", cpu_allowed=True, need=Capability.GENERATE, now=2.0).verdict == "Dispatch"
