@@ -84,7 +84,8 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         ageing=scheduler.Ageing(limits=settings.ageing, every=settings.ageing_every),
         bounds=scheduler.Bounds(
             count=settings.max_waiting,
-            size=settings.max_buffered_bytes,
+            # The rest is for bodies that arrive or run: the queue is full first, and it knows who is less urgent.
+            size=settings.max_buffered_bytes * 3 // 4,
             per_client=settings.max_waiting_per_client,
             deadlines=settings.deadlines,
         ),

@@ -35,7 +35,7 @@ class Ageing:
 
 
 class Turns:
-    """One backend's account of the slots that it gave to waiters."""
+    """One backend's account of the slots that it gave."""
 
     __slots__ = ("_critical", "_given", "_last")
 

@@ -119,6 +119,8 @@ class Allotment:
             book = host.residency
             if book is not None and book.means(model) and not book.warm(model):
                 book.demand(model)
+                if demand.level is Level.P0:
+                    book.first(model)
                 effects += self.advance(host, now)
         return effects
 

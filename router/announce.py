@@ -71,7 +71,14 @@ def routes(
         if answer.lease is None or error:
             raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY, reason=Cause.NOT_READY)
         lease = answer.lease
-        return _reply(Ready(lease_id=lease.id, backend=lease.backend, model_set=lease.model_set, until=moment(lease)))
+        ready = Ready(
+            lease_id=lease.id,
+            backend=lease.backend,
+            model_set=lease.model_set,
+            until=moment(lease),
+            renew_seconds=answer.idle / 3,
+        )
+        return _reply(ready)
 
     async def release(request: Request) -> Reply:
         body = _read(request, Release)

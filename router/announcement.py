@@ -36,13 +36,18 @@ class Release(_Wire):
 
 
 class Ready(_Wire):
-    """The GPU is reserved and its models are in memory."""
+    """The GPU is reserved and its models are in memory. A reader ignores fields that a newer router adds."""
+
+    model_config = ConfigDict(extra="ignore")
 
     status: Literal["ready"] = "ready"
     lease_id: str
     backend: str
     model_set: str = Field(description="empty on a GPU without model sets")
-    until: datetime = Field(description="when it ends unless it is renewed")
+    until: datetime = Field(description="when it ends unless it is used or renewed")
+    renew_seconds: float = Field(
+        default=60.0, description="announce again within this time, or the reservation may end as idle between requests"
+    )
 
 
 class Released(_Wire):

@@ -30,9 +30,15 @@ from crds import addresses, errors, priority
 from router import announcement
 from router.status import Status
 
-# Seconds without a single byte before a call is given up: longer than a cold load of a large model (the router waits
-# 330 s for a backend's first byte) plus a turn in the router's queue.
-SILENCE = 900.0
+# Seconds without a single byte before a call is given up, by its priority: the time after which the router itself
+# refuses a request that waits in its queue, and 330 s for the first byte (a cold load of a large model). A client that
+# gave up sooner would join the queue again at its end.
+SILENCE = {
+    priority.Priority.P0: 600.0 + 330.0,
+    priority.Priority.P1: 900.0 + 330.0,
+    priority.Priority.P2: 1800.0 + 330.0,
+    priority.Priority.P3: 3600.0 + 330.0,
+}
 CONNECT = 5.0
 _JSON = {"Content-Type": "application/json"}
 _CLOSED = httpx.ByteStream(b"")
@@ -91,7 +97,7 @@ class Client:
     """Typed calls to one router.
 
     `http` is the caller's client (it owns pool size and closing; `transport=transport()` for many calls).
-    `silence` bounds the wait for the next byte in seconds; there is no total timeout.
+    `silence` bounds the wait for the next byte in seconds (None: by priority, see `SILENCE`); there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
     """
@@ -101,7 +107,7 @@ class Client:
         base_url: str,
         http: httpx.AsyncClient,
         *,
-        silence: float = SILENCE,
+        silence: float | None = None,
         mode: str | None = None,
         token: Callable[[], str | None] = lambda: None,
     ) -> None:
@@ -110,7 +116,7 @@ class Client:
         self._http = http
         self._token = token
         self._mode = {} if mode is None else {priority.MODE_HEADER: mode}
-        self._timeout = httpx.Timeout(silence, connect=CONNECT, pool=silence)
+        self._silence = silence
 
     async def chat(
         self,
@@ -190,19 +196,28 @@ class Client:
         self, path: str, model: str, priority_: priority.Priority, body: Mapping[str, Any]
     ) -> AsyncIterator[httpx.Response]:
         headers = {priority.HEADER: str(int(priority_)), **_JSON, **self._mode}
-        async with self._guarded("POST", path, model, headers, json.dumps(body).encode()) as response:
+        content = json.dumps(body).encode()
+        async with self._guarded("POST", path, model, headers, content, SILENCE[priority_]) as response:
             yield response
 
     @asynccontextmanager
     async def _guarded(
-        self, method: str, path: str, model: str | None, headers: Mapping[str, str], content: bytes | None
+        self,
+        method: str,
+        path: str,
+        model: str | None,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        silence: float = SILENCE[priority.Priority.P0],
     ) -> AsyncIterator[httpx.Response]:
         url = self._base_url + path
+        silence = silence if self._silence is None else self._silence
+        timeout = httpx.Timeout(silence, connect=CONNECT, pool=silence)
         if token := self._token():
             headers = {**headers, "Authorization": f"Bearer {token}"}
         try:
             async with self._http.stream(
-                method, url, content=content, headers=headers, timeout=self._timeout
+                method, url, content=content, headers=headers, timeout=timeout
             ) as response:
                 if response.status_code != 200:
                     _refuse(response, await response.aread(), model)

@@ -80,8 +80,9 @@ class Verdict(StrEnum):
 
 
 class Answer(NamedTuple):
-    """`lease` is the one that is held, or the one that is in the way."""
+    """`lease` is the one that is held, or the one that is in the way; without a request for `idle` seconds it ends."""
 
     verdict: Verdict
     lease: Lease | None = None
     reason: str = ""
+    idle: float = 0.0

@@ -154,6 +154,8 @@ class Scheduler:
         """An orchestrator wants a GPU. `model` is a normalised name or empty, `lease_id` renews, `fresh_id` is the id
         of a new lease. A lease that is not ready yet is followed by an Announced."""
         answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now)
+        if answer.lease is not None:
+            answer = answer._replace(idle=self._fleet.hosts[answer.lease.backend].backend.terms.idle)
         return answer, effects + self._fill_all(now)
 
     def unreserved(self, owner: str, lease_id: str, now: float) -> tuple[Answer, list[Effect]]:
@@ -290,8 +292,10 @@ class Scheduler:
         # Others wait for this backend because it holds as many models as it can: the queue decides.
         return not (self._queue.lines and host.full())
 
-    def _grant(self, request: Request, host: Host, now: float) -> list[Effect]:
+    def _grant(self, request: Request, host: Host, now: float, *, promoted: bool = False) -> list[Effect]:
         run = self._running[request.id] = host.start(request, now)
+        if request.metered:
+            host.turns.count(request, promoted=promoted)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
         if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
@@ -309,8 +313,7 @@ class Scheduler:
                 # begins until one of them is out of use.
                 break
             self._queue.take(best)
-            host.turns.count(best, promoted=promoted)
-            effects += self._grant(best, host, now)
+            effects += self._grant(best, host, now, promoted=promoted)
         return effects
 
     def _next(self, host: Host, now: float) -> tuple[Request | None, bool]:

@@ -136,7 +136,7 @@ class Server:
         self._buffered += more
         if size > self._bounds.body:
             return self._refuse(_too_large(self._bounds.body), request)
-        if self._buffered > self._bounds.buffered:
+        if self._crowded(request, 0):
             return self._refuse(_too_much(), request)
         return None
 
@@ -192,7 +192,7 @@ class Server:
         """What can be refused by its head alone. Raises Refusal."""
         if length > self._bounds.body:
             raise _too_large(self._bounds.body)
-        if self._buffered + length > self._bounds.buffered:
+        if self._crowded(request, length):
             raise _too_much()
         path = request.path
         identity = self._gate.known(request) if self._gate.checks and self._gate.needs(path) else None
@@ -203,6 +203,15 @@ class Server:
             self._administrator(path, request, identity or ANYBODY)
         if kind is Kind.FOREIGN and path != "/":
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
+
+    def _crowded(self, request: Request, more: int) -> bool:
+        """Would `more` bytes be too much? The last eighth is for requests whose header says P0: their model, and so the
+        table's word, is known only after the body has come."""
+        total, limit = self._buffered + more, self._bounds.buffered
+        if total <= limit - limit // 8:
+            return False
+        claim = priority.level(request.get(hygiene.PRIORITY), "", self._book.table)
+        return total > limit or claim is not Level.P0
 
     def _administrator(self, path: str, request: Request, identity: Identity) -> str:
         """The backend that an administrator's request names. Raises Refusal."""

@@ -6,7 +6,6 @@ from router.effects import Load, Reason, Unload
 from router.priority import Level
 from router.reservation import Terms
 from tests.router.plans import (
-    GIB,
     ask,
     cancelled,
     cpu,
@@ -226,4 +225,7 @@ def test_vram_is_counted_once_for_a_model_that_two_sets_share() -> None:
     pair = sets(orchestrator=["big=12", "embed=5"], background=["small=6", "embed=5"])
     made = plan(owned(sets=pair, loaded=frozenset({"big", "embed"})))
     assert moves(warm(made, made.offered(ask(0, model="small"), 0), 0)) == [("load", "small")]
-    assert 12 * GIB + 6 * GIB + 5 * GIB <= 24 * GIB
+    apart = sets(orchestrator=["big=12", "embed=5"], background=["small=6", "other=5"])
+    made = plan(owned(sets=apart, loaded=frozenset({"big", "embed"})))
+    happened = warm(made, made.offered(ask(0, Level.P0, "small"), 0), 0)
+    assert [what for what, _ in moves(happened)] == ["unload", "unload", "load", "load"]

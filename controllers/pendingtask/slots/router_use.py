@@ -134,7 +134,7 @@ class UserActivity:
 
 CHECK_SECONDS = 1.0
 RENEW_SECONDS = 60.0
-"""Below the shortest idle time after which the router releases a reservation."""
+"""At most, between two announcements; the router asks for less where it releases a reservation sooner."""
 LINGER_SECONDS = 30.0
 """Delay of the release: users often ask again, and two changes of model sets cost more than this."""
 READY_SECONDS = 10.0
@@ -191,7 +191,7 @@ class GpuReservation:
             self._renew_at = self._monotonic() + max(RENEW_SECONDS / 4, getattr(error, "retry_after", None) or 0.0)
             self._log("no GPU is reserved", reason=error.message)
         else:
-            self._renew_at = self._monotonic() + RENEW_SECONDS
+            self._renew_at = self._monotonic() + min(RENEW_SECONDS, ready.renew_seconds)
             self._log("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
 
     async def _release(self) -> None:
