@@ -97,7 +97,7 @@ class Client:
     """Typed calls to one router.
 
     `http` is the caller's client (it owns pool size and closing; `transport=transport()` for many calls).
-    `silence` bounds the wait for the next byte in seconds (None: by priority, see `SILENCE`); there is no total timeout.
+    `silence` bounds the wait for the next byte in seconds (None: by priority, `SILENCE`); there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
     """
@@ -216,9 +216,7 @@ class Client:
         if token := self._token():
             headers = {**headers, "Authorization": f"Bearer {token}"}
         try:
-            async with self._http.stream(
-                method, url, content=content, headers=headers, timeout=timeout
-            ) as response:
+            async with self._http.stream(method, url, content=content, headers=headers, timeout=timeout) as response:
                 if response.status_code != 200:
                     _refuse(response, await response.aread(), model)
                 yield response

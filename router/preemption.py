@@ -40,9 +40,7 @@ def leaving(group: Sequence[Run]) -> bool:
 def choose(groups: Iterable[Sequence[Run]]) -> Sequence[Run]:
     """The group to be preempted (see `Host.obstacles`); empty if there is none: then the P0 takes the next free slot.
     One whose answer has begun only if there is no other."""
-    candidates = [
-        group for group in groups if not leaving(group) and all(run.victim or possible(run) for run in group)
-    ]
+    candidates = [group for group in groups if not leaving(group) and all(run.victim or possible(run) for run in group)]
     return max(
         candidates,
         key=lambda group: (

@@ -77,6 +77,12 @@ async def test_one_announcement_renewed_once_a_minute_and_given_back_after_a_whi
     assert scene.keeper.held is False
 
 
+async def test_it_is_renewed_as_often_as_the_router_says(scene: Scene) -> None:
+    scene.router.answer = (200, {**_READY, "renewSeconds": 10.0, "addedLater": 1})
+    scene.wanted = True
+    assert len(await scene.pass_time(61)) == 7
+
+
 async def test_somebody_else_s_gpu_is_asked_for_now_and_then_and_never_given_back(scene: Scene) -> None:
     scene.router.answer = (409, {"error": "every GPU that may be reserved is"})
     scene.wanted = True

@@ -16,7 +16,7 @@ from random import Random
 
 from router.ageing import Ageing
 from router.effects import Announced, Cancel, Dispatch, Effect, Load, Refuse, Unload, WriteStatus
-from router.host import Backend
+from router.host import Backend, Host
 from router.priority import Level
 from router.scheduler import Scheduler
 from router.waiting import Request
@@ -78,11 +78,19 @@ class Server:
 class Simulation:
     """Run it with `at` and `run`; look at `jobs`, `servers` and `counts` afterwards."""
 
-    def __init__(self, plan: Scheduler, servers: Iterable[Server], *, chance: Random, cpu_allowed: bool = True) -> None:
+    def __init__(
+        self,
+        plan: Scheduler,
+        servers: Iterable[Server],
+        *,
+        chance: Random,
+        cpu_allowed: bool = True,
+        ageing: Ageing | None = None,
+    ) -> None:
         self.plan, self.chance = plan, chance
         self.servers = {server.backend.name: server for server in servers}
         self.now = 0.0
-        self.ageing = Ageing()
+        self.ageing = ageing or Ageing()
         self.served: dict[str, list[bool]] = {name: [] for name in self.servers}
         """By server, for each start since the last one that passed a more urgent request: was it a P0?"""
         self.jobs: list[Job] = []
@@ -336,8 +344,9 @@ class Simulation:
         """No priority inversion, over all models: a start passes more urgent requests only when it is due, and then
         once in `every` starts of its server; a P0 only after as many P0s in a row."""
         request, served = job.request, self.served[server.backend.name]
-        passed = [r.request for r in self._waiting.values() if r.request.level < request.level]
-        passed = [rival for rival in passed if self._could_start(rival, server)]
+        models = self._could_start(server)
+        rivals = (job.request for job in self._waiting.values() if job.request.level < request.level)
+        passed = [rival for rival in rivals if rival.model in models and self._admitted(rival, server)]
         self.counts["passed"] += len(passed)
         if passed:
             assert self.now >= self.ageing.due(request.level, request.arrived), f"{request} went before {passed[0]}"
@@ -349,20 +358,26 @@ class Simulation:
         else:
             served.append(request.level is Level.P0)
 
-    def _could_start(self, rival: Request, server: Server) -> bool:
-        """Would the slot that somebody gets now do for this one as well, at once or when a model is out of use?"""
-        backend, model = server.backend, rival.model
-        if model not in (backend.models or ()) or backend.name in rival.avoid:
-            return False
-        host = next(host for host in self.plan.hosts() if host.backend.name == backend.name)
-        if not backend.gpu and any(s.backend.gpu and model in (s.backend.models or ()) for s in self.servers.values()):
-            return False  # a CPU beside GPUs has rules of its own
-        if host.residency is not None and (not host.residency.warm(model) or host.residency.broken(model, self.now)):
-            return False
-        if host.lease is not None and rival.level > Level.P2 and self.now < self.ageing.due(rival.level, rival.arrived):
-            return False
+    def _could_start(self, server: Server) -> set[str]:
+        """Models for which the slot that somebody gets now would do as well, at once or when a model is out of use."""
+        backend, host = server.backend, self._host(server)
         running = Counter(server.running.values())  # without the one that starts
-        return running[model] < host.limit and running.total() < backend.max_in_flight
+        if running.total() >= backend.max_in_flight:
+            return set()
+        models = {model for model in backend.models or () if running[model] < host.limit}
+        if not backend.gpu:  # a CPU beside GPUs has rules of its own
+            models -= {name for one in self.servers.values() if one.backend.gpu for name in one.backend.models or ()}
+        book = host.residency
+        return {model for model in models if book is None or (book.warm(model) and not book.broken(model, self.now))}
+
+    def _admitted(self, rival: Request, server: Server) -> bool:
+        """Does nothing keep it off that server?"""
+        due = self.now >= self.ageing.due(rival.level, rival.arrived)
+        closed = rival.level > Level.P2 and not due and self._host(server).lease is not None
+        return server.backend.name not in rival.avoid and not closed
+
+    def _host(self, server: Server) -> Host:
+        return next(host for host in self.plan.hosts() if host.backend.name == server.backend.name)
 
     def unfinished(self) -> list[Job]:
         """Requests that neither ended nor were refused."""

@@ -11,7 +11,8 @@ import pytest
 
 from crds import errors
 from crds.priority import Priority
-from router import client
+from router import client, priority
+from router.settings import Settings
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
 
@@ -47,6 +48,12 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
             assert [(b.name, b.kind, b.healthy, b.in_flight) for b in status.backends] == [("g", "GPU", True, 0)]
             assert status.last_p0 is not None
             assert fake.count(path="/api/embed") == 1 <= before
+
+
+def test_no_client_gives_up_before_the_router_does() -> None:
+    given = Settings()
+    deadlines = dict(zip(Priority, (given.deadlines[priority.LEVELS[one]] for one in Priority), strict=True))
+    assert client.SILENCE == {one: deadlines[one] + given.first_byte_seconds for one in Priority}
 
 
 async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:

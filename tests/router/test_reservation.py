@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crds.gpubackend import Capability, Preemption
 from router.effects import Announced, Effect, Held
 from router.priority import Level
@@ -120,14 +122,104 @@ def test_it_ends_after_idle_time_and_a_running_request_is_not_idle() -> None:
     assert moves(effects) == [("unload", "big")]
 
 
-def test_it_ends_after_its_longest_time_even_while_it_is_used() -> None:
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_conversation_is_not_cut_off_after_the_longest_time(announced: bool) -> None:
+    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    if announced:
+        _announce(made, 0)
+    ends = []
+    for second in range(0, 7200, 200):
+        assert dispatched(made.offered(ask(second, Level.P0, "big"), second)) == [(second, "gpu")]
+        happened = made.ticked(second + 50)
+        made.released(second, second + 100)
+        happened += made.ticked(second + 150)
+        assert moves(happened) == []
+        ends += [status.held.until for status in written(happened) if status.held is not None]
+    assert moves(made.ticked(7399)) == []
+    assert moves(made.ticked(7400)) == [("unload", "big")]
+    # The status follows, so that the next router keeps the reservation as well, but not at each request.
+    assert len(ends) < 20
+    assert ends == sorted(ends)
+    assert 7400 < ends[-1] <= 7100 + 1800
+
+
+def test_a_p0_that_runs_past_the_end_keeps_the_reservation() -> None:
+    made = plan(owned(loaded=frozenset({"big"}), terms=Terms(longest=400, idle=300)))
+    made.offered(ask(0, Level.P0, "big"), 0)
+    assert moves(made.ticked(500)) == []
+    assert moves(made.released(0, 500)) == []
+    assert moves(made.ticked(799)) == []
+    assert moves(made.ticked(800)) == [("unload", "big")]
+
+
+def test_urgent_work_of_others_alone_keeps_no_reservation_beyond_its_longest_time() -> None:
     made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
     _announce(made, 0)
     for second in range(0, 1800, 200):
-        made.offered(ask(second, Level.P0, "big"), second)
+        made.offered(ask(second, Level.P1, "big"), second)
         made.released(second, second + 100)
         assert written(made.ticked(second + 150)) == []
     assert written(made.ticked(1800))[-1].held is None
+
+
+def test_a_set_that_loads_for_longer_than_the_idle_time_is_ready_in_the_end() -> None:
+    made = plan(owned(loaded=_BOTH, terms=_TERMS))
+    effects = _announce(made, 0)
+    for model in ("embed", "small"):
+        effects += made.unloaded("gpu", model, 2)
+    assert ("load", "big") in moves(effects)
+    assert [e for second in range(3, 330) for e in made.ticked(float(second))] == []
+    assert _ready(made.loaded("gpu", "big", 330)) == ["lease-0"]
+    assert [e for second in range(331, 630) for e in made.ticked(float(second))] == []
+    assert moves(made.ticked(630)) == [("unload", "big")]  # from then on it was idle
+
+
+def test_a_load_that_failed_is_no_activity() -> None:
+    made = plan(owned(terms=_TERMS))
+    _announce(made, 0)
+    made.loaded("gpu", "big", 100, "answered 500")
+    assert [status.held is None for second in range(101, 301) for status in written(made.ticked(float(second)))] == [True]
+    bare = plan(gpu(terms=_TERMS))
+    _announce(bare, 0, model="m:latest")
+    assert written(bare.ticked(400)) == []
+    bare.loaded("gpu", "m:latest", 500, "answered 500")
+    assert [status.held for status in written(bare.ticked(501))] == [None]
+
+
+def test_a_p0_turns_a_change_that_has_begun_and_waits_for_one_load_at_most() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 0)
+    effects = made.unreserved("job", "", 10)[1]
+    assert moves(effects) == [("unload", "big")]
+    assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
+    assert moves(made.offered(ask(0, Level.P0, "big"), 15)) == []  # what is being loaded cannot be stopped
+    effects = made.loaded("gpu", "embed", 32)
+    assert moves(effects) == [("unload", "embed")]  # and not "small" first
+    effects = made.unloaded("gpu", "embed", 34)
+    assert moves(effects) == [("load", "big")]
+    assert dispatched(made.loaded("gpu", "big", 54)) == [(0, "gpu")]
+
+
+def test_a_p0_takes_back_a_model_that_still_drains() -> None:
+    made = plan(owned(loaded=frozenset({"big"}), slots=2))
+    _announce(made, 0)
+    made.offered(ask(0, Level.P1, "big"), 5)
+    assert moves(made.unreserved("job", "", 10)[1]) == []
+    assert dispatched(made.offered(ask(1, Level.P0, "big"), 11)) + dispatched(made.ticked(12)) == [(1, "gpu")]
+    assert moves(made.released(0, 13)) == []
+
+
+def test_neither_p1_nor_a_p0_against_a_reservation_turns_a_change() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 0)
+    made.unreserved("job", "", 10)
+    assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
+    made.offered(ask(0, Level.P1, "big", arrived=15.0), 15)
+    assert moves(made.loaded("gpu", "embed", 32)) == [("load", "small")]
+    held = plan(owned(loaded=_BOTH))
+    _announce(held, 0)
+    held.offered(ask(0, Level.P0, "small"), 1)
+    assert moves(warm(held, held.unloaded("gpu", "embed", 2) + held.unloaded("gpu", "small", 2), 3)) == [("load", "big")]
 
 
 def test_background_keeps_off_a_reserved_gpu_until_it_is_due() -> None:

@@ -27,9 +27,9 @@ class Held:
         return True
 
 
-def _chat(path: str = _OLLAMA, token: str = "", **more: Any) -> bytes:
+def _chat(path: str = _OLLAMA, token: str = "", priority: str = "2", **more: Any) -> bytes:
     who = [("Authorization", f"Bearer {token}")] if token else []
-    return wire.post(path, {"model": "m", **more}, [("X-Ollama-Priority", "2"), *who])
+    return wire.post(path, {"model": "m", **more}, [("X-Ollama-Priority", priority), *who])
 
 
 async def _waiting(router: process.Router, raw: bytes, number: int) -> asyncio.Task[wire.Message]:
@@ -74,6 +74,24 @@ async def test_the_queue_is_full_by_bytes_as_well(tmp_path: Path) -> None:
         taken.append(await _waiting(router, _chat(), 3))
         held.gate.set()
         assert [(await task).status for task in taken] == [200] * 3
+
+
+async def test_a_p0_is_read_and_served_before_the_bytes_of_background(tmp_path: Path) -> None:
+    held = Held()
+    async with (
+        wire.backend(held.play) as backend,
+        process.running(
+            tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_buffered_bytes="40000"
+        ) as router,
+    ):
+        first = await _waiting(router, _chat(), 1)
+        background = [await _waiting(router, _chat(prompt="x" * 9_000), number) for number in (2, 3, 4)]
+        assert _heard(await wire.ask(router.port, _chat(prompt="x" * 9_000))) == (503, "QueueFull", "5")
+        urgent = await _waiting(router, _chat(prompt="x" * 9_000, priority="P0"), 4)
+        assert _heard(await background.pop()) == (503, "QueueFull", "5")  # the youngest of them made way
+        held.gate.set()
+        assert [(await task).status for task in (first, urgent, *background)] == [200] * 4
+        assert len(backend.requests) == 4
 
 
 async def test_one_client_may_fill_its_share_and_others_still_wait(tmp_path: Path) -> None:
