@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from crds.gpubackend import Preemption
 from router.ageing import Ageing
@@ -45,6 +45,12 @@ class History(RuleBasedStateMachine):
         self.waiting: dict[int, Request] = {}
         self.running: dict[int, tuple[Request, str]] = {}
         self.victims: set[int] = set()
+
+    @initialize(on_gpu=st.booleans(), slots=st.integers(1, 3), most=_BOUNDS)
+    def first(self, on_gpu: bool, slots: int, most: tuple[int, int]) -> None:
+        """There is a backend from the beginning."""
+        self.views["a"] = Backend("a", on_gpu, slots, True, _ALL, max_loaded=most[0], max_in_flight=most[1])
+        self.tell()
 
     @property
     def now(self) -> float:
@@ -103,13 +109,40 @@ class History(RuleBasedStateMachine):
     )
     def offer(self, level: Level, model: str, client: str, avoid: frozenset[str]) -> object:
         """A request comes."""
-        self.number += 1
-        request = Request(self.number, model, level, self.now, avoid, client=client)
-        self.waiting[request.id] = request
-        self.note(self.plan.offered(request, self.now))
-        return request.id if request.id in self.waiting or request.id in self.running else multiple()
+        return multiple(*self.offered([Request(0, model, level, avoid=avoid, client=client)]))
+
+    def offered(self, requests: Iterable[Request]) -> list[int]:
+        """Their ids, of those that were not refused."""
+        taken = []
+        for request in requests:
+            self.number += 1
+            request = request._replace(id=self.number, arrived=self.now)
+            self.waiting[request.id] = request
+            self.note(self.plan.offered(request, self.now))
+            if request.id in self.waiting or request.id in self.running:
+                taken.append(request.id)
+        return taken
+
+    @rule(
+        target=alive,
+        burst=st.lists(st.tuples(st.sampled_from(Level), st.sampled_from(sorted(_ALL))), min_size=3, max_size=9),
+    )
+    def flood(self, burst: list[tuple[Level, str]]) -> object:
+        """Many come: a queue of several models."""
+        return multiple(*self.offered(Request(0, model, level) for level, model in burst))
+
+    @rule(turns=st.lists(st.integers(0, 99), min_size=1, max_size=9))
+    def work(self, turns: list[int]) -> None:
+        """Some of those that run end, one after the other."""
+        for turn in turns:
+            if self.running:
+                self.end(sorted(self.running)[turn % len(self.running)])
 
     @rule(number=consumes(alive))
+    def leave(self, number: int) -> None:
+        """A client is gone."""
+        self.end(number)
+
     def end(self, number: int) -> None:
         """It ends, or hangs up, whichever fits its state."""
         self.victims.discard(number)
