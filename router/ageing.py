@@ -66,11 +66,11 @@ class Turns:
             default=None,
         )
 
-    def count(self, request: Request, *, promoted: bool) -> None:
-        """It got the slot; `promoted`: because it was due."""
+    def count(self, level: Level, promoted: bool) -> None:
+        """A request of that level got a slot; `promoted`: because it was due."""
         if promoted:
             self._given = self._critical = 0
-            self._last[request.level] = max(self._last) + 1
+            self._last[level] = max(self._last) + 1
         else:
             self._given += 1
-            self._critical = self._critical + 1 if request.level is Level.P0 else 0
+            self._critical = self._critical + 1 if level is Level.P0 else 0

@@ -171,7 +171,7 @@ class Allotment:
         leaving = book.leaving(target)
         book.begin(target, host.backend.loaded, now)
         self._homing.discard(host.backend.name)
-        return preemption.cancel(host.runs(leaving)) if urgent else []
+        return preemption.cancel(filter(preemption.possible, host.runs(leaving))) if urgent else []
 
     def _cost(self, host: Host, book: Residency, target: str) -> Cost:
         if target in book.active:
@@ -263,7 +263,7 @@ class Allotment:
         book, effects = host.residency, list[Effect]()
         self._homing.discard(host.backend.name)
         if book is None:
-            effects += preemption.cancel(host.runs(list(host.running)))
+            effects += preemption.cancel(filter(preemption.possible, host.runs(list(host.running))))
             for model in sorted(lease.awaiting - lease.loading):
                 lease.loading.add(model)
                 effects.append(Load(lease.backend, model, None, host.backend.keep_alive))
@@ -274,7 +274,7 @@ class Allotment:
             lease.awaiting = {model for model in wanted if not book.warm(model)}
             for model in lease.awaiting:
                 book.demand(model)
-            effects += preemption.cancel(host.runs(wanted))
+            effects += preemption.cancel(filter(preemption.possible, host.runs(wanted)))
             effects += self.advance(host, now)
         return effects + self.status(host)
 

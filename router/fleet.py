@@ -110,7 +110,7 @@ class Fleet:
             return EVERY_LEVEL, EVERY_LEVEL
         return _OVERFLOW, _OVERFLOW
 
-    def admits(self, host: Host, request: Request, route: Route, *, due: bool = False) -> bool:
+    def admits(self, host: Host, route: Route, request: Request, *, due: bool = False) -> bool:
         """May this host of the route serve this request, slots aside, now or once it is `due`?"""
         avoid, gpus = request.avoid, route.gpus
         if avoid:
@@ -124,7 +124,7 @@ class Fleet:
         route = self.route(Key(request.model, request.need), now)
         if not request.metered:
             return any(host.backend.name not in request.avoid for host in route.able)
-        return any(self.admits(host, request, route, due=True) for host in route.hosts)
+        return any(self.admits(host, route, request, due=True) for host in route.hosts)
 
     def unfit(self, host: Host, key: Key, now: float) -> Unfit | None:
         """Why a host cannot serve that at all, None if it can. What is busy or reserved is fit."""

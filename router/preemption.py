@@ -40,24 +40,32 @@ def leaving(group: Sequence[Run]) -> bool:
 def choose(groups: Iterable[Sequence[Run]]) -> Sequence[Run]:
     """The group to be preempted (see `Host.obstacles`); empty if there is none: then the P0 takes the next free slot.
     One whose answer has begun only if there is no other."""
-    candidates = [group for group in groups if not leaving(group) and all(run.victim or possible(run) for run in group)]
-    return max(
-        candidates,
-        key=lambda group: (
-            -len(group),
-            not any(run.began for run in group),
-            min(run.request.level for run in group),
-            min(run.started for run in group),
-        ),
-        default=(),
-    )
+    able = [group for group in groups if _clears(group)]
+    return able[0] if len(able) == 1 else max(able, key=_gain, default=())
+
+
+def _clears(group: Sequence[Run]) -> bool:
+    """Can all of it go, and is some of it not on its way already?"""
+    more = False
+    for run in group:
+        if not run.victim:
+            if not possible(run):
+                return False
+            more = True
+    return more
+
+
+def _gain(group: Sequence[Run]) -> tuple[int, bool, Level, float]:
+    """The more, the less is lost."""
+    began = any(run.began for run in group)
+    return -len(group), not began, min(run.request.level for run in group), min(run.started for run in group)
 
 
 def cancel(runs: Iterable[Run]) -> list[Effect]:
-    """Tell those of them to give way that may be told."""
+    """Tell them to give way; it is `possible`, or was done already."""
     effects: list[Effect] = []
     for run in runs:
-        if possible(run):
+        if not run.victim:
             run.victim = True
             effects.append(Cancel(run.request, run.host.backend.name, run.began))
     return effects

@@ -38,7 +38,6 @@ class Queue:
     lines: dict[Key, Line] = field(default_factory=dict)
     size: int = 0
     _order: tuple[OrderedDict[int, Request], ...] = field(default_factory=lambda: tuple(OrderedDict() for _ in Level))
-    _sizes: list[int] = field(default_factory=lambda: [0] * len(Level))
     _clients: dict[str, int] = field(default_factory=dict)
     _by_id: dict[int, Request] = field(default_factory=dict)
 
@@ -56,24 +55,22 @@ class Queue:
 
     def place(self, request: Request) -> Reason | list[Request]:
         """Why it may not wait, or the less urgent requests that have to leave for it; nothing changes."""
-        if self._clients.get(request.client, 0) >= self.bounds.per_client:
+        bounds = self.bounds
+        if self._clients.get(request.client, 0) >= bounds.per_client:
             return Reason.CLIENT_QUEUE_FULL
-        count = len(self) + 1 - self.bounds.count
-        size = self.size + request.size - self.bounds.size
+        count = len(self._by_id) + 1 - bounds.count
+        size = self.size + request.size - bounds.size
         if count <= 0 and size <= 0:
             return []
-        below = _LEVELS[request.level + 1 :]
-        if sum(len(self._order[level]) for level in below) < count or sum(self._sizes[level] for level in below) < size:
-            return Reason.QUEUE_FULL
         losers: list[Request] = []
-        for level in reversed(below):
+        for level in reversed(_LEVELS[request.level + 1 :]):
             for other in reversed(self._order[level].values()):
-                if count <= 0 and size <= 0:
-                    return losers
                 if count > 0 or other.size:
                     losers.append(other)
                     count, size = count - 1, size - other.size
-        return losers
+                    if count <= 0 and size <= 0:
+                        return losers
+        return Reason.QUEUE_FULL
 
     def push(self, request: Request) -> Line:
         """It waits. Who came back stands before the others of its level when deadlines are looked at."""
@@ -88,7 +85,6 @@ class Queue:
             self._order[request.level].move_to_end(request.id, last=False)
         self._clients[request.client] = self._clients.get(request.client, 0) + 1
         self.size += request.size
-        self._sizes[request.level] += request.size
         return line
 
     def remove(self, request: Request) -> None:
@@ -122,4 +118,3 @@ class Queue:
         else:
             del self._clients[request.client]
         self.size -= request.size
-        self._sizes[request.level] -= request.size

@@ -32,6 +32,11 @@ from router.waiting import Key, Line, Request
 _NOTHING: list[Effect] = []
 
 
+def _unasked(request: Request, *, due: bool = False) -> bool:
+    """For a line without requests that came back: only about those it asks."""
+    raise AssertionError(request)
+
+
 class Prospect(NamedTuple):
     """What a host means for a request that would come now."""
 
@@ -73,7 +78,7 @@ class Scheduler:
             host = self._choose(request, route, now)
             if host is not None:
                 return self._grant(request, host, now)
-        if (reason := self._refusal(request, route, now)) is not None:
+        if (request.avoid or not route.hosts) and (reason := self._refusal(request, route, now)) is not None:
             return [Refuse(request, reason)]
         return self._enqueue(request, route, now)
 
@@ -203,8 +208,8 @@ class Scheduler:
         for host in self._fleet.hosts.values():
             unfit = self._fleet.unfit(host, key, now)
             fit = unfit is None
-            admitted = fit and self._fleet.admits(host, request, route)
-            later = fit and self._fleet.admits(host, request, route, due=True)
+            admitted = fit and self._fleet.admits(host, route, request)
+            later = fit and self._fleet.admits(host, route, request, due=True)
             prospects.append(Prospect(host, unfit, admitted, later))
         return self._fate(request, route, now), prospects
 
@@ -225,7 +230,9 @@ class Scheduler:
         """Why no host can serve the request now or later."""
         if not route.hosts:
             return self._fleet.why_not(request)
-        return Reason.EXHAUSTED if request.avoid and not self._fleet.possible(request, now) else None
+        if not request.avoid or self._fleet.possible(request, now):
+            return None
+        return Reason.EXHAUSTED
 
     def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
         """The decisions of `offered`, with the request in the queue for a moment only."""
@@ -239,21 +246,21 @@ class Scheduler:
         if isinstance(place, Reason):
             return place
         self._queue.push(request)
-        hosts = self._roomy(request, route)
+        hosts = _by_preference([host for host in route.hosts if host.room(request.model)], request.model)
         found = next((host for host in hosts if self._next(host, now)[0] is request), None)
         self._queue.remove(request)
         return found
 
     def _enqueue(self, request: Request, route: Route, now: float) -> list[Effect]:
-        place = self._queue.place(request)
-        if isinstance(place, Reason):
-            return [Refuse(request, place)]
         effects: list[Effect] = []
-        for loser in place:
-            self._queue.remove(loser)
-            effects.append(Refuse(loser, Reason.QUEUE_FULL))
+        if place := self._queue.place(request):
+            if isinstance(place, Reason):
+                return [Refuse(request, place)]
+            for loser in place:
+                self._queue.remove(loser)
+                effects.append(Refuse(loser, Reason.QUEUE_FULL))
         self._queue.push(request)
-        for host in self._roomy(request, route):
+        for host in _by_preference([host for host in route.hosts if host.room(request.model)], request.model):
             effects += self._fill(host, now)
         if self._queue.find(request.id) is None:
             return effects
@@ -261,21 +268,24 @@ class Scheduler:
             effects += self._preempt(request.model, route, now)
         return effects + self._react(now)
 
-    def _roomy(self, request: Request, route: Route) -> list[Host]:
-        return _by_preference([host for host in route.hosts if host.room(request.model)], request.model)
-
     def _preempt(self, model: str, route: Route, now: float) -> list[Effect]:
         """A P0 waits for a slot: for each of them one background request is preempted, or the requests of one model."""
         groups = [group for host in route.gpus for group in host.obstacles(model)]
-        shared = {run.host for group in groups for run in group if run.request.model != model}
-        waits = sum(
-            line.waits(Level.P0)
-            for key, line in self._queue.lines.items()
-            if key.model == model or not shared.isdisjoint(self._fleet.route(key, now).gpus)
-        )
-        if sum(preemption.leaving(group) for group in groups) >= waits:
+        victims = preemption.choose(groups)
+        if not victims:
             return _NOTHING
-        return preemption.cancel(preemption.choose(groups))
+        needed = 0
+        for key, line in self._queue.lines.items():
+            waits = line.waits(Level.P0)
+            if waits and (key.model == model or self._shares(groups, model, self._fleet.route(key, now))):
+                needed += waits
+        for group in groups:
+            needed -= preemption.leaving(group)
+        return preemption.cancel(victims) if needed > 0 else _NOTHING
+
+    def _shares(self, groups: list[list[Run]], model: str, route: Route) -> bool:
+        """Do these groups stand in the way of that route's requests too? Those of the model itself do not."""
+        return any(group[0].request.model != model and group[0].host in route.gpus for group in groups)
 
     def _choose(self, request: Request, route: Route, now: float) -> Host | None:
         """The best host with a free slot."""
@@ -287,15 +297,15 @@ class Scheduler:
         return _by_preference(free, request.model)[0] if free else None
 
     def _free(self, host: Host, request: Request, route: Route) -> bool:
-        if not host.room(request.model) or not self._fleet.admits(host, request, route):
+        if not host.room(request.model) or not self._fleet.admits(host, route, request):
             return False
         # Others wait for this backend because it holds as many models as it can: the queue decides.
         return not (self._queue.lines and host.full())
 
-    def _grant(self, request: Request, host: Host, now: float, *, promoted: bool = False) -> list[Effect]:
+    def _grant(self, request: Request, host: Host, now: float, promoted: bool = False) -> list[Effect]:
         run = self._running[request.id] = host.start(request, now)
         if request.metered:
-            host.turns.count(request, promoted=promoted)
+            host.turns.count(request.level, promoted)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
         if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
@@ -313,7 +323,7 @@ class Scheduler:
                 # begins until one of them is out of use.
                 break
             self._queue.take(best)
-            effects += self._grant(best, host, now, promoted=promoted)
+            effects += self._grant(best, host, now, promoted)
         return effects
 
     def _next(self, host: Host, now: float) -> tuple[Request | None, bool]:
@@ -330,7 +340,7 @@ class Scheduler:
             if host not in route.hosts:
                 continue
             admitted, later = self._fleet.levels(host, key, route.gpus)
-            suits = partial(self._fleet.admits, host, route=route)
+            suits = partial(self._fleet.admits, host, route) if line.returned else _unasked
             found = line.usual(admitted, suits)
             if found is not None:
                 standing = (int(found.level), not room, found.arrived)
@@ -340,7 +350,7 @@ class Scheduler:
                 aged.append((line, later, suits))
         if not aged or not host.turns.owed(ageing, usual):
             return usual, False
-        due = [one for line, later, suits in aged for one in line.due(now, later, partial(suits, due=True))]
+        due = [one for line, mask, suits in aged for one in line.due(now, mask, partial(suits, due=True))]
         promoted = host.turns.choose(due, ageing, usual)
         return (usual, False) if promoted is None else (promoted, True)
 

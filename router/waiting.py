@@ -97,13 +97,15 @@ class _Lane:
 class Line:
     """Requests for one `Key`. `due` says from which moment a request of a level goes before its level."""
 
-    __slots__ = ("_due", "_fresh", "_returned", "_size", "soonest")
+    __slots__ = ("_due", "_fresh", "_returned", "_size", "returned", "soonest")
 
     def __init__(self, due: Callable[[Level, float], float]) -> None:
         self._due = due
         self._fresh = tuple(_Lane() for _ in _LEVELS)
         self._returned: tuple[OrderedDict[int, Request], ...] = tuple(OrderedDict() for _ in _LEVELS)
         self._size = 0
+        self.returned = 0
+        """How many came back."""
         self.soonest = float("inf")
         """Before this moment no request is due; it may be too early, never too late."""
 
@@ -121,6 +123,7 @@ class Line:
         self.soonest = min(self.soonest, self._due(request.level, request.arrived))
         if request.avoid or request.preempted:
             self._returned[request.level][request.id] = request
+            self.returned += 1
         else:
             self._fresh[request.level].push(request)
 
@@ -174,6 +177,7 @@ class Line:
     def _drop(self, request: Request, *, served: bool) -> None:
         if request.avoid or request.preempted:
             del self._returned[request.level][request.id]
+            self.returned -= 1
         else:
             self._fresh[request.level].remove(request, served=served)
         self._size -= 1

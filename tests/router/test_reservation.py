@@ -178,7 +178,9 @@ def test_a_load_that_failed_is_no_activity() -> None:
     made = plan(owned(terms=_TERMS))
     _announce(made, 0)
     made.loaded("gpu", "big", 100, "answered 500")
-    assert [status.held is None for second in range(101, 301) for status in written(made.ticked(float(second)))] == [True]
+    assert [status.held is None for second in range(101, 301) for status in written(made.ticked(float(second)))] == [
+        True
+    ]
     bare = plan(gpu(terms=_TERMS))
     _announce(bare, 0, model="m:latest")
     assert written(bare.ticked(400)) == []
@@ -219,7 +221,9 @@ def test_neither_p1_nor_a_p0_against_a_reservation_turns_a_change() -> None:
     held = plan(owned(loaded=_BOTH))
     _announce(held, 0)
     held.offered(ask(0, Level.P0, "small"), 1)
-    assert moves(warm(held, held.unloaded("gpu", "embed", 2) + held.unloaded("gpu", "small", 2), 3)) == [("load", "big")]
+    assert moves(warm(held, held.unloaded("gpu", "embed", 2) + held.unloaded("gpu", "small", 2), 3)) == [
+        ("load", "big")
+    ]
 
 
 def test_background_keeps_off_a_reserved_gpu_until_it_is_due() -> None:

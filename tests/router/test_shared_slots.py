@@ -16,7 +16,7 @@ from router.priority import Level
 from router.queue import Bounds
 from router.scheduler import Scheduler
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, plan, refused
-from tests.router.simulation import Server, Simulation
+from tests.router.simulation import Job, Server, Simulation
 
 _NAMES = ("chat", "code", "ingest", "embed")
 _BOTH = frozenset({"chat", "ingest"})
@@ -136,10 +136,13 @@ def test_a_p0_waits_for_one_job_at_most_whatever_else_there_is(seed: int) -> Non
     for step in range(180 * 2):
         for _ in range(capacity):
             world.at(step * 0.5, partial(world.ask, Level(chance.randint(1, 4)), chance.choice(_NAMES), 1.0))
-    urgent = []
+    urgent: list[Job] = []
+
+    def ask_urgently() -> None:
+        urgent.append(world.ask(Level.P0, chance.choice(_NAMES), 1.0))
+
     for moment in range(5, 180, 5):
-        model = chance.choice(_NAMES)
-        world.at(moment + chance.random(), lambda model=model: urgent.append(world.ask(Level.P0, model, 1.0)))
+        world.at(moment + chance.random(), ask_urgently)
     world.run(180)
     assert len(urgent) == 35
     assert max(job.waited for job in urgent) <= 1.0 + 0.02
