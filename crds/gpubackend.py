@@ -105,9 +105,9 @@ class Reservation(Model):
     )
 
     max_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1800
-    """Upper bound of one reservation, in seconds."""
+    """A reservation ends this many seconds after its last announcement or P0 request."""
     idle_release_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
-    """A reservation without a request for this many seconds is released."""
+    """A reservation without a P0 or P1 request for this many seconds is released; loading its models counts as use."""
 
 
 class Spec(Model):

@@ -71,7 +71,7 @@ def explain(
     if isinstance(fate, Host):
         verdict, where, why = "Dispatch", fate.backend.name, "a slot is free there"
     elif fate is Reason.QUEUE_FULL:
-        verdict, why = "Refuse", "the queue is full of requests that are as urgent"
+        verdict, why = "Refuse", "the queue is full of requests that are at least as urgent"
     elif fate is not None:
         verdict, why = "Refuse", "no backend may serve it"
     else:

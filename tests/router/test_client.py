@@ -53,7 +53,7 @@ async def test_chat_embed_and_status(tmp_path: Path) -> None:
 def test_no_client_gives_up_before_the_router_does() -> None:
     given = Settings()
     deadlines = dict(zip(Priority, (given.deadlines[priority.LEVELS[one]] for one in Priority), strict=True))
-    assert client.SILENCE == {one: deadlines[one] + given.first_byte_seconds for one in Priority}
+    assert {one: deadlines[one] + given.first_byte_seconds for one in Priority} == client.SILENCE
 
 
 async def test_wrong_model_is_permanent_and_named(tmp_path: Path) -> None:
