@@ -181,7 +181,7 @@ class Residency:
             self._wanted.pop(model, None)
         for model in sorted(self.names([target]), key=lambda name: (self._members[name].urgency, name)):
             if self._states.get(model) is State.LEAVING and model not in self._asked:
-                self._states[model] = State.WARM
+                self._states[model] = State.LOADING if model in self._under_way else State.WARM
             self.demand(model)
 
     def demand(self, model: str) -> None:

@@ -178,9 +178,8 @@ def test_a_load_that_failed_is_no_activity() -> None:
     made = plan(owned(terms=_TERMS))
     _announce(made, 0)
     made.loaded("gpu", "big", 100, "answered 500")
-    assert [status.held is None for second in range(101, 301) for status in written(made.ticked(float(second)))] == [
-        True
-    ]
+    happened = [effect for second in range(101, 301) for effect in made.ticked(float(second))]
+    assert [status.held for status in written(happened)] == [None]
     bare = plan(gpu(terms=_TERMS))
     _announce(bare, 0, model="m:latest")
     assert written(bare.ticked(400)) == []
@@ -200,6 +199,18 @@ def test_a_p0_turns_a_change_that_has_begun_and_waits_for_one_load_at_most() -> 
     effects = made.unloaded("gpu", "embed", 34)
     assert moves(effects) == [("load", "big")]
     assert dispatched(made.loaded("gpu", "big", 54)) == [(0, "gpu")]
+
+
+def test_a_change_that_is_turned_twice_sends_nothing_to_a_model_that_still_loads() -> None:
+    made = plan(owned(loaded=frozenset({"big"})))
+    _announce(made, 0)
+    made.unreserved("job", "", 10)
+    assert moves(made.unloaded("gpu", "big", 12)) == [("load", "embed")]
+    made.offered(ask(0, Level.P0, "big"), 15)
+    made.withdrawn(0, 16)
+    made.offered(ask(1, Level.P0, "embed"), 17)
+    assert dispatched(made.ticked(60)) == []
+    assert dispatched(made.loaded("gpu", "embed", 61)) == [(1, "gpu")]
 
 
 def test_a_p0_takes_back_a_model_that_still_drains() -> None:
