@@ -371,9 +371,8 @@ class Simulation:
         return {model for model in models if book is None or (book.warm(model) and not book.broken(model, self.now))}
 
     def _admitted(self, rival: Request, server: Server) -> bool:
-        """Does nothing keep it off that server?"""
-        due = self.now >= self.ageing.due(rival.level, rival.arrived)
-        closed = rival.level > Level.P2 and not due and self._host(server).lease is not None
+        """May it go there by its level? Background goes to a reserved GPU only because it is due, in turns."""
+        closed = rival.level > Level.P2 and self._host(server).lease is not None
         return server.backend.name not in rival.avoid and not closed
 
     def _host(self, server: Server) -> Host:

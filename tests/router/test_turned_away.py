@@ -69,7 +69,7 @@ async def test_the_queue_is_full_by_bytes_as_well(tmp_path: Path) -> None:
             tmp_path, [process.spec("raw", backend.url, numParallel=1)], max_buffered_bytes="20000"
         ) as router,
     ):
-        taken = [await _waiting(router, _chat(prompt="x" * 9_000), number) for number in (1, 2)]
+        taken = [await _waiting(router, _chat(prompt="x" * 8_500), number) for number in (1, 2)]
         assert _heard(await wire.ask(router.port, _chat(prompt="x" * 15_000))) == (503, "QueueFull", "5")
         taken.append(await _waiting(router, _chat(), 3))
         held.gate.set()
