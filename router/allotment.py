@@ -306,10 +306,8 @@ class Allotment:
     def _over(self, host: Host, lease: Lease, now: float) -> bool:
         """Has the reservation run out? Loading for it is activity; a load that failed is not repeated by itself."""
         book = host.residency
-        if book is None:
-            waits = bool(lease.loading)
-        else:
-            waits = book.moving and (lease.implicit or not lease.ready)
+        moves = bool(lease.loading) if book is None else book.moving
+        waits = moves and (lease.implicit or not lease.ready)
         talking = host.urgent > 0 and any(run.request.level is Level.P0 for run in host.runs(host.running))
         return lease.over(now, host.backend.terms, talking=talking, busy=waits or host.urgent > 0)
 
