@@ -109,7 +109,8 @@ def configure(options: kopf.OperatorSettings, config: configuration.Settings, sc
     # A collection without events gets no bookmarks: its watch is renewed before it counts as dead.
     options.watching.server_timeout = min(60, round(config.watch_silence_seconds * watches.DEAD))
     options.watching.inactivity_timeout = config.watch_silence_seconds * watches.DEAD
-    options.queueing.idle_timeout = 1.0
+    # A worker and its queue exist for each object that had an event within this time: it is memory, not delay.
+    options.queueing.idle_timeout = 0.05
     options.process.ultimate_exiting_timeout = 25.0
 
 

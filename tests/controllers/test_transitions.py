@@ -57,7 +57,7 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
         (task(), 10, timedelta(0), 10),
         (task(), 10, timedelta(seconds=59), 1),
         (task(), 10, timedelta(seconds=60), 0),
-        (task(), 10, timedelta(seconds=-1), 0),  # a clock set back: nobody knows for how long
+        (task(), 10, timedelta(seconds=-1), 0),  # a clock set back, by an unknown time
         (task(), 0, timedelta(0), 0),  # its turn: the write holds the intent of the ingestion
         (task(Phase.READY_FOR_QUALIFICATION), 10, timedelta(0), 0),
         (task(spec=CHAT), 10, timedelta(0), 0),  # a question in line for the GPU takes part in its distribution
