@@ -101,7 +101,7 @@ def _given_up() -> decision.Decision:
     return decide(routed(Phase.ORCHESTRATING), ObservedState(job=FOREIGN), NOW)
 
 
-# -- created, or released, when no task wanted it --------------------------------------------------------------------
+# -- created, or released, when no task wanted it ----------------------------------------------
 
 
 @pytest.mark.parametrize(
