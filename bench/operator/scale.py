@@ -47,8 +47,8 @@ async def memory(directory: Path, *, count: int = 10_000) -> Report:
     return Report(
         figures,
         {
-            "MiB per 10,000": (figures["mib_per_10000"], "<=", 25.0),
-            "MiB per 10,000 after a start": (figures["mib_per_10000_after_start"], "<=", 25.0),
+            "MiB per 10,000": (figures["mib_per_10000"], "<=", 40.0),
+            "MiB per 10,000 after a start": (figures["mib_per_10000_after_start"], "<=", 40.0),
         },
     )
 
