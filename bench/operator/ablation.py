@@ -59,6 +59,7 @@ MECHANISMS: dict[str, Mechanism] = {
         (
             ("operator/main.py", "\n# -- settings -", KOPF_FOR_RUNS),
             ("controllers/runtime/app.py", "for one in (*self._runs, *(", "for one in (*(), *("),
+            ("controllers/runtime/watches.py", "    answers.expect(source.path)\n", ""),
         ),
         {"lifecycle": FLOW, "dispatch": ("question.p50_ms", "question.p99_ms")},
     ),
