@@ -38,7 +38,7 @@ class Health:
 
     def __init__(
         self,
-        heard: beats.Beats,
+        answered: beats.Beats,
         pulse: Pulse,
         measured: metrics.Metrics,
         *,
@@ -47,7 +47,7 @@ class Health:
         monotonic: Callable[[], float],
         gauges: Callable[[], None],
     ) -> None:
-        self._beats, self._pulse, self._metrics = heard, pulse, measured
+        self._beats, self._pulse, self._metrics = answered, pulse, measured
         self._namespaces, self._silence = namespaces, silence
         self._monotonic, self._gauges = monotonic, gauges
         self._tick = monotonic()

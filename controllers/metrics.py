@@ -63,11 +63,12 @@ class Metrics:
         )
         self.undecided = Counter(
             f"{_PREFIX}_undecided",
-            "Tasks handed to a person after errors of ours in a row (failed), or that cannot be parsed (unreadable)",
+            "Tasks handed to a person after errors of ours in a row (failed), or that cannot be parsed (unreadable),"
+            " and objects whose status was forged (forged)",
             ["why"],
             registry=registry,
         )
-        for why in ("failed", "unreadable"):
+        for why in ("failed", "unreadable", "forged"):
             self.undecided.labels(why)
         self.reconcile = Histogram(
             f"{_PREFIX}_reconcile_seconds",

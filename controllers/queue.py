@@ -18,26 +18,28 @@ MANY = 4
 K = TypeVar("K")
 Rank = tuple[Any, ...]
 """Comparable; smaller is sooner."""
+Entry = tuple[Rank, int, K]
+"""The number is unique, so keys are never compared."""
 
 
 class _Last(Generic[K]):
     """An entry with the reverse order."""
 
-    __slots__ = ("key", "place")
+    __slots__ = ("entry",)
 
-    def __init__(self, place: tuple[Rank, int], key: K) -> None:
-        self.place, self.key = place, key
+    def __init__(self, entry: Entry[K]) -> None:
+        self.entry = entry
 
     def __lt__(self, other: _Last[K]) -> bool:
-        return other.place < self.place
+        return other.entry < self.entry
 
 
 class Ranked(Generic[K]):
     """A heap with replacement and removal: each key once, at its latest rank."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Rank, int, K]] = []
-        self._live: dict[K, tuple[Rank, int]] = {}
+        self._heap: list[Entry[K]] = []
+        self._live: dict[K, Entry[K]] = {}
         self._serial = itertools.count()
         self._last: list[_Last[K]] | None = None
         """The same entries with the greatest first, kept from the first call of `worst` until the heap is empty."""
@@ -53,16 +55,15 @@ class Ranked(Generic[K]):
         old = self._live.get(key)
         if old is not None and old[0] == rank:
             return
-        entry = (rank, next(self._serial))
-        self._live[key] = entry
-        heapq.heappush(self._heap, (*entry, key))
+        entry = self._live[key] = (rank, next(self._serial), key)
+        heapq.heappush(self._heap, entry)
         if self._last is not None:
             # If most entries are outdated, the next call of `worst` rebuilds the heap.
             crowded = len(self._last) > 2 * len(self._live) + 64
-            heapq.heappush(self._last, _Last(entry, key))
+            heapq.heappush(self._last, _Last(entry))
             self._last = None if crowded else self._last
         if len(self._heap) > 2 * len(self._live) + 64:
-            self._heap = [(*place, each) for each, place in self._live.items()]
+            self._heap = list(self._live.values())
             heapq.heapify(self._heap)
 
     def discard(self, key: K) -> None:
@@ -71,14 +72,14 @@ class Ranked(Generic[K]):
 
     def rank(self, key: K) -> Rank | None:
         """The rank of `key`; None if absent."""
-        place = self._live.get(key)
-        return None if place is None else place[0]
+        entry = self._live.get(key)
+        return None if entry is None else entry[0]
 
     def peek(self) -> tuple[K, Rank] | None:
         """The first key and its rank, without removing it; None when empty."""
         while self._heap:
-            rank, serial, key = self._heap[0]
-            if self._live.get(key) == (rank, serial):
+            rank, _, key = entry = self._heap[0]
+            if self._live.get(key) is entry:
                 return key, rank
             heapq.heappop(self._heap)
         return None
@@ -99,16 +100,16 @@ class Ranked(Generic[K]):
             self._last = None
             return None
         if self._last is None:
-            self._last = [_Last(place, key) for key, place in self._live.items()]
+            self._last = [_Last(entry) for entry in self._live.values()]
             heapq.heapify(self._last)
-        while self._live.get(self._last[0].key) != self._last[0].place:
+        while self._live.get(self._last[0].entry[2]) is not self._last[0].entry:
             heapq.heappop(self._last)
-        key = self._last[0].key
-        return key, self._live[key][0]
+        rank, _, key = self._last[0].entry
+        return key, rank
 
     def ranks(self) -> Iterable[Rank]:
         """Every rank, unordered: for metrics."""
-        return [rank for rank, _ in self._live.values()]
+        return [rank for rank, _, _ in self._live.values()]
 
 
 class WorkQueue(Generic[K]):

@@ -124,10 +124,10 @@ class QueueState:
 
 
 class QueueHttp:
-    """Serves the queue. `door` authenticates each request."""
+    """Serves the queue. `access` authenticates each request."""
 
-    def __init__(self, state: QueueState, door: tickets.Door, *, monotonic: Callable[[], float]) -> None:
-        self._state, self._door, self._monotonic = state, door, monotonic
+    def __init__(self, state: QueueState, access: tickets.Tickets, *, monotonic: Callable[[], float]) -> None:
+        self._state, self._access, self._monotonic = state, access, monotonic
         self._streams: Counter[str] = Counter()
         self._rates: dict[str, events.TokenBucket] = {}
         self._closing = asyncio.Event()
@@ -171,7 +171,7 @@ class QueueHttp:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FRESH_SECONDS):
                     await self._closing.wait()
-            await self._door.namespace(http.ticket(request))
+            await self._access.namespace(http.ticket(request))
             now = await self._state.document(asked)
             if now != shown:
                 shown, beat = now, self._monotonic()
@@ -193,7 +193,7 @@ class QueueHttp:
             )
 
     async def _asked(self, request: web.Request) -> Asked:
-        namespace = await self._door.namespace(http.ticket(request))
+        namespace = await self._access.namespace(http.ticket(request))
         self._count(namespace)
         for name in set(request.query):
             if name not in _PARAMETERS:

@@ -74,14 +74,14 @@ class Reconnect:
     def __init__(
         self,
         answers: Answers,
-        heard: beats.Beats,
+        answered: beats.Beats,
         authorization: Callable[[], dict[str, str]],
         *,
         counted: Callable[[str, int], None] = lambda verb, code: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._answers, self._beats, self._authorization = answers, heard, authorization
+        self._answers, self._beats, self._authorization = answers, answered, authorization
         self._counted, self._monotonic, self._sleep = counted, monotonic, sleep
         self._collections: dict[str, _Collection] = {}
 
@@ -165,9 +165,9 @@ class Lines:
     """
 
     def __init__(
-        self, content: aiohttp.StreamReader, heard: Callable[[], None], ended: Callable[[bytes], None]
+        self, content: aiohttp.StreamReader, received: Callable[[], None], ended: Callable[[bytes], None]
     ) -> None:
-        self._content, self._heard, self._ended = content, heard, ended
+        self._content, self._received, self._ended = content, received, ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._content, name)
@@ -176,7 +176,7 @@ class Lines:
         """Whole lines as they come; what follows the last line end is never given out."""
         rest = b""
         async for data in self._content.iter_chunked(n):
-            self._heard()
+            self._received()
             whole, end, rest = (rest + data).rpartition(b"\n")
             if not end:
                 continue

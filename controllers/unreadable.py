@@ -1,7 +1,8 @@
-"""Connections and GpuBackends that cannot be parsed: which field it is, and the condition that says so.
+"""Objects that cannot be parsed: which field it is, and the condition that says so.
 
 Made of plain values from the object as the API serves it: it goes through none of the code that has failed. The
-apiserver takes some values that `crds` cannot hold, the year 9999 for instance; tasks have `pendingtask.failures`.
+apiserver takes some values that `crds` cannot hold, the year 9999 for instance. The condition `Ready` is for
+Connections and GpuBackends; `pendingtask.failures` writes that of a task.
 """
 
 from __future__ import annotations

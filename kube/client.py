@@ -274,7 +274,7 @@ class Kube:
             self._counted(verb, 0)
             raise Unavailable(f"the Kubernetes API did not answer {verb} {path}: {error!r}") from error
         self._counted(verb, response.status)
-        self.server.heard(response.headers.get("Date"))
+        self.server.observe(response.headers.get("Date"))
         if response.status >= 300:
             raise self._refused(verb, path, response.status, payload, response.headers.get("Retry-After"))
         try:

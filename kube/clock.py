@@ -17,7 +17,7 @@ class ServerClock:
         self._monotonic = monotonic
         self._read: tuple[datetime, float] | None = None
 
-    def heard(self, date: str | None) -> None:
+    def observe(self, date: str | None) -> None:
         """The Date header of an answer that has just come; None when it has none."""
         now = self._monotonic()
         if date is None or (self._read is not None and now < self._read[1] + REFRESH_SECONDS):

@@ -72,7 +72,7 @@ class FencingToken:
     lease_created: str = ""
 
 
-NOBODYS = FencingToken()
+NO_LEADER = FencingToken()
 """Of a process that does not lead."""
 
 
@@ -194,7 +194,7 @@ class Lease:
     def token(self) -> FencingToken:
         """What goes onto objects that have no status of ours to carry the epoch."""
         held = self._held
-        return NOBODYS if held is None else FencingToken(held.transitions, held.created)
+        return NO_LEADER if held is None else FencingToken(held.transitions, held.created)
 
     @property
     def leading(self) -> bool:

@@ -1,8 +1,8 @@
 """One collection for ever: listed, then watched from there on; listed anew when its place in the history is lost.
 
-Each object goes to `heard` as it arrives, synchronously and in the order of the wire. A deletion between two watches is
-in no event: after a list, every object that was known before it began and is not on it is reported as deleted, because
-a list is at least as new as its request. Bookmarks advance the place, so that a quiet collection does not lose it.
+Each object goes to `on_object` as it arrives, synchronously and in the order of the wire. A deletion between two
+watches is in no event: after a list, every object that was known before it began and is not on it is reported as
+deleted, because a list is at least as new as its request. Bookmarks advance the place, so that a quiet collection does not lose it.
 
 kopf would have a queue, a task and a dozen of its own steps for every object; here an event costs its JSON and its
 handler (docs/decisions/0020). Source: Kubernetes "API concepts", efficient detection of changes.
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 4.0
 """After repeated failures. For ever: an apiserver that is away must not end the process."""
 
-Heard = Callable[[str, kube.Object], None]
+OnObject = Callable[[str, kube.Object], None]
 """(ADDED, MODIFIED or DELETED; the object). What a list brings is ADDED."""
 
 
@@ -59,8 +59,8 @@ class Source:
 class Stream:
     """`read` it once, then `run` it. `silence`: seconds without a byte after which a watch is dead.
 
-    `known` answers the objects of this collection that are remembered, each with as much of its metadata as `heard`
-    needs for its deletion. `listed` is called when a list is complete, `failed` when `heard` raises an exception.
+    `known` answers the objects of this collection that are remembered, each with as much of its metadata as `on_object`
+    needs for its deletion. `listed` is called when a list is complete, `failed` when `on_object` raises an exception.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class Stream:
         api: kube.Kube,
         source: Source,
         *,
-        heard: Heard,
+        on_object: OnObject,
         known: Callable[[], Iterable[Mapping[str, Any]]],
-        heard_at: beats.Beats,
+        answers: beats.Beats,
         silence: float,
         listed: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._api, self._source, self._beats = api, source, heard_at
-        self._heard, self._known, self._silence, self._failed = heard, known, silence, failed
+        self._api, self._source, self._beats = api, source, answers
+        self._on_object, self._known, self._silence, self._failed = on_object, known, silence, failed
         self._listed = listed
         self._place = ""
         self._failures = 0
@@ -148,7 +148,7 @@ class Stream:
 
     def _tell(self, kind: str, raw: kube.Object) -> None:
         try:
-            self._heard(kind, raw)
+            self._on_object(kind, raw)
         except Exception:
             # The edge of an event: one object that triggers a bug of ours must not hold up the others.
             self._failed()

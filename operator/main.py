@@ -95,6 +95,23 @@ class RetryDelays:
             yield 4.0
 
 
+class NoEssence(kopf.DiffBaseStorage):
+    """What kopf compares to call handlers of changes: nothing, because there are none. Otherwise each event would cost
+    two deep copies of the object and their difference."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Any = None) -> kopf.BodyEssence:
+        """Of an object: nothing."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        """Nothing is stored."""
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """kopf calls it after a handler of changes."""
+        raise NotImplementedError("the operator has no handlers of changes")
+
+
 def configure(options: kopf.OperatorSettings, config: configuration.Settings, scope: namespaces.Scope) -> None:
     """kopf's documented settings: it only watches. It does not write, post Events or peer."""
     options.posting.enabled = False
@@ -109,7 +126,9 @@ def configure(options: kopf.OperatorSettings, config: configuration.Settings, sc
     # A collection without events gets no bookmarks: its watch is renewed before it counts as dead.
     options.watching.server_timeout = min(60, round(config.watch_silence_seconds * watches.DEAD))
     options.watching.inactivity_timeout = config.watch_silence_seconds * watches.DEAD
-    options.queueing.idle_timeout = 1.0
+    # A worker and its queue exist for each object that had an event within this time: it is memory, not delay.
+    options.queueing.idle_timeout = 0.05
+    options.persistence.diffbase_storage = NoEssence()
     options.process.ultimate_exiting_timeout = 25.0
 
 

@@ -35,7 +35,10 @@ class Mechanism:
 
 
 CPU = "cpu_ms_per_task.operator"
-FLOW = ("tasks_per_second", CPU, "cpu_ms_per_task.apiserver", "writes_per_task.sum", "apply_to_end.p50_ms")
+RELATIVE = "cpu_of_all_per_harness"
+"""CPU time of apiserver, etcd, operator and harness in units of the harness's, which does the same work in every
+version: the speed of the machine does not matter."""
+FLOW = (RELATIVE, "tasks_per_second", CPU, "cpu_ms_per_task.apiserver", "writes_per_task.sum", "apply_to_end.p50_ms")
 TASKS = "controllers/pendingtask/"
 
 KOPF_FOR_RUNS = """
@@ -56,12 +59,17 @@ MECHANISMS: dict[str, Mechanism] = {
         (
             ("operator/main.py", "\n# -- settings -", KOPF_FOR_RUNS),
             ("controllers/runtime/app.py", "for one in (*self._runs, *(", "for one in (*(), *("),
+            ("controllers/runtime/watches.py", "    answers.expect(source.path)\n", ""),
         ),
         {"lifecycle": FLOW, "dispatch": ("question.p50_ms", "question.p99_ms")},
     ),
     "batched transitions": Mechanism(
         ((f"{TASKS}transitions.py", "MAX_STEPS = len(Phase)", "MAX_STEPS = 1"),),
         {"lifecycle": FLOW, "qualification": FLOW},
+    ),
+    "write delay": Mechanism(
+        ((f"{TASKS}reconcile.py", "if self._cache.work.busy() else 0.0", "if False else 0.0"),),
+        {"lifecycle": FLOW, "qualification": FLOW, "burst": ("burst.p99_ms",)},
     ),
     "reading before the claim": Mechanism(
         ((f"{TASKS}reconcile.py", "if transitions.reads_first(task, batch) and", "if False and"),),
@@ -117,7 +125,7 @@ def _case(case: str, wanted: Mapping[str, Mechanism], rounds: int, cores: int) -
                     _edit(roots[name], *edit)
             for number in range(rounds):
                 for name in ("", *concerned, ""):
-                    figures = flat_figures(case, roots[name], cores) or {}
+                    figures = _with_relative(flat_figures(case, roots[name], cores) or {})
                     measured[name].append(figures)
                     print(
                         f"{case} round {number + 1} without {name or 'nothing'}", json.dumps(figures), file=sys.stderr
@@ -134,6 +142,12 @@ def _case(case: str, wanted: Mapping[str, Mechanism], rounds: int, cores: int) -
         }
         for name, one in concerned.items()
     }
+
+
+def _with_relative(figures: dict[str, float]) -> dict[str, float]:
+    spent = {name: value for name, value in figures.items() if name.startswith("cpu_ms_per_task.")}
+    harness = spent.get("cpu_ms_per_task.harness")
+    return {**figures, RELATIVE: sum(spent.values()) / harness} if harness else figures
 
 
 def _median(samples: Sequence[Mapping[str, float]], figure: str) -> float:

@@ -31,10 +31,10 @@ class TooOften(errors.Operational):
 
 
 class History:
-    """Serves one archive. `door` authenticates each request."""
+    """Serves one archive. `access` authenticates each request."""
 
-    def __init__(self, archive: mongo.Archive, door: tickets.Door) -> None:
-        self._archive, self._door = archive, door
+    def __init__(self, archive: mongo.Archive, access: tickets.Tickets) -> None:
+        self._archive, self._access = archive, access
         self._description = orjson.dumps(openapi.document())
 
     def serve(self, application: web.Application) -> None:
@@ -51,7 +51,7 @@ class History:
         return made
 
     async def _page(self, request: web.Request) -> web.Response:
-        namespace = await self._door.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request))
         for name in set(request.query):
             if len(request.query.getall(name)) > 1:
                 raise query.Unreadable(f"{name} is given more than once", field=name, remedy="Give it once.")
@@ -62,7 +62,7 @@ class History:
         return reply(wire.page(await self._archive.page(wanted), wanted))
 
     async def _one(self, request: web.Request) -> web.Response:
-        namespace = await self._door.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request))
         uid = query.uid(request.match_info["uid"])
         found = await self._archive.one(uid)
         if found is None or found["namespace"] != namespace:
@@ -70,7 +70,7 @@ class History:
         return reply(wire.whole(found))
 
     async def _result(self, request: web.Request) -> web.Response:
-        namespace = await self._door.namespace(ticket(request))
+        namespace = await self._access.namespace(ticket(request))
         uid = query.uid(request.match_info["uid"])
         # The archive first: what it holds is the last word.
         kept = await self._archive.one(uid)

@@ -74,7 +74,7 @@ class Pace:
 
 
 class Archivist:
-    """`ran(uid)`: a Job of that task exists. `busy`: tasks wait to be processed; they come first. `polite` is the
+    """`ran(uid)`: a Job of that task exists. `busy`: tasks wait to be processed; they come first. `throttle` is the
     backpressure: tasks that are being processed come first, too. `runs`: the namespace of their Jobs, the release's.
     `sleep`: asyncio's."""
 
@@ -91,14 +91,14 @@ class Archivist:
         ran: Callable[[str], bool],
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        polite: backpressure.Backpressure,
+        throttle: backpressure.Backpressure,
         busy: Callable[[], bool] = lambda: False,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api, self._archive, self._namespaces, self._runs = api, archive, namespaces, runs
         self._terms, self._pace, self._kept, self._ran, self._metrics = terms, pace, kept, ran, measured
-        self._polite, self._busy, self._monotonic, self._sleep = polite, busy, monotonic, sleep
+        self._throttle, self._busy, self._monotonic, self._sleep = throttle, busy, monotonic, sleep
         self._clock = clock.Clock(wall, api.server.now, skew=measured.clock_skew.set)
         self._prepared = False
         self._rejected: dict[str, str] = {}
@@ -169,12 +169,12 @@ class Archivist:
             try:
                 for phase in sorted(phases.TERMINAL):
                     pages = self._api.rows(kube.TASKS, namespace, fields=f"status.phase={phase}", page=ROWS)
-                    begun = self._polite.begin()
+                    begun = self._throttle.begin()
                     async with aclosing(pages):
                         async for rows in pages:
                             tasks |= {task.uid: task for task in map(finished.of_row, rows) if task is not None}
-                            await self._polite.after(begun, self._pace.every / LISTED_SHARE)
-                            begun = self._polite.begin()
+                            await self._throttle.after(begun, self._pace.every / LISTED_SHARE)
+                            begun = self._throttle.begin()
                 complete.add(namespace)
             except errors.JervisError as error:
                 # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
@@ -208,7 +208,7 @@ class Archivist:
             async for raws in pages:
                 left = raws
                 while left:
-                    begun = self._polite.begin()
+                    begun = self._throttle.begin()
                     step = STEP if width == PARALLEL else PAGE
                     some, left = left[:step], left[step:]
                     stored = await self._store(some)
@@ -217,7 +217,7 @@ class Archivist:
                         return done
                     spare = schedule.spare(done)
                     width = PARALLEL if spare else min(MOST_PARALLEL, 2 * width)
-                    await self._polite.after(begun, spare)
+                    await self._throttle.after(begun, spare)
                 if done >= AT_ONCE:
                     break
         return done

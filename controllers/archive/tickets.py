@@ -36,7 +36,7 @@ class Elsewhere(errors.Permanent):
         )
 
 
-class Door:
+class Tickets:
     """Authenticates clients. `account`: the ServiceAccount whose tokens are tickets; `clock`: monotonic seconds."""
 
     def __init__(self, review: Review, account: str, *, clock: Callable[[], float]) -> None:

@@ -63,7 +63,7 @@ class Deferred:
 
 
 class Reporter:
-    """Reads from the archive and reports through `send`, a call of the knowledge base. `polite` is backpressure by
+    """Reads from the archive and reports through `send`, a call of the knowledge base. `throttle` is backpressure by
     active tasks; `admitted` knows what namespaces may have, None: anything; `sleep` is asyncio's."""
 
     def __init__(
@@ -76,13 +76,13 @@ class Reporter:
         pace: Pace,
         measured: metrics.Metrics,
         wall: Callable[[], datetime],
-        polite: backpressure.Backpressure,
+        throttle: backpressure.Backpressure,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._archive, self._send, self._namespaces = archive, send, namespaces
         self._admission = admitted
         self._pace, self._metrics, self._wall, self._sleep = pace, measured, wall, sleep
-        self._polite = polite
+        self._throttle = throttle
         self._backoff = backoff.Doubling(first=pace.every, cap=max(pace.every, backoff.QUALIFICATION.cap))
         self._from: Place | None = None
         self._deferred: dict[str, Deferred] = {}
@@ -115,11 +115,11 @@ class Reporter:
         while True:
             found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
             for document in found:
-                begun = self._polite.begin()
+                begun = self._throttle.begin()
                 number += await self._report_first(document)
                 # The cursor passes only reported and deferred tasks; tasks archived meanwhile come after it.
                 self._from = Place(document["archivedAt"], document["_id"])
-                await self._polite.after(begun)
+                await self._throttle.after(begun)
             if len(found) < AT_ONCE:
                 return number + await self._retry_one(since)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 import pydantic
 import structlog
 
 import kube
-from controllers import queue
+from controllers import queue, unreadable
 from controllers.pendingtask import task_index, views
 from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.decision import WaitFor
@@ -28,15 +27,6 @@ log = structlog.get_logger(__name__)
 
 RUNS_BEHIND_SECONDS = 10
 """Events of Background runs may wait this long behind dispatches of newer tasks: a burst gets its Jobs first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A task as the API serves it, and which field of it cannot be parsed."""
-
-    object: kube.Object
-    field: str
-    why: str
 
 
 class TaskCache:
@@ -63,7 +53,7 @@ class TaskCache:
         self.observations: dict[str, Observation] = {}
         """By uid: results of effects that no decision has used yet."""
         self.contents = task_index.Contents()
-        self.unreadable: dict[str, Unreadable] = {}
+        self.unreadable: dict[str, unreadable.Unreadable] = {}
         """By uid: objects that cannot be parsed, until their condition is written."""
         self._timer: asyncio.TimerHandle | None = None
         self._admitting = False
@@ -88,9 +78,9 @@ class TaskCache:
         Writes of a Background run come after the dispatches of slightly newer tasks, except while a task waits for a
         GPU slot, which the end of a run may release.
         """
-        entry, unreadable = self.tasks.entry(uid), self.unreadable.get(uid)
-        if unreadable is not None:
-            return (0, 0, 0, 0, unreadable.object["metadata"]["name"])
+        entry, refused = self.tasks.entry(uid), self.unreadable.get(uid)
+        if refused is not None:
+            return (0, 0, 0, 0, refused.object["metadata"]["name"])
         if entry is None:
             return None
         background_run = entry.phase in HOLDS_SLOT and entry.order.lane != 0
@@ -155,9 +145,7 @@ class TaskCache:
         try:
             fresh = self.take(raw)
         except pydantic.ValidationError as error:
-            # Field and reason only; the text of the error would show the value.
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            found = Unreadable(raw, ".".join(str(part) for part in first["loc"]), str(first["msg"]))
+            found = unreadable.Unreadable.of(raw, error)
             log.error("task cannot be read", task=raw["metadata"]["name"], field=found.field, error=found.why)
             entry = self.tasks.entry(uid)
             if entry is not None and entry.phase not in HOLDS_SLOT:

@@ -16,7 +16,7 @@ import orjson
 import structlog
 
 import kube
-from controllers import backoff, events, metrics
+from controllers import backoff, events, metrics, unreadable
 from controllers.pendingtask import cache
 
 log = structlog.get_logger(__name__)
@@ -75,7 +75,7 @@ class Failures:
             del self._cache.unreadable[uid]
         return True
 
-    async def _report(self, uid: str, raw: cache.Unreadable) -> None:
+    async def _report(self, uid: str, raw: unreadable.Unreadable) -> None:
         meta, place, why = raw.object["metadata"], raw.field, raw.why
         now = _moment(self._wall())
         message = f"Field: {place}. {why}. Correct the field; until then the task is not served."[:1024]

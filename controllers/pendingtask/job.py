@@ -95,7 +95,7 @@ def manifest(
     job_name: str,
     template: Template,
     *,
-    token: lease.FencingToken = lease.NOBODYS,
+    token: lease.FencingToken = lease.NO_LEADER,
 ) -> dict[str, Any]:
     """The Job as the leader with that `token` sends it to the apiserver.
 

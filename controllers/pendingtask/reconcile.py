@@ -125,7 +125,7 @@ class Reconciler:
             await self._executor.equip(task, run.job)
             if self._cache.tasks.entry(uid) is not entry:
                 continue  # it changed while the API was asked
-            state = self._world(task, run)
+            state = self._observed_state(task, run)
             batch = transitions.batched(task, state, self._wall(), judge=self._judge)
             carried = await self._carry_out(task, entry, batch)
             if carried is Carried.LOST:
@@ -149,6 +149,13 @@ class Reconciler:
         uid, made = task.metadata.uid, batch.decision
         self._cache.scheduler.leave(uid)
         if transitions.reads_first(task, batch) and self._reads(task):
+            return Carried.SETTLED
+        delay = transitions.write_delay(task, batch, self._wall()) if self._cache.work.busy() else 0.0
+        if delay > 0.0:
+            if made.wait_for is not None:
+                self._cache.scheduler.enter(uid, made.wait_for, entry.order)
+                self._cache.admit_waiting()
+            self._cache.later(uid, delay)
             return Carried.SETTLED
         if made.phase in _WAITS_FOR:
             self._cache.scheduler.claim(uid, _WAITS_FOR[made.phase], _booked(task, made))
@@ -191,7 +198,7 @@ class Reconciler:
         self._cache.later(meta.uid, READING_SECONDS - taken)
         return True
 
-    def _world(self, task: pendingtask.PendingTask, run: workloads.RunState) -> ObservedState:
+    def _observed_state(self, task: pendingtask.PendingTask, run: workloads.RunState) -> ObservedState:
         uid, dispatch = task.metadata.uid, task.status.dispatch
         runs = task.status.phase in HOLDS_SLOT
         users = self._cache.scheduler.users(uid)

@@ -12,20 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from controllers import mergepatch
 from controllers.pendingtask import phases
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.decision import Decision, Ingest
+from controllers.pendingtask.decision import Decision, Ingest, WaitFor
 from controllers.pendingtask.observed import ObservedState, last_word
 from controllers.pendingtask.policy.dispatched import ENDED
-from crds import pendingtask
+from crds import order, pendingtask
 from crds.phases import Phase
 
 MAX_STEPS = len(Phase)
 """More than any task can pass; the rest is decided at the next reconciliation."""
 
+MAX_NEW_TASK_DELAY = timedelta(seconds=60)
+"""Since the creation of a task: the longest delay of the write that it waits for the qualifier."""
+MAX_RUNNING_DELAY = timedelta(seconds=10)
+"""Since the dispatch of a task: the longest delay of the write that its run has started."""
+RECHECK_SECONDS = 10.0
+"""A delayed write is reconsidered after this time: the queue may be idle by then."""
+SECOND = timedelta(seconds=1)
+"""Resolution of the times in a status, which are rounded up (`decision.whole`)."""
 _UNREAD = frozenset({Phase.NEW, Phase.READY_FOR_QUALIFICATION})
 
 Decide = Callable[[pendingtask.PendingTask, ObservedState, datetime], Decision]
@@ -89,6 +97,33 @@ def reads_first(task: pendingtask.PendingTask, batch: Batch) -> bool:
     made = batch.decision
     unread = (task.status.phase or Phase.NEW) in _UNREAD
     return unread and made.phase is Phase.QUALIFYING and made.effects == (Ingest(),)
+
+
+def write_delay(task: pendingtask.PendingTask, batch: Batch, now: datetime) -> float:
+    """Seconds until the write is reconsidered; 0.0: write now. Called while the queue is busy.
+
+    Two writes can be delayed, because the next write repeats them: that a new task waits for the qualifier (until
+    `MAX_NEW_TASK_DELAY` after the creation; the task has no phase until then), and that a Background run has started
+    (until `MAX_RUNNING_DELAY` after the dispatch). The apiserver then has more capacity for other tasks.
+    """
+    made, phase = batch.decision, task.status.phase or Phase.NEW
+    if made.effects:
+        return 0.0
+    if phase is Phase.DISPATCHED_GPU:
+        since = task.status.phase_times.get(phase.value)
+        begun = made.phase is Phase.ORCHESTRATING and made.requeue_after is not None
+        left = _left(since, now, MAX_RUNNING_DELAY) if begun and not order.foreground(task.spec) else 0.0
+    else:
+        in_line = phase is Phase.NEW and made.wait_for is WaitFor.QUALIFIER
+        left = _left(task.metadata.creation_timestamp, now, MAX_NEW_TASK_DELAY) if in_line else 0.0
+    return min(left, RECHECK_SECONDS, made.requeue_after or RECHECK_SECONDS)
+
+
+def _left(since: datetime | None, now: datetime, whole: timedelta) -> float:
+    """Seconds; 0 if the clock was set back. `since` may be up to a second ahead: times are rounded up."""
+    if since is None or not -SECOND < now - since < whole:
+        return 0.0
+    return min(whole, since + whole - now).total_seconds()
 
 
 def _writes_only(made: Decision) -> bool:

@@ -61,7 +61,7 @@ class Runtime:
             gauges=self._wiring.gauges,
         )
         self._probes = web.AppRunner(self._health.application(), access_log=None)
-        access = tickets.Door(to.api.review, config.history_account, clock=time.monotonic)
+        access = tickets.Tickets(to.api.review, config.history_account, clock=time.monotonic)
         application = history.History(to.archive, access).application()
         state = queue_http.QueueState(
             self._observed,

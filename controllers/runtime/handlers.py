@@ -9,6 +9,7 @@ import structlog
 import kube
 from controllers import namespaces
 from controllers.runtime import clients, wiring
+from kube import lease
 
 log = structlog.get_logger("operator")
 
@@ -48,8 +49,14 @@ class Handlers:
 
     def _take(self, observe: Observe, kind: str | None, raw: kube.Object) -> None:
         try:
+            epoch = (raw.get("status") or {}).get("leaderEpoch") or 0
+            if epoch > lease.MOST_HEEDED and kind != "DELETED":
+                # Forged. The policies refuse any status with a lower epoch, so each write would fail and be repeated.
+                self._metrics.undecided.labels("forged").inc()
+                log.error("object ignored: status.leaderEpoch is forged", name=raw["metadata"].get("name"), epoch=epoch)
+                return
             # No write may have a lower epoch than an observed object.
-            self._heed((raw.get("status") or {}).get("leaderEpoch") or 0)
+            self._heed(epoch)
             observe(raw, deleted=kind == "DELETED")
         except Exception:
             # The edge of an event: an object that triggers a bug must not block the others.

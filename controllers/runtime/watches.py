@@ -32,15 +32,19 @@ def kinds(acting: wiring.Wiring, takes: handlers.Handlers) -> tuple[resync.Kind,
     )
 
 
-def expect(heard: beats.Beats, members: namespaces.Namespaces) -> None:
+def expect(answers: beats.Beats, members: namespaces.Namespaces) -> None:
     """Add every watch that kopf has to the liveness check."""
     for place in (None,) if members.scope.everywhere else tuple(members):
         for resource in OURS:
-            heard.expect(resource.path(place))
+            answers.expect(resource.path(place))
 
 
 def runs(
-    config: settings.Settings, to: clients.Clients, takes: handlers.Handlers, acting: wiring.Wiring, heard: beats.Beats
+    config: settings.Settings,
+    to: clients.Clients,
+    takes: handlers.Handlers,
+    acting: wiring.Wiring,
+    answers: beats.Beats,
 ) -> list[stream.Stream]:
     """The streams of Jobs and pods, none of them read yet."""
 
@@ -53,7 +57,7 @@ def runs(
         _stream(
             config,
             to,
-            heard,
+            answers,
             stream.Source(resource, config.namespace, jobs.UID_LABEL),
             feed,
             functools.partial(known, config.namespace),
@@ -69,10 +73,10 @@ class NamespaceWatch:
         self,
         members: namespaces.Namespaces,
         compared: resync.Resync,
-        heard: beats.Beats,
+        answers: beats.Beats,
         limits_changed: Callable[[str], None],
     ) -> None:
-        self.members, self._resync, self._beats, self._limits_changed = members, compared, heard, limits_changed
+        self.members, self._resync, self._beats, self._limits_changed = members, compared, answers, limits_changed
 
     def observe(self, kind: str, raw: kube.Object) -> None:
         """An event of a Namespace with the scope's labels."""
@@ -90,31 +94,31 @@ class NamespaceWatch:
 
 
 def namespace_watch(
-    config: settings.Settings, to: clients.Clients, members: NamespaceWatch, heard: beats.Beats
+    config: settings.Settings, to: clients.Clients, members: NamespaceWatch, answers: beats.Beats
 ) -> stream.Stream | None:
     """The stream of Namespaces, metadata only; None when all are known by name."""
     scope = members.members.scope
     if scope.fixed:
         return None
     source = stream.Source(kube.NAMESPACES, None, scope.labels, metadata=True)
-    return _stream(config, to, heard, source, members.observe, members.members.known)
+    return _stream(config, to, answers, source, members.observe, members.members.known)
 
 
 def _stream(
     config: settings.Settings,
     to: clients.Clients,
-    heard: beats.Beats,
+    answers: beats.Beats,
     source: stream.Source,
-    feed: stream.Heard,
+    feed: stream.OnObject,
     known: Callable[[], Iterator[Mapping[str, Any]]],
 ) -> stream.Stream:
-    heard.expect(source.path)
+    answers.expect(source.path)
     return stream.Stream(
         to.api,
         source,
-        heard=feed,
+        on_object=feed,
         known=known,
-        heard_at=heard,
+        answers=answers,
         silence=DEAD * config.watch_silence_seconds,
         failed=to.metrics.failures.inc,
     )

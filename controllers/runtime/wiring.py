@@ -246,7 +246,7 @@ class Wiring:
     def _housekeeping(self) -> None:
         """Orphaned runs, the archive, and the reports of outcomes."""
         config, to = self._config, self._to
-        polite = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
+        throttle = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(
             to.api,
             self.index,
@@ -273,7 +273,7 @@ class Wiring:
             ran=self.workloads.ran,
             measured=to.metrics,
             wall=wall,
-            polite=polite,
+            throttle=throttle,
             busy=self._work.busy,
             monotonic=self._monotonic,
         )
@@ -285,5 +285,5 @@ class Wiring:
             pace=config.outcome_pace(),
             measured=to.metrics,
             wall=wall,
-            polite=polite,
+            throttle=throttle,
         )

@@ -97,7 +97,7 @@ class Fleet:
         self.controller()
 
     def controller(self) -> None:
-        """The Job controller: pods for Jobs that want one, an end for those that nobody wants."""
+        """The Job controller: pods for Jobs that want one, an end for those that are not wanted."""
         for name, job in self.jobs.items():
             mine = [pod for pod in self.pods if (pod.uid, pod.attempt) == (job.uid, job.attempt) and pod.live]
             if job.state is None and not job.suspended and not mine:

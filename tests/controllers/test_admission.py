@@ -60,7 +60,7 @@ def reason(known: admission.Admission, namespace: str, **spec: Any) -> NotAllowe
 def test_the_order_of_the_limits_is_that_of_the_policies(
     namespace: str, annotations: Mapping[str, str] | None, spec: dict[str, Any], refused: NotAllowed | None
 ) -> None:
-    """admission.namespaces, then the annotation, then admission.limits. What nobody has read yet allows nothing."""
+    """admission.namespaces, then the annotation, then admission.limits. An unread namespace allows nothing."""
     assert reason(judge({namespace: annotations}), namespace, **spec) is refused
 
 

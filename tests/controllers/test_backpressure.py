@@ -17,10 +17,10 @@ async def test_the_pause_follows_from_the_step(engaged: bool, took: float, pause
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    polite = Backpressure(lambda: engaged, monotonic=lambda: now, sleep=sleep)
-    begun = polite.begin()
+    throttle = Backpressure(lambda: engaged, monotonic=lambda: now, sleep=sleep)
+    begun = throttle.begin()
     now += took
-    await polite.after(begun)
+    await throttle.after(begun)
     assert slept == pytest.approx(paused)
 
 
@@ -31,10 +31,10 @@ async def test_the_pause_is_no_longer_than_the_schedule_has_to_spare(spare: floa
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    polite = Backpressure(lambda: True, monotonic=lambda: now, sleep=sleep)
-    begun = polite.begin()
+    throttle = Backpressure(lambda: True, monotonic=lambda: now, sleep=sleep)
+    begun = throttle.begin()
     now += 0.02
-    await polite.after(begun, spare)
+    await throttle.after(begun, spare)
     assert slept == pytest.approx([paused])
 
 

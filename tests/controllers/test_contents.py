@@ -47,7 +47,7 @@ def test_what_has_been_read_is_not_kept() -> None:
     assert len(kept) == 0
 
 
-def test_it_is_bounded_and_whoever_came_first_stays() -> None:
+def test_it_is_bounded_and_the_first_ones_stay() -> None:
     kept = Contents(capacity=10_000)
     for number in range(20):
         kept.keep(raw(f"u{number}", content="x" * 1000))

@@ -166,7 +166,7 @@ async def test_an_apiserver_that_is_away_loses_nothing() -> None:
         assert place.dropped == 0
 
 
-async def test_what_is_refused_is_counted_and_holds_nobody_up() -> None:
+async def test_what_is_refused_is_counted_and_holds_up_no_other() -> None:
     async with opened() as place:
         place.codes = [422, 403]
         for name in ("a", "b", "c"):

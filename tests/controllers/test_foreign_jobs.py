@@ -48,7 +48,7 @@ def test_it_gives_its_slot_up_once_its_pods_are_gone_and_keeps_its_attempt(phase
     assert "spec.suspend of the Job is false" in said.message
 
 
-def test_it_waits_without_a_slot_and_nobody_waits_for_it() -> None:
+def test_it_waits_without_a_slot_and_no_other_task_waits_for_it() -> None:
     held = after(routed(Phase.ORCHESTRATING, spec={"mode": "Foreground"}), _given_up())
     made = decide(held, ObservedState(job=FOREIGN, slots=GPU), NOW)
     assert (made.phase, made.effects, made.wait_for, made.requeue_after) == (None, (), None, 60)
@@ -101,7 +101,7 @@ def _given_up() -> decision.Decision:
     return decide(routed(Phase.ORCHESTRATING), ObservedState(job=FOREIGN), NOW)
 
 
-# -- created, or let go, when nobody wanted it -------------------------------------------------------------------------
+# -- created, or released, when no task wanted it ----------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_last_in_the_queues_order_gives_its_slot_up_and_of_those_the_younges
     assert claims(plan("abcd", runs)) == {"young": "a", "old": "b", "first": "c"}
 
 
-def test_nobody_is_disturbed_while_a_slot_is_free() -> None:
+def test_no_run_is_disturbed_while_a_slot_is_free() -> None:
     made = plan("ab", [run("x"), run("y")], free=1)
     assert made.go == ("a",)
     assert len(made.claims) == 1
@@ -79,11 +79,11 @@ def test_a_claim_whose_owner_is_served_passes_on_before_another_run_is_disturbed
     assert claims(plan("ab", runs, free=1)) == {"x": "b"}
 
 
-def test_a_claim_that_nobody_needs_lapses() -> None:
+def test_an_unused_claim_lapses() -> None:
     assert claims(plan("a", [run("x", by="a")], free=1)) == {}
 
 
-def test_a_kept_slot_goes_to_its_owner_and_to_nobody_before_it() -> None:
+def test_a_kept_slot_goes_to_its_owner_and_to_no_other_before() -> None:
     made = plan("ab", [run("x")], free=1, reserved={"b"})
     assert made.go == ("b",)
     assert claims(made) == {"x": "a"}
@@ -123,7 +123,7 @@ def test_every_plan_is_fair(waiting: str, runs: list[Run], free: int, reserved: 
         assert known[uid].claim is not None or known[uid].preemptions < 3
     strangers = [uid for uid in made.go if uid not in reserved]
     assert len(strangers) <= max(0, free - len(reserved)), "reserved slots are reserved"
-    # Nobody is disturbed anew while somebody who was already asked to stop is asked in vain.
+    # No second run is disturbed while the first, which was asked to stop, has not stopped.
     anew = [uid for uid in made.claims if known[uid].claim is None]
     idle = [one.uid for one in runs if one.claim is not None and one.background and one.uid not in made.claims]
     assert not (anew and idle)

@@ -29,12 +29,12 @@ class Place:
         self.desk, self.valid, self.time, self.surveys = Desk(), {"default", "team"}, 0.0, 0
         self.started = True
         archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
-        self.door = tickets.Door(self.review, "jervis-history", clock=lambda: self.time)
-        application = http.History(archive, self.door).application()
+        self.access = tickets.Tickets(self.review, "jervis-history", clock=lambda: self.time)
+        application = http.History(archive, self.access).application()
         state = queue_http.QueueState(
             self.observe, breaker=lambda: "Closed", leading=lambda: False, monotonic=lambda: self.time
         )
-        queue_http.QueueHttp(state, self.door, monotonic=lambda: self.time).serve(application)
+        queue_http.QueueHttp(state, self.access, monotonic=lambda: self.time).serve(application)
         self.runner = web.AppRunner(application)
 
     async def review(self, token: str, audience: str) -> dict[str, Any]:

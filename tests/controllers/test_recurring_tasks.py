@@ -106,7 +106,7 @@ def test_a_copy_is_on_record_before_its_template_is_held() -> None:
     known = template({**DAILY, "suspend": True}, scheduledFor="2027-03-02T11:00:00Z")
     now = run - timedelta(minutes=10)
     assert look(known, now) == Decision(effects=(Recall(run + scheduled.CLOCK),)), (
-        "whoever died after its creation has not told of it"
+        "the operator that died after its creation did not record it"
     )
     made = look(known, now, CopyMade(run, "mail-1-x"))
     assert (made.status_patch["recurrence"]["lastTask"], made.effects) == ("mail-1-x", ())
@@ -118,7 +118,7 @@ def test_a_copy_is_on_record_before_its_template_is_held() -> None:
         "Scheduled",
         "Suspended",
     ]
-    assert look(build.apply(after, held.status_patch), now).effects == (), "nobody looks twice"
+    assert look(build.apply(after, held.status_patch), now).effects == (), "no second look"
 
 
 def test_a_copy_of_the_plan_before_an_edit_is_on_record() -> None:

@@ -13,7 +13,7 @@ PERIOD = 30
 
 
 def work(fleet: Fleet) -> None:
-    """As the queue has it: whoever is due, then whoever is admitted, until nobody is."""
+    """As the queue has it: the due tasks, then the admitted ones, until there are none."""
     for uid in [uid for uid, at in fleet.wakes.items() if at <= fleet.now]:
         fleet.look(uid)
     while admitted := fleet.calls():

@@ -122,7 +122,7 @@ def test_a_user_who_waits_holds_background_back_and_thirty_seconds_after() -> No
     assert desk.admitted() == ["x"]
 
 
-def test_a_clock_that_was_set_back_holds_nobody_up() -> None:
+def test_a_clock_that_was_set_back_holds_up_no_other() -> None:
     desk = Desk()
     desk.have("user", Phase.ORCHESTRATING, spec={"mode": "Foreground"})
     desk.have("user", Phase.COMPLETED, spec={"mode": "Foreground"})
@@ -158,7 +158,7 @@ def test_the_breaker_holds_everybody_and_then_lets_one_try() -> None:
     assert desk.admitted() == ["user"]
 
 
-def test_with_the_breaker_half_open_nobody_else_is_admitted_before_the_probe_is_decided_about() -> None:
+def test_with_the_breaker_half_open_no_other_is_admitted_before_the_probe_is_decided_about() -> None:
     desk = Desk()
     for uid in ("x", "y", "z"):
         desk.wait(uid, WaitFor.GPU)
@@ -190,7 +190,7 @@ def test_users_tasks_without_a_slot_are_called_only_when_there_is_one() -> None:
     assert desk.scheduler.slots("user").free == (("gpu-0", 1),)
 
 
-def test_without_any_gpu_users_tasks_are_called_and_nobody_is_disturbed() -> None:
+def test_without_any_gpu_users_tasks_are_called_and_no_run_is_disturbed() -> None:
     desk = Desk()
     desk.run("low")
     desk.wait("user", WaitFor.GPU, mode="Foreground")
@@ -291,7 +291,7 @@ def test_a_slot_that_was_given_up_is_kept_for_its_owner_and_for_a_minute() -> No
     assert desk.admitted() == ["earlier"]
 
 
-def test_whoever_is_called_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
+def test_an_admitted_task_finds_a_slot_also_when_fewer_are_free_than_kept() -> None:
     """Or it would be admitted again at once, for as long as slots are reserved: a minute of nothing else."""
     desk = Desk()
     for number in (1, 2):

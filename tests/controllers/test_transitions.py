@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -49,6 +49,28 @@ def test_without_a_place_it_waits_where_the_place_is_given_out() -> None:
     assert passed(batch) == [Phase.READY_FOR_QUALIFICATION]
     assert batch.decision.wait_for is decision.WaitFor.QUALIFIER
     assert not batch.more
+
+
+@pytest.mark.parametrize(
+    ("what", "qualifying", "age", "write_delay"),
+    [
+        (task(), 10, timedelta(0), 10),
+        (task(), 10, timedelta(seconds=59), 1),
+        (task(), 10, timedelta(seconds=60), 0),
+        (task(), 10, timedelta(seconds=-1), 0),  # a clock set back, by an unknown time
+        (task(), 0, timedelta(0), 0),  # its turn: the write holds the intent of the ingestion
+        (task(Phase.READY_FOR_QUALIFICATION), 10, timedelta(0), 0),
+        (task(spec=CHAT), 10, timedelta(0), 0),  # a question in line for the GPU takes part in its distribution
+    ],
+)
+def test_only_getting_in_line_can_wait(
+    what: pendingtask.PendingTask, qualifying: int, age: timedelta, write_delay: float
+) -> None:
+    created = what.metadata.creation_timestamp
+    assert created is not None
+    now = created + age
+    batch = transitions.batched(what, ObservedState(qualifying=qualifying), now)
+    assert transitions.write_delay(what, batch, now) == write_delay
 
 
 def test_a_question_goes_from_new_to_its_dispatch() -> None:
@@ -124,11 +146,31 @@ def test_a_task_that_is_being_read_keeps_its_place_when_the_others_are_taken() -
     assert passed(batch) == [Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING]
 
 
-def test_a_run_that_has_ended_is_written_with_its_beginning() -> None:
+@pytest.mark.parametrize(
+    ("mode", "age", "write_delay"),
+    [
+        ("Background", 0, 10),
+        ("Background", 9.5, 0.5),  # it is looked at again just then: the ten seconds are the most
+        ("Background", 10, 0),
+        ("Background", -0.9, 10),  # the moment is written in whole seconds, rounded up
+        ("Background", -1, 0),
+        ("Foreground", 0, 0),
+    ],
+)
+def test_that_a_run_has_begun_can_wait_unless_a_person_does(mode: str, age: float, write_delay: float) -> None:
+    current = routed(Phase.DISPATCHED_GPU, spec={"mode": mode})
+    at = current.status.phase_times["DispatchedGpu"] + timedelta(seconds=age)
+    batch = transitions.batched(current, ObservedState(job=job(), pods=(pod(),)), at)
+    assert passed(batch) == [Phase.ORCHESTRATING]
+    assert transitions.write_delay(current, batch, at) == write_delay
+
+
+def test_the_end_of_a_run_is_written_at_once_with_its_beginning() -> None:
     current = routed(Phase.DISPATCHED_GPU, spec={"mode": "Background"})
     over = (pod(live=False, exit_code=0, outcome=Outcome(ExitReason.ANSWERED)),)
     batch = transitions.batched(current, ObservedState(job=job(JobState.COMPLETE), pods=over), NOW)
     assert passed(batch) == [Phase.ORCHESTRATING, Phase.COMPLETED]
+    assert transitions.write_delay(current, batch, NOW) == 0
 
 
 def test_a_retry_that_is_replaced_leaves_nothing_of_the_old_one() -> None:

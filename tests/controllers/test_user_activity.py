@@ -44,7 +44,7 @@ class Bench:
 
 async def test_until_it_has_answered_it_is_in_doubt() -> None:
     bench = Bench()
-    assert bench.users.in_doubt_since is None, "nobody asks"
+    assert bench.users.in_doubt_since is None, "no task asks"
     bench.users.wanted()
     assert bench.users.in_doubt_since == NOW
     bench.now += timedelta(seconds=1)
@@ -84,7 +84,7 @@ async def test_a_clock_ahead_of_ours_does_not_reach_into_the_future() -> None:
     assert bench.users.last == NOW
 
 
-async def test_nobody_is_asked_without_a_router() -> None:
+async def test_no_request_is_made_without_a_router() -> None:
     def ignore(*_: object) -> None:
         raise AssertionError("nothing to tell")
 

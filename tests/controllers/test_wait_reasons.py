@@ -88,7 +88,7 @@ def test_with_two_gpus_background_waits_for_users_only_where_no_other_slot_is_fr
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from([None, 1]), st.booleans()), max_size=12))
-def test_places_are_the_order_in_which_the_rooms_call(some: list[tuple[str, int | None, bool]]) -> None:
+def test_places_are_the_order_in_which_they_are_called(some: list[tuple[str, int | None, bool]]) -> None:
     desk = Desk()
     desk.offer = 0
     for number, (client, position, user) in enumerate(some):

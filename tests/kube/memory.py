@@ -58,7 +58,7 @@ class Way(Store):
         return self._pass("read", self._to.read)
 
     def write(self, record: lease.Record) -> lease.Record:
-        """What arrives is written, even when nobody hears the answer."""
+        """What arrives is written, even when the answer is lost."""
         return self._pass("write", lambda: self._to.write(record))
 
     def _pass(self, verb: str, call: Callable[[], T]) -> T:

@@ -211,7 +211,7 @@ def test_two_that_reach_for_it_at_once_do_not_both_get_it() -> None:
     assert [one.lease.leading, two.lease.leading] == [False, True]
 
 
-def test_a_deleted_lease_is_written_again_by_its_holder_and_taken_by_nobody() -> None:
+def test_a_deleted_lease_is_written_again_by_its_holder_and_taken_by_no_other() -> None:
     store = Store()
     one, two = Process(store, "one"), Process(store, "two")
     one.at(0)

@@ -42,7 +42,7 @@ class World:
         assert sum(one.lease.leading for one in self.running.values()) <= 1
 
     def leader(self) -> str:
-        """Who leads, or nobody."""
+        """The leader, or none."""
         return next((name for name, one in self.running.items() if one.lease.leading), "")
 
 
@@ -192,7 +192,7 @@ def test_one_that_is_cut_off_is_replaced_and_competes_again_or_is_gone(mode: str
 
 
 @BOTH
-def test_one_that_lost_a_lease_which_nobody_took_has_it_again_at_once(mode: str, terms: lease.Terms) -> None:
+def test_one_that_lost_a_lease_that_no_other_took_has_it_again_at_once(mode: str, terms: lease.Terms) -> None:
     world = World(mode, terms)
     one = world.running["a"]
     one.step()

@@ -71,7 +71,7 @@ def test_an_apiserver_that_is_away_is_unavailable(kubeconfig: Path) -> None:
 
 
 def test_a_router_of_the_former_version_and_one_of_this_read_each_other(kubeconfig: Path, leases: Any) -> None:
-    """During an update both compete. The former one writes no acquireTime, and takes a holder of "" for nobody."""
+    """During an update both compete. The former one writes no acquireTime, and takes a holder of "" for none."""
     from kubernetes import client
 
     store = kube.LeaseStore(kube.configuration(str(kubeconfig)), "default", "mixed")

@@ -83,14 +83,14 @@ class Place:
         self.stream = stream.Stream(
             calls,
             source,
-            heard=self._heard,
+            on_object=self._on_object,
             known=lambda: list(self.known.values()),
-            heard_at=self.beats,
+            answers=self.beats,
             silence=silence,
             failed=self._failed,
         )
 
-    def _heard(self, kind: str, raw: dict[str, Any]) -> None:
+    def _on_object(self, kind: str, raw: dict[str, Any]) -> None:
         name = raw["metadata"]["name"]
         if name == self.poison:
             raise KeyError(name)

@@ -1,4 +1,4 @@
-"""What an import costs: the `kubernetes` package is loaded by who asks for its configuration, and by nobody else."""
+"""What an import costs: the `kubernetes` package is loaded only where its configuration is asked for."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Space:
         )
 
     def edit_status(self, name: str, status: dict[str, Any], plural: str = "pendingtasks") -> None:
-        """Merge into an object's status, as nobody but the operator may where the admission policies are."""
+        """Merge into an object's status, as only the operator may where the admission policies are."""
         self._objects.patch_namespaced_custom_object_status(
             "jervis.dev", "v1alpha1", self.name, plural, name, {"status": status}
         )

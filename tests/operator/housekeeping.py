@@ -75,7 +75,7 @@ async def house(
                 ran=lambda uid: False,
                 measured=measured,
                 wall=wall,
-                polite=backpressure.Backpressure(busy, monotonic=monotonic, sleep=sleep),
+                throttle=backpressure.Backpressure(busy, monotonic=monotonic, sleep=sleep),
                 busy=busy,
                 monotonic=monotonic,
                 sleep=sleep,

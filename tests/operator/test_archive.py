@@ -266,7 +266,7 @@ def test_one_that_is_edited_after_it_was_archived_is_archived_as_it_is_deleted(
     assert database["task_archive"].find_one()["object"]["spec"]["ttlSecondsAfterFinished"] == 0
 
 
-def test_one_that_mongodb_never_takes_stays_and_holds_up_nobody(space: Space, start: Start, database: Any) -> None:
+def test_one_that_mongodb_never_takes_stays_and_holds_up_no_other(space: Space, start: Start, database: Any) -> None:
     finish(space, start, "huge", "small", ttlSecondsAfterFinished=0)
     uid = space.get("huge")["metadata"]["uid"]
     # With its object it is just beyond what a document may have; alone it is not.
@@ -325,7 +325,7 @@ def refuses(space: Space, operation: str) -> bool:
 @pytest.mark.parametrize(
     ("operation", "reason"), [("DELETE", "Invalid"), ("DELETE", "Forbidden"), ("UPDATE", "Forbidden")]
 )
-def test_one_that_a_policy_keeps_stays_and_holds_up_nobody(
+def test_one_that_a_policy_keeps_stays_and_holds_up_no_other(
     space: Space, start: Start, operation: str, reason: str
 ) -> None:
     # One that goes at once is never marked: marking is refused for one that stays for a while.

@@ -17,6 +17,7 @@ from controllers import breaker
 from controllers.pendingtask import decision, failures, job, observed
 from controllers.pendingtask.decide import decide
 from crds import pendingtask
+from kube import lease
 from tests.operator import unwatched
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
@@ -52,6 +53,22 @@ def test_an_object_that_cannot_be_parsed_says_so_and_is_served_once_it_can(
         space.edit_status("odd", {"scheduledFor": None})
         until(lambda: space.phase("odd") == "Done", "it is served now")
         assert conditions(space, "odd")["Accepted"] == ("True", "Readable")
+
+
+def test_an_object_with_a_forged_epoch_is_not_served_and_costs_the_others_nothing(space: Space, start: Start) -> None:
+    space.submit("forged", "INFO")
+    space.edit_status("forged", {"leaderEpoch": lease.MOST_HEEDED + 1})
+    version = space.get("forged")["metadata"]["resourceVersion"]
+    with start() as operator:
+        space.submit("fine", "INFO")
+        until(lambda: space.phase("fine") == "Done", "the other one is served")
+        assert operator.metric('jervis_operator_undecided_total{why="forged"}') >= 1
+        assert operator.metric("jervis_operator_reconcile_failures_total") == 0, "it is not tried again and again"
+        assert operator.metric("jervis_operator_leader_epoch") < lease.MOST_HEEDED
+        assert space.get("forged")["metadata"]["resourceVersion"] == version
+        space.delete("forged")
+        space.submit("forged", "INFO")
+        until(lambda: space.phase("forged") == "Done", "created anew it is served")
 
 
 async def test_the_report_of_an_object_that_cannot_be_parsed_outlives_a_lost_write(

@@ -22,7 +22,7 @@ def epoch(space: Space, task: str) -> int:
     return int(space.status(task)["leaderEpoch"])
 
 
-def test_a_deleted_lease_stops_nobody(space: Space, start: Start) -> None:
+def test_a_deleted_lease_stops_no_operator(space: Space, start: Start) -> None:
     leases: Any = client.CoordinationV1Api(space.api)
     with start() as operator:
         until(operator.leads, "it leads")

@@ -181,7 +181,7 @@ async def test_a_deletion_that_was_seen_needs_no_word_of_a_namespace_that_refuse
 
 
 async def test_a_run_ends_some_time_after_its_namespace_has_left(api: kube.Kube, space: Space) -> None:
-    """By its label: the task is there, and nobody would record how its run ended, or remove its Job."""
+    """By its label: the task is there, and its run's end would not be recorded, nor its Job removed."""
     watched = Watched(api, space)
     stays = await watched.launch(elsewhere(space.submit("stays"), space.name))
     other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")

@@ -55,7 +55,7 @@ def test_a_job_that_is_deleted_before_it_runs_is_made_again_as_the_same_run(
         until(lambda: [one.metadata.uid for one in space.jobs()] not in ([], [first.metadata.uid]), "it is there again")
         kubelet.absent = False
         until(lambda: space.phase("run") == "Completed", "it is completed")
-        assert space.status("run")["attempt"] == 1, "nobody has seen it run before"
+        assert space.status("run")["attempt"] == 1, "it was not seen to run before"
 
 
 def test_a_pod_that_is_evicted_is_replaced_within_the_same_run(space: Space, start: Start, gpu: str) -> None:
@@ -124,7 +124,7 @@ def test_a_backends_status_is_written_when_it_says_something_new(space: Space, s
         until(lambda: operator.metric(probes) >= before + 10, "it is asked again and again")
         assert space.get("gpu-0", "gpubackends")["metadata"]["resourceVersion"] == written
         space.mend("gpu-0", {"url": "http://127.0.0.1:1"}, "gpubackends")
-        until(lambda: "Unreachable" in reasons(space), "it says that nobody answers")
+        until(lambda: "Unreachable" in reasons(space), "it says that there is no answer")
         written = space.get("gpu-0", "gpubackends")["metadata"]["resourceVersion"]
         before = operator.metric(probes)
         until(lambda: operator.metric(probes) >= before + 2, "it is tried again")

@@ -221,7 +221,7 @@ async def test_a_kind_that_is_refused_is_left_alone(kubeconfig: Path, space: Spa
 
 
 @pytest.mark.apiserver
-async def test_a_state_that_nobody_could_report_is_reported_later(
+async def test_a_state_that_could_not_be_reported_is_reported_later(
     kubeconfig: Path, space: Space, tmp_path: Path
 ) -> None:
     """A replica that stands by finds a namespace forbidden, and leads afterwards."""

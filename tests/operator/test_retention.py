@@ -129,7 +129,7 @@ def test_a_mail_that_is_deleted_while_it_waits_leaves_nothing_in_mongodb(
 def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
     space: Space, start: Start, database: Any
 ) -> None:
-    """The run ends in its own time, and what it writes until then would be found by nobody afterwards."""
+    """The run ends in its own time, and what it writes until then would not be found afterwards."""
     with Kubelet(space.api, space.name, lambda *_: None) as kubelet:
         kubelet.lingering.add("runs")
         with start(ARCHIVE_SECONDS=0.2):

@@ -192,7 +192,7 @@ def dispatched(space: Space, name: str) -> dict[str, str]:
 def test_a_quota_of_the_releases_namespace_is_told_to_every_tenant_and_over_when_it_is_lifted(
     space: Space, team: Space, start: Start, gpu: str
 ) -> None:
-    """It refuses every Job, whoever's task it is for."""
+    """It refuses the Jobs of all tasks."""
     other = Space(space.api, f"t-{uuid.uuid4().hex[:8]}")
     core: Any = space.core
     none = {"count/jobs.batch": "0"}

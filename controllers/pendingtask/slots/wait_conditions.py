@@ -43,7 +43,7 @@ class WaitConditions:
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._tasks, self._rooms = tasks, book
+        self._tasks, self._scheduler = tasks, book
         self._enqueue, self._busy, self._lasting = enqueue, busy, lasting
         self._wall, self._monotonic = wall, monotonic
         self._reason: Reason | None = None
@@ -59,13 +59,13 @@ class WaitConditions:
 
     def once(self) -> None:
         """Check once."""
-        reason, now = self._rooms.background_lacks(), self._monotonic()
+        reason, now = self._scheduler.background_lacks(), self._monotonic()
         if reason is not self._reason:
             self._reason, self._since = reason, now
         if reason not in WRITTEN or now - self._since < self._lasting or self._busy():
             return
         for uid in heapq.nsmallest(AT_ONCE, self._silent(reason), key=self._queued):
-            self._rooms.reasons_to_write[uid] = reason
+            self._scheduler.reasons_to_write[uid] = reason
             self._enqueue(uid)
 
     def _silent(self, reason: Reason) -> list[str]:

@@ -13,7 +13,7 @@ UID = "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"
 
 
 def ended(uid: str, hours: float | None = 1, *, archived: bool = True, **more: Any) -> Finished:
-    """A Completed task of client acme that ended `hours` ago; None: nobody knows when."""
+    """A Completed task of client acme that ended `hours` ago; None: at an unknown time."""
     known: dict[str, Any] = {"namespace": "ns", "name": uid, "version": "7", "generation": 1, "client": "acme"}
     known |= {"phase": Phase.COMPLETED, **more}
     completed = None if hours is None else NOW - timedelta(hours=hours)

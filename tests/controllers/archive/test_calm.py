@@ -73,7 +73,7 @@ async def test_a_sweep_begins_once_no_task_waits_and_after_its_period_in_any_cas
             ran=lambda uid: False,
             measured=measured,
             wall=lambda: datetime.now(UTC),
-            polite=backpressure.Backpressure(monotonic=lambda: time.now, sleep=time.sleep),
+            throttle=backpressure.Backpressure(monotonic=lambda: time.now, sleep=time.sleep),
             busy=lambda: time.now < busy_until,
             monotonic=lambda: time.now,
             sleep=time.sleep,

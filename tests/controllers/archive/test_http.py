@@ -24,10 +24,10 @@ async def review(token: str, audience: str) -> dict[str, Any]:
 
 @pytest.fixture
 async def address() -> AsyncIterator[str]:
-    """A server whose archive is at a port where nobody listens."""
+    """A server whose archive is at a port without a listener."""
     archive = mongo.Archive("mongodb://127.0.0.1:1", "jervis", fence=lambda: None, timeout=1, absent=0.2)
-    door = tickets.Door(review, "jervis-history", clock=lambda: 0.0)
-    runner = web.AppRunner(http.History(archive, door).application())
+    access = tickets.Tickets(review, "jervis-history", clock=lambda: 0.0)
+    runner = web.AppRunner(http.History(archive, access).application())
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -118,14 +118,14 @@ async def test_the_apiserver_is_asked_once_in_a_while_about_a_ticket() -> None:
         asked.append(token)
         return await review(token, audience)
 
-    door = tickets.Door(counted, "jervis-history", clock=lambda: now[0])
+    access = tickets.Tickets(counted, "jervis-history", clock=lambda: now[0])
     for _ in range(3):
-        assert await door.namespace(TICKET) == "team"
+        assert await access.namespace(TICKET) == "team"
         with pytest.raises(tickets.Denied):
-            await door.namespace("other")
+            await access.namespace("other")
     assert asked == [TICKET, "other"]
     now[0] = tickets.KEPT_SECONDS
-    assert await door.namespace(TICKET) == "team"
+    assert await access.namespace(TICKET) == "team"
     assert asked[2:] == [TICKET]
 
 
@@ -152,4 +152,4 @@ async def test_what_is_no_ticket(status: dict[str, Any]) -> None:
         return status
 
     with pytest.raises(tickets.Denied):
-        await tickets.Door(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET)
+        await tickets.Tickets(answer, "jervis-history", clock=lambda: 0.0).namespace(TICKET)

@@ -102,7 +102,7 @@ def test_a_finished_task_is_left_alone() -> None:
     assert decide(task(Phase.DONE), HELD, NOW) == decision.Decision()
 
 
-def test_a_held_user_s_task_holds_nobody_back() -> None:
+def test_a_held_user_s_task_holds_back_no_other() -> None:
     """Neither by its mode nor in the line for a slot."""
     spec = {"mode": "Foreground"}
     free = routed(Phase.READY_FOR_GPU, spec=spec)

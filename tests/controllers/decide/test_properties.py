@@ -145,7 +145,7 @@ class Cluster:
         ways = ["answer", "ask", "kill", "drain", "delete", "hostile"]
         how = self.draw.draw(st.sampled_from(ways)) if self.chaos else "answer"
         if how == "delete" and self.task.status.phase is Phase.ORCHESTRATING:
-            # Before that the same attempt is launched again, which is right: nobody has seen it run.
+            # Before that the same attempt is launched again, which is right: it was not seen to run.
             del self.jobs[attempt]
             return
         if how == "hostile":

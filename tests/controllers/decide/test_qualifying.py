@@ -149,7 +149,7 @@ def test_information_only_is_done() -> None:
     assert (status.phase, status.result.summary if status.result else "") == (Phase.DONE, "News.")
 
 
-def test_after_a_restart_ingestion_is_repeated_once_nobody_works_on_it() -> None:
+def test_after_a_restart_ingestion_is_repeated_once_no_reading_is_under_way() -> None:
     assert decide(task(Phase.QUALIFYING), ObservedState(working=True), NOW) == decision.Decision()
     assert decide(task(Phase.QUALIFYING), ObservedState(), NOW).effects == (decision.Ingest(),)
 

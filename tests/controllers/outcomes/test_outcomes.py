@@ -143,7 +143,7 @@ def reporter(
     knowledge: Knowledge,
     slept: list[float],
     rounds: int = 1,
-    polite: backpressure.Backpressure | None = None,
+    throttle: backpressure.Backpressure | None = None,
     admitted: admission.Admission | None = None,
 ) -> Any:
     """Its clock moves by what it sleeps."""
@@ -161,7 +161,7 @@ def reporter(
         pace=reconcile.Pace(every=30.0),
         measured=metrics.Metrics(prometheus_client.CollectorRegistry()),
         wall=lambda: NOW + timedelta(seconds=sum(slept)),
-        polite=polite or backpressure.Backpressure(monotonic=lambda: 0.0),
+        throttle=throttle or backpressure.Backpressure(monotonic=lambda: 0.0),
         sleep=sleep,
     )
     made.may_act.set()
@@ -190,11 +190,11 @@ async def test_while_the_knowledge_base_is_away_it_is_asked_less_and_less_and_no
     with pytest.raises(Slept):
         await reporter(archive, knowledge, slept, rounds=6).work()
     assert slept == [30.0, 60.0, 120.0, 240.0, 300.0, 30.0]
-    assert knowledge.asked[:6] == ["u002", *["u001"] * 5], "after the second nobody else is tried"
+    assert knowledge.asked[:6] == ["u002", *["u001"] * 5], "after the second no other is tried"
     assert knowledge.kept == {"u002": 1, "u001": 1, "u000": 1}
 
 
-async def test_one_that_always_times_out_holds_nobody_up() -> None:
+async def test_one_that_always_times_out_holds_up_no_other() -> None:
     archive, knowledge, slept = Archive(*several(4)), Knowledge(heavy={"u003", "u001"}), list[float]()
     one = reporter(archive, knowledge, slept, rounds=40)
     with pytest.raises(Slept):
@@ -240,7 +240,7 @@ async def test_a_lost_answer_is_asked_for_again_and_another_leader_goes_on() -> 
     assert knowledge.kept == {"u001": 2, "u000": 1}, "told again; it keeps one document per task"
 
 
-async def test_what_is_refused_is_noted_with_its_reason_and_holds_nobody_up() -> None:
+async def test_what_is_refused_is_noted_with_its_reason_and_holds_up_no_other() -> None:
     refused = {**document(annotations={"jervis.dev/title": "refused"}), "_id": "a", "archivedAt": NOW - timedelta(1)}
     unfit = {**document({**RESULT, "taskAction": "dance"}), "_id": "b", "archivedAt": NOW - timedelta(1)}
     archive, knowledge = Archive(refused, unfit, *several(1)), Knowledge()
@@ -285,7 +285,7 @@ async def test_each_report_is_followed_by_a_pause_while_somebody_works() -> None
     async def pause(seconds: float) -> None:
         paused.append(seconds)
 
-    polite = backpressure.Backpressure(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
+    throttle = backpressure.Backpressure(lambda: next(left), monotonic=lambda: next(moments) / 10, sleep=pause)
     archive, knowledge = Archive(*several(4)), Knowledge()
-    assert await reporter(archive, knowledge, [], polite=polite).once() == 4
+    assert await reporter(archive, knowledge, [], throttle=throttle).once() == 4
     assert paused == [pytest.approx(0.3)] * 3
