@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
 import orjson
 
@@ -36,6 +37,10 @@ _LONGEST_VALUE = 6 * LONGEST_NAME + 2  # every character written as an escape
 _THREAD = ThreadPoolExecutor(1, "body")
 
 
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
+
+
 class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
     none. `stream` is None when the body does not say. `images`: there are pictures in it. `name` is what older clients
@@ -55,9 +60,12 @@ NOTHING = Peek()
 async def peek(data: Body) -> Peek:
     """Look at a body. Raises Refusal: 400 when it names a model in two spellings of the key, or one with a name that is
     too long; 413 when it was made to be expensive."""
-    if len(data) > SMALL:
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, look, data)
-    return look(data)
+    return await in_thread(look, data) if len(data) > SMALL else look(data)
+
+
+async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *_Arguments) -> _Result:
+    """Work on a large body, one at a time."""
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, work, *arguments)
 
 
 def look(data: Body) -> Peek:
@@ -146,7 +154,7 @@ def _scanned(data: Body) -> Peek:
     scanner, found = Scanner(data), list[tuple[str, Span]]()
     try:
         end, empty = scanner.members(scanner.skip(0), _WANTED, found)
-        values = {key: span for key, span in found}  # the last of equal keys counts
+        values = dict(found)  # the last of equal keys counts
         shown = any(_shows(scanner, data, key.casefold(), span) for key, span in values.items())
         where = rewrite.outline(scanner, data, found, end, empty=empty)
     except scan.Malformed:

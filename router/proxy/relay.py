@@ -10,7 +10,7 @@ from router import metrics
 from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Connection, Late, Leaving, Piece, Preempted
 from router.proxy.parts import Parts
 from router.proxy.pool import Pool
 
@@ -57,7 +57,8 @@ class Relay:
     def __init__(self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts) -> None:
         """`number` is the request's id at the dispatcher, None for one that took no slot."""
         self.connection: Connection | None = None
-        self.head = self.body = b""
+        self.head = b""
+        self.body: tuple[Piece, ...] = ()
         """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
@@ -105,7 +106,7 @@ class Relay:
             raise preempted()
         self.connection = connection
         self._silence(self.first)
-        connection.send(self.head, self.body, head_only=self._call.request.method == b"HEAD")
+        connection.send(self.head, *self.body, head_only=self._call.request.method == b"HEAD")
 
     def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool | None:
         """Relay the answer that has begun to arrive; returns as `go_on` does. `last` closes the client's connection
@@ -122,7 +123,7 @@ class Relay:
             last=last,
         )
         self.begun = True
-        self.head = self.body = b""
+        self.head, self.body = b"", ()
         call.request.drop_body()
         self._parts.metrics.answered("backend", connection.status)
         if not connection.complete:

@@ -103,6 +103,7 @@ def pieces(body: Body, where: Outline, keep_alive: str | int | None, num_ctx: in
             edits.append((one.span, b"{%s}" % context))
     if context and not where.options:
         edits.append(((end, end), b'"options":{%s}' % context))
+    edits = [(span, value) for span, value in edits if bytes(body[slice(*span)]) != value]
     return Rewritten(_apply(body, edits, where), tuple(dropped))
 
 

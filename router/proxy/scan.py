@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 WINDOW = 1 << 18
 MOST_STEPS = 500_000
 """Members, brackets and pieces: about a quarter of a second. A chat of ten thousand messages has a tenth of them."""
-MOST_DEPTH = 1_000
+MOST_DEPTH = 2_000
 MOST_FOUND = 100
 """Members of one object that mean something: no more than a dozen do, unless they are repeated."""
 _LONGEST_KEY = 80
