@@ -33,7 +33,8 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="JERVIS_ROUTER_", extra="ignore", populate_by_name=True)
 
-    host: str = "0.0.0.0"  # noqa: S104  # it is a service; set it to 127.0.0.1 outside a cluster
+    host: str = ""
+    """Empty for every address of this machine, IPv6 included; set it to 127.0.0.1 outside a cluster."""
     port: Annotated[int, Field(ge=0, le=65535)] = 11430
     gpu_backends: Annotated[
         str | None, Field(validation_alias=AliasChoices("GPU_BACKENDS", "JERVIS_ROUTER_GPU_BACKENDS"))
@@ -84,6 +85,8 @@ class Settings(BaseSettings):
     first_byte_seconds: Seconds = 330.0
     whole_answer_seconds: Seconds = 3600.0
     between_chunks_seconds: Seconds = 120.0
+    cpu_first_byte_seconds: Seconds = 1800.0
+    cpu_between_chunks_seconds: Seconds = 600.0
     client_stall_seconds: Seconds = 60.0
     client_read_seconds: Seconds = 30.0
     client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0

@@ -28,7 +28,7 @@ SMALL = 1 << 16
 LONGEST_NAME = 1024
 """Characters of a model's name. Ollama's own limit is below 600 (`types/model/name.go`)."""
 
-_WANTED = frozenset({"model", "name", "stream", "images", "messages"}) | rewrite.KEYS
+_WANTED = frozenset({"model", "name", "stream", "images", "messages", "tools"}) | rewrite.KEYS
 _MESSAGE = frozenset({"images", "content"})
 _NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
 _LONGEST_VALUE = 6 * LONGEST_NAME + 2  # every character written as an escape
@@ -44,13 +44,14 @@ _Result = TypeVar("_Result")
 class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
     none. `stream` is None when the body does not say. `images`: there are pictures in it. `name` is what older clients
-    call the model in questions about one. `outline` is there for a large body."""
+    call the model in questions about one. `tools`: it may call some. `outline` is there for a large body."""
 
     asked: str = ""
     model: str = ""
     stream: bool | None = None
     images: bool = False
     name: str = ""
+    tools: bool = False
     outline: rewrite.Outline | None = None
 
 
@@ -83,7 +84,7 @@ def _decoded(data: Body) -> Peek:
     if not isinstance(document, dict):
         return NOTHING
     model = stream = name = None
-    images = False
+    images = tools = False
     for key, value in document.items():
         size = len(key)
         if size == 5 and (key == "model" or key.casefold() == "model"):
@@ -96,13 +97,16 @@ def _decoded(data: Body) -> Peek:
             images = images or _shown(value)
         elif size == 4 and key.casefold() == "name":
             name = _once(name, value, "name")
-    return _peek(model, name, stream, images=images)
+        elif size == 5 and key.casefold() == "tools":
+            tools = tools or bool(value)
+    return _peek(model, name, stream, images=images, tools=tools)
 
 
-def _peek(model: Any, name: Any, stream: Any, *, images: bool, outline: rewrite.Outline | None = None) -> Peek:
-    asked = _spelled(model)
-    called = _spelled(name)
-    return Peek(asked, models.normalise(asked), stream if isinstance(stream, bool) else None, images, called, outline)
+def _peek(
+    model: Any, name: Any, stream: Any, *, images: bool, tools: bool, outline: rewrite.Outline | None = None
+) -> Peek:
+    asked, stream = _spelled(model), stream if isinstance(stream, bool) else None
+    return Peek(asked, models.normalise(asked), stream, images, _spelled(name), tools, outline)
 
 
 def _spelled(name: Any) -> str:
@@ -156,6 +160,7 @@ def _scanned(data: Body) -> Peek:
         end, empty = scanner.members(scanner.skip(0), _WANTED, found)
         values = dict(found)  # the last of equal keys counts
         shown = any(_shows(scanner, data, key.casefold(), span) for key, span in values.items())
+        tools = any(key.casefold() == "tools" and _something(data, span) for key, span in values.items())
         where = rewrite.outline(scanner, data, found, end, empty=empty)
     except scan.Malformed:
         return NOTHING
@@ -170,7 +175,7 @@ def _scanned(data: Body) -> Peek:
         if (low := key.casefold()) in ("model", "name", "stream"):
             value = _value(data, span)
             given[low] = value if low not in given or given[low] is None else _once(given[low], value, low)
-    return _peek(given.get("model"), given.get("name"), given.get("stream"), images=shown, outline=where)
+    return _peek(given.get("model"), given.get("name"), given.get("stream"), images=shown, tools=tools, outline=where)
 
 
 def _value(data: Body, span: Span) -> Any:

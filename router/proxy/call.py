@@ -33,6 +33,8 @@ class Call:
     """It shows the model pictures."""
     user: bool = False
     """A P0 request that no Background run makes: a person waits."""
+    tools: bool = False
+    """It offers the model tools to call."""
     outline: rewrite.Outline | None = None
     """Where the values of a large body stand that the router may have to change."""
 

@@ -14,6 +14,7 @@ import asyncio
 
 import structlog
 
+from crds import gpubackend
 from router import dispatch, priority, scheduler
 from router.proxy import hygiene, refusal, rewrite, turned_away
 from router.proxy.call import Call
@@ -98,6 +99,12 @@ class Forwarder:
                     said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
                     if turned.reason in _LEFT and await self._hand_over(flight, said):
                         return
+                    if turned.reason in _LEFT and not flight.returned and parts.resumed():
+                        # Nobody has taken over, and this router decides again.
+                        flight.returned = True
+                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+                        self._offer(flight)
+                        continue
                     parts.metrics.refused.labels(turned.reason).inc()
                     raise said from turned
                 except asyncio.CancelledError:
@@ -146,7 +153,8 @@ class Forwarder:
         if call.user:
             parts.placed(backend)
         pool = parts.pools.of(backend, entry.spec.url)
-        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts)
+        slow = entry.spec.kind is gpubackend.Kind.CPU
+        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts, slow=slow)
         if call.level in priority.OVERFLOW:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
         flight.sent = parts.now()
@@ -334,7 +342,8 @@ class Forwarder:
         parts = self._parts
         phase = "connect" if isinstance(error, Unreachable) else "first_byte"
         parts.metrics.broken.labels(backend, phase).inc()
-        parts.book.failed(backend, error.message)
+        if not (isinstance(error, Late) and flight.relay is not None and flight.relay.slow):
+            parts.book.failed(backend, error.message)
         _log.warning(
             "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
         )

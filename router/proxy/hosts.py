@@ -1,9 +1,9 @@
 """Which names a client may call the router by, and which pages may change its state.
 
 A web page reaches a server on its visitor's network by DNS rebinding: its own name is made to lead there. Such a name
-is one that can be registered. So addresses, names without a dot and names below a top level domain that is not delegated
-are accepted, and others only when a setting names them. Ollama has the same rule (`allowedHostsMiddleware` in
-`server/routes.go`); it does not see the client's Host behind a router.
+is one that can be registered. So addresses, names without a dot and names below a top level domain that is not
+delegated are accepted, and others only when a setting names them. Ollama has the same rule (`allowedHostsMiddleware`
+in `server/routes.go`), but behind a router it does not see the client's Host.
 """
 
 from __future__ import annotations

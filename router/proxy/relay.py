@@ -34,6 +34,7 @@ class Relay:
     __slots__ = (
         "_answer",
         "_backend",
+        "_between",
         "_call",
         "_counters",
         "_ended",
@@ -50,12 +51,18 @@ class Relay:
         "limit",
         "pool",
         "since",
+        "slow",
         "spoiled",
         "whole",
     )
 
-    def __init__(self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts) -> None:
-        """`number` is the request's id at the dispatcher, None for one that took no slot."""
+    def __init__(
+        self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts, *, slow: bool = False
+    ) -> None:
+        """`number` is the request's id at the dispatcher, None for one that took no slot. `slow`: the backend is a CPU,
+        and that it is late says nothing about it."""
+        limits = parts.limits
+        self.slow = slow
         self.connection: Connection | None = None
         self.head = b""
         self.body: tuple[Piece, ...] = ()
@@ -67,8 +74,9 @@ class Relay:
         self.limit = stall.NEVER
         self._to_client = False  # what is waited for is the client, not the backend
         self.gave_way = False
-        self.first = parts.limits.first if call.streams else parts.limits.whole
+        self.first = (limits.cpu_first if slow else limits.first) if call.streams else limits.whole
         """Seconds of silence until the first byte."""
+        self._between = limits.whole if call.tools else limits.cpu_between if slow else limits.between
         self._ended = False
         self._tail = b""
         self._call = call
@@ -127,7 +135,7 @@ class Relay:
         call.request.drop_body()
         self._parts.metrics.answered("backend", connection.status)
         if not connection.complete:
-            self._silence(self._parts.limits.between)
+            self._silence(self._between)
             connection.pour(self._sink)
         return self.go_on()
 
@@ -170,7 +178,7 @@ class Relay:
 
     async def _pump(self, connection: Connection) -> None:
         """Relay until the backend has sent everything; the last piece may be left at the connection."""
-        answer, between = self._answer, self._parts.limits.between
+        answer, between = self._answer, self._between
         while not connection.complete:
             if connection.congested:
                 self._writing()
@@ -205,7 +213,8 @@ class Relay:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
         answer = self._answer
         if not isinstance(error, Leaving):
-            self.spoiled = error.message
+            if not (self.slow and isinstance(error, Late)):
+                self.spoiled = error.message
             self._parts.metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:

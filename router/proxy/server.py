@@ -369,7 +369,7 @@ class Server:
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
-        asked, model, stream, images, name, outline = seen
+        asked, model, stream, images, name, tools, outline = seen
         if not model and kind is Kind.ABOUT_MODEL:
             # `name` is what older clients send (`cmp.Or(req.Model, req.Name)` in Ollama's routes.go).
             asked = path.removeprefix(paths.MODEL_PREFIX) if path.startswith(paths.MODEL_PREFIX) else name
@@ -398,6 +398,7 @@ class Server:
             client,
             images,
             user,
+            tools,
             outline,
         )
 

@@ -22,7 +22,10 @@ PROCESSES = {
         "controllers.settings", "JERVIS_OPERATOR_", ("operator",),
         {"kubeconfig", "metrics_host", "history_host", "probe_loopback"},
     ),
-    "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends", "secrets_dir"}),
+    "router": (
+        "router.settings", "JERVIS_ROUTER_", ("router",),
+        {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
+    ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
