@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -35,6 +36,7 @@ _LONGEST_VALUE = 6 * LONGEST_NAME + 2  # every character written as an escape
 
 # Several large bodies at once would take the processor from the event loop as many times.
 _THREAD = ThreadPoolExecutor(1, "body")
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
 
 _Arguments = TypeVarTuple("_Arguments")
@@ -66,7 +68,10 @@ async def peek(data: Body) -> Peek:
 
 async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *_Arguments) -> _Result:
     """Work on a large body, one at a time."""
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, work, *arguments)
+    loop = asyncio.get_running_loop()
+    # The queue is here and not in the thread's: a client that hangs up takes its body out of it.
+    async with _TURNS.setdefault(loop, asyncio.Lock()):
+        return await loop.run_in_executor(_THREAD, work, *arguments)
 
 
 def look(data: Body) -> Peek:

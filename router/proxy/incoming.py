@@ -46,6 +46,7 @@ class Incoming(asyncio.Protocol):
         "_taking",
         "_task",
         "_transport",
+        "above",
         "full",
         "peer",
         "service",
@@ -69,6 +70,8 @@ class Incoming(asyncio.Protocol):
         self._taking = False  # the client has an own answer to take before its next request is served
         self.peer = ""
         """The client's IP address."""
+        self.above = False
+        """It came when there were as many connections as are served."""
         self.full = False
         """More than HIGH_WATER bytes wait to be taken by the client."""
         self.since = loop.time()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAX_HEAD = 32 * 1024
 MAX_FIELDS = 256
+_HEAD_TOO_LARGE = f"the request's head is larger than {MAX_HEAD} bytes"
 
 
 class Reader:
@@ -31,6 +32,7 @@ class Reader:
         "_fields",
         "_head_done",
         "_head_size",
+        "_length",
         "_lines",
         "_link",
         "_offered",
@@ -60,6 +62,7 @@ class Reader:
         self._lines: list[bytes] = []
         self._special: dict[bytes, bytes] = {}
         self._fields = 0
+        self._length = 0  # bytes of its target and fields
         self._body: bytes | bytearray = b""
         self.size = 0
         """Bytes of its body."""
@@ -91,7 +94,7 @@ class Reader:
         if not self._head_done:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD + len(data):
-                self._link.refuse(say(431, f"the request's head is larger than {MAX_HEAD} bytes", Cause.TOO_LARGE))
+                self._link.refuse(say(431, _HEAD_TOO_LARGE, Cause.TOO_LARGE))
                 return
         first = data
         while data:
@@ -144,11 +147,13 @@ class Reader:
 
     def on_url(self, url: bytes) -> None:
         self._target += url
+        self._length += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # what comes later are trailers, which nobody here reads
             self._fields += 1
-            if self._fields > MAX_FIELDS:
+            self._length += len(name) + len(value)
+            if self._fields > MAX_FIELDS or self._length > MAX_HEAD:
                 return  # refused when the head is whole; nothing of it is kept
             low = name.lower()
             if low not in SPECIAL:
@@ -168,7 +173,9 @@ class Reader:
         if self.thrown:
             return
         length, upgrade = self._announced(request), parser.should_upgrade()
-        if self._fields > MAX_FIELDS:
+        if self._length > MAX_HEAD:
+            self._link.refuse(say(431, _HEAD_TOO_LARGE, Cause.TOO_LARGE))
+        elif self._fields > MAX_FIELDS:
             self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields", Cause.TOO_LARGE))
         elif request.method == b"CONNECT":
             self._link.refuse(say(405, "this is no forward proxy"))

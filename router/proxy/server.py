@@ -153,6 +153,7 @@ class Server:
         if len(self._links) <= most or self._evict():
             return
         self._metrics.connections_refused.inc()
+        link.above = True
         if len(self._links) > most + _RESERVE:
             link.abort()
 
@@ -230,6 +231,8 @@ class Server:
                 await self._infer(request, path)
                 return None
             own = self._own.get(path)
+            if own is not None and len(request.body) > body.SMALL:
+                raise _too_large(body.SMALL)
             return await (own(request) if own is not None else self._api(request, path))
         except refusal.Refusal as no:
             return self._refuse(no, request)
@@ -253,10 +256,12 @@ class Server:
         asks = self._gate.checks and self._gate.needs(path)
         identity = self._gate.known(request) if asks else None
         if path in self._own:
+            if length > body.SMALL:
+                raise _too_large(body.SMALL)
             if request.method == b"POST" and cross_site(request.lines, special.get(b"host")):
                 raise refusal.Refusal(403, f"{path} is not for pages of another origin", close=True)
             return
-        if len(self._links) > self._bounds.connections:
+        if request.link.above:
             raise refusal.Refusal(
                 503, "too many connections, please try again", retry_after=5, close=True, reason=Reason.QUEUE_FULL
             )
@@ -440,7 +445,8 @@ def _unknown_host(request: Request) -> refusal.Refusal:
 def _too_large(limit: int) -> refusal.Refusal:
     return refusal.Refusal(
         413,
-        f"the body is larger than {limit} bytes; send less, or raise JERVIS_ROUTER_MAX_BODY_BYTES",
+        f"the body is larger than {limit} bytes; send less"
+        + ("" if limit == body.SMALL else ", or raise JERVIS_ROUTER_MAX_BODY_BYTES"),
         close=True,
         reason=Cause.TOO_LARGE,
     )
