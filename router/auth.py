@@ -160,20 +160,17 @@ class Reviewed:
         """Whose token is it? Many who ask at once about one token cause one review. Raises Away."""
         task = self._asking.get(key)
         if task is None:
+            if len(self._asking) >= self._at_once:
+                return self._believed(key, Away("too many unknown tokens at once"))
             task = self._asking[key] = asyncio.get_running_loop().create_task(self._ask(key, token))
             task.add_done_callback(lambda done: self._asking.pop(key, None))
         return await asyncio.shield(task)
 
     async def _ask(self, key: bytes, token: str) -> Identity | None:
         try:
-            if len(self._asking) > self._at_once:
-                raise Away("too many unknown tokens at once")
             user = await self._review(token)
-        except Away:
-            kept = self._kept.get(key)
-            if kept is not None and self._now() - kept[0] <= self._stale:
-                return kept[1]
-            raise
+        except Away as away:
+            return self._believed(key, away)
         identity = None if user is None else self._accounts.identity(user)
         if identity is None:
             self._kept.pop(key, None)
@@ -182,6 +179,13 @@ class Reviewed:
             self._refused.pop(key, None)
             _keep(self._kept, key, (self._now(), identity), self._most)
         return identity
+
+    def _believed(self, key: bytes, away: Away) -> Identity:
+        """What is not so long ago. Raises `away`."""
+        kept = self._kept.get(key)
+        if kept is None or self._now() - kept[0] > self._stale:
+            raise away
+        return kept[1]
 
 
 _Kept = TypeVar("_Kept")

@@ -271,6 +271,8 @@ class Server:
             if hygiene.CONTENT_ENCODING in special:
                 encoding.coding(special[hygiene.CONTENT_ENCODING])
             return
+        if path in _LISTS and request.reading:
+            return
         kind = self._kind(path)
         if kind is Kind.ADMIN and (identity is not None or not self._gate.checks):
             self._administrator(path, request, identity or ANYBODY)
