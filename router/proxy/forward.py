@@ -244,7 +244,11 @@ class Forwarder:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
         which options of its runner, or one client's request would unload or reload everybody's model."""
         body, parts = call.request.body, self._parts
-        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE and call.path.startswith("/api/")):
+        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE):
+            return (body,)
+        if not call.path.startswith("/api/"):
+            if owned.num_ctx is not None:
+                parts.metrics.context_unset.inc()
             return (body,)
         if call.outline is None:
             changed = rewrite.rewrite(body, owned.keep_alive, owned.num_ctx)

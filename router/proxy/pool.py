@@ -62,6 +62,8 @@ class Pool:
             raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
         except OSError as error:
             raise Unreachable(f"no connection: {error.strerror or error}") from error
+        except UnicodeError as error:
+            raise Unreachable("its host is no name") from error
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, found: list[str]) -> Connection:
         """To the first address that accepts one."""

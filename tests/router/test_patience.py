@@ -72,5 +72,8 @@ async def test_options_of_the_runner_are_the_routers_for_models_that_it_owns(tmp
             sent = [json.loads(r.body) for r in backend.requests if r.path == "/api/chat"]
             dropped = dict.fromkeys(options) | {"num_ctx": 8192, "seed": 7}
             assert [body["options"] for body in sent] == [dropped] * 2
+            assert await router.metric("jervis_router_context_unset_total") == 0
+            assert (await wire.ask(router.port, wire.post("/v1/chat/completions", _CHAT))).status == 200
+            assert await router.metric("jervis_router_context_unset_total") == 1
             for option in runner:
                 assert await router.metric(f'jervis_router_runner_options_dropped_total{{option="{option}"}}') == 2

@@ -264,8 +264,20 @@ async def test_callers_without_a_token_may_have_a_ceiling(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:1", "http://2130706433:1", "http://169.254.169.254", "http://[::ffff:169.254.1.1]"]
+    "url",
+    [
+        "http://127.0.0.1:1",
+        "http://2130706433:1",
+        "http://169.254.169.254",
+        "http://[::ffff:169.254.1.1]",
+        "http://[fd00:ec2::254]",
+    ],
 )
 async def test_a_backend_is_never_called_where_the_operator_would_not(url: str) -> None:
     with pytest.raises(Broken, match="never called"):
         await Pool(url, loopback=False).connect()
+
+
+async def test_a_host_that_is_no_name_is_out_of_reach() -> None:
+    with pytest.raises(Broken, match="no name"):
+        await Pool(f"http://{'a' * 70}.example:1").connect()
