@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +196,12 @@ async def test_a_compressed_body_reaches_the_backend_plain_and_takes_a_slot(tmp_
 @pytest.mark.parametrize("name", _PACKED)
 def test_decoding_is_bounded(name: str) -> None:
     plain = b"\0" * (40 << 20)
-    pack = {"zstd": zstandard.ZstdCompressor().compress, "gzip": gzip.compress, "deflate": zlib.compress}[name]
-    packed = pack(plain)
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        "zstd": zstandard.ZstdCompressor().compress,
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+    }
+    packed = packs[name](plain)
     assert encoding.decoded(packed, name, len(plain)) == plain
     with pytest.raises(refusal.Refusal) as caught:
         encoding.decoded(packed, name, encoding.MOST)
