@@ -9,10 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from router import auth, memory, report, scheduler
 from router.backends import book
 from router.proxy.message import Identity
-from tests.router import process, wire
+from tests.router import apiserver, process, wire
 
 _CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 MIB = 1 << 20
@@ -254,6 +256,38 @@ async def test_tokens_that_somebody_makes_up_displace_no_good_one_and_are_review
     for n in range(100, 200):
         await reviewed.find(b"%d" % n, "bad")
     assert reviewed.recall(b"good") == (True, Identity("user"))
+
+
+async def test_a_large_body_is_not_read_before_its_sender_is_known(tmp_path: Path) -> None:
+    go, asked = asyncio.Event(), asyncio.Event()
+
+    async def review(request: web.Request) -> web.StreamResponse:
+        asked.set()
+        await go.wait()
+        return web.json_response({"status": {"authenticated": False}})
+
+    async with (
+        apiserver.serving(review, tmp_path) as kubeconfig,
+        process.running(
+            tmp_path, [process.spec("raw", "http://127.0.0.1:1")], token_review="true", kubeconfig=kubeconfig
+        ) as router,
+    ):
+        before = _resident(router)
+        async with wire.connected(router.port) as (reader, writer):
+            length = 60 << 20
+            head = (
+                f"POST /api/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer who\r\nContent-Length: {length}\r\n\r\n"
+            )
+            writer.write(head.encode())
+            await asked.wait()
+            writer.write(b" " * length)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await writer.drain()
+            assert _resident(router) - before < 16 * MIB
+            go.set()
+            async with asyncio.timeout(60):
+                assert (await wire.read_head(reader)).status == 401
 
 
 # One document for all.

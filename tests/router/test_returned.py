@@ -6,10 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
-from tests.router import process, wire
+from tests.router import apiserver, process, wire
 
 _CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -44,32 +43,23 @@ async def test_requests_are_offered_again_when_the_router_goes_on_to_decide(tmp_
         writer.write(wire.plain(b"{}"))
 
     api = Leases()
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", api.serve)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    settings = {"lease": "router", "namespace": "here", "kubeconfig": str(tmp_path / "kubeconfig")}
-    try:
-        async with (
-            wire.backend(hold) as backend,
-            process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)], **settings) as router,
-        ):
-            await router.until(lambda s: s["active"])
-            asks = [asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", _CHAT))) for _ in range(3)]
-            await router.until(lambda s: (s["backends"][0]["inFlight"], s["queue"]["waiting"]) == (1, 2))
-            api.away = True
-            await router.until(lambda s: not s["active"])
-            api.away = False
-            await router.until(lambda s: s["active"])
-            gate.set()
-            assert [(await ask).status for ask in asks] == [200] * 3
-    finally:
-        await runner.cleanup()
+    async with (
+        apiserver.serving(api.serve, tmp_path) as kubeconfig,
+        wire.backend(hold) as backend,
+        process.running(
+            tmp_path,
+            [process.spec("raw", backend.url, numParallel=1)],
+            lease="router",
+            namespace="here",
+            kubeconfig=kubeconfig,
+        ) as router,
+    ):
+        await router.until(lambda s: s["active"])
+        asks = [asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", _CHAT))) for _ in range(3)]
+        await router.until(lambda s: (s["backends"][0]["inFlight"], s["queue"]["waiting"]) == (1, 2))
+        api.away = True
+        await router.until(lambda s: not s["active"])
+        api.away = False
+        await router.until(lambda s: s["active"])
+        gate.set()
+        assert [(await ask).status for ask in asks] == [200] * 3
