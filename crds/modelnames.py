@@ -14,10 +14,18 @@ _NAMESPACE = "library/"
 _TAG = "latest"
 
 
-# Bounded: the argument comes from clients.
-@lru_cache(maxsize=4096)
+_LONGEST = 600
+"""Ollama's names are shorter (`isValidLen` of each part)."""
+
+
 def normalise(name: str) -> str:
     """`Registry.Ollama.ai/library/Qwen3` -> `qwen3:latest`; an empty name stays empty."""
+    # The argument comes from clients: what is kept is bounded in number and in length.
+    return _normalised(name) if len(name) <= _LONGEST else _normalised.__wrapped__(name)
+
+
+@lru_cache(maxsize=4096)
+def _normalised(name: str) -> str:
     text = name.strip().lower()
     _, scheme, rest = text.partition("://")
     if scheme:

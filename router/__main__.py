@@ -18,11 +18,25 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 from crds import errors, gpubackend
-from router import announce, dispatch, documents, explain, health, lifetime, metrics, page, report, scheduler, warmup
+from router import (
+    announce,
+    dispatch,
+    documents,
+    explain,
+    health,
+    lifetime,
+    memory,
+    metrics,
+    page,
+    report,
+    scheduler,
+    warmup,
+)
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
 from router.proxy import forward, stall
 from router.proxy.budget import Budget
+from router.proxy.hosts import Hosts
 from router.proxy.parts import Parts
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
@@ -43,6 +57,7 @@ def main() -> int:
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso"),
+                structlog.processors.format_exc_info,
                 structlog.processors.JSONRenderer(),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.log_level]),
@@ -74,6 +89,10 @@ async def _run(settings: Settings) -> None:
 async def _serve(settings: Settings, outside: Outside) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time
+    shares = memory.shares(settings.memory_limit_bytes or memory.limit())
+    whole = shares.buffered
+    if settings.max_buffered_bytes is not None:
+        shares = shares._replace(buffered=settings.max_buffered_bytes)
     signals = lifetime.Signals()
     signals.listen()
     backends = book.Book(
@@ -85,7 +104,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         bounds=scheduler.Bounds(
             count=settings.max_waiting,
             # The rest is for bodies that arrive or run: the queue is full first, and it knows who is less urgent.
-            size=settings.max_buffered_bytes * 3 // 4,
+            size=shares.buffered * 3 // 4,
             per_client=settings.max_waiting_per_client,
             deadlines=settings.deadlines,
         ),
@@ -93,11 +112,14 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     outbox: list[Callable[[dispatch.Outward], None]] = []
     dispatcher = dispatch.Dispatcher(plan, now=now, perform=lambda effect: _each(outbox, effect))
-    state = report.Report(backends, plan, now=now)
+    gate = outside.gate()
+    state = report.Report(backends, plan, now=now, owners=gate.required)
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
     registry.register(metrics.Gauges(state.document, dispatcher.counts))
-    pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds))
+    # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
+    local = settings.gpu_backends is not None or settings.backend_loopback
+    pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
     watch = stall.Watch(now=now)
     prober = health.Prober(
         backends,
@@ -114,7 +136,6 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         counts=dispatcher.counts,
     )
     outbox.append(warmer.perform)
-    gate = outside.gate()
 
     def schedule() -> None:
         # A standby knows its backends and decides nothing about them.
@@ -163,12 +184,15 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                     whole=settings.whole_answer_seconds,
                     between=settings.between_chunks_seconds,
                     write=settings.client_stall_seconds,
+                    cpu_first=settings.cpu_first_byte_seconds,
+                    cpu_between=settings.cpu_between_chunks_seconds,
                 ),
                 budget=Budget(),
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
                 **({} if candidate is None else {"successor": candidate.successor}),
+                resumed=lambda: candidate is not None and candidate.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
                 guarded=gate.closed,
@@ -187,17 +211,24 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 now=now,
                 wall=_today,
                 patience=settings.load_seconds,
+                ceilings=lambda: backends.ceilings,
             ),
         },
         gate=gate,
         bounds=Bounds(
-            body=settings.max_body_bytes,
-            buffered=settings.max_buffered_bytes,
+            body=min(settings.max_body_bytes, whole),
+            buffered=shares.buffered,
+            unsent=shares.unsent,
+            connections=settings.max_connections or shares.connections,
             reading=settings.client_read_seconds,
+            rate=settings.client_bytes_per_second,
             idle=settings.client_idle_seconds,
         ),
         ids=_ids(uuid.uuid4().hex),
         now=now,
+        # A caller who must show a token is no page that a name was made to lead here.
+        hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
+        extra=settings.extra_paths,
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []

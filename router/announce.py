@@ -16,14 +16,19 @@ from typing import Any, TypeVar
 import pydantic
 from pydantic import BaseModel
 
+from crds.priority import Priority
 from router import dispatch, models
 from router.announcement import Announce, Ready, Release, Released
+from router.ceilings import Ceilings
+from router.priority import Level
 from router.proxy import refusal
 from router.proxy.message import Reply, Request
 from router.proxy.refusal import Cause
 from router.reservation import Lease, Verdict
 
 _RETRY = 5
+_LONGEST_OWNER = 253
+"""As in the GpuBackend's status."""
 
 
 _Body = TypeVar("_Body", Announce, Release)
@@ -37,28 +42,33 @@ def routes(
     now: Callable[[], float],
     wall: Callable[[], datetime],
     patience: float,
+    ceilings: Callable[[], Ceilings],
 ) -> Mapping[str, _Handler]:
-    """Handlers by path. `ids` makes lease ids that nobody can guess; `patience` bounds the wait, in seconds."""
+    """Handlers by path. `ids` makes lease ids that nobody can guess; `patience` bounds the wait, in seconds; a client
+    whose ceiling (of `ceilings`, or of its token) is below P0 reserves nothing."""
 
     def moment(lease: Lease) -> datetime:
         return (wall() + timedelta(seconds=lease.until - now())).astimezone(UTC)
 
-    def taken(lease: Lease | None, reason: str) -> refusal.Refusal:
+    def taken(lease: Lease | None) -> refusal.Refusal:
+        # Not by whom: with that name a stranger could pretend to be the owner.
         if lease is None:
-            return refusal.Refusal(409, reason, retry_after=_RETRY, reason=Cause.RESERVED)
+            text = "every GPU that may be reserved is"
+            return refusal.Refusal(409, text, retry_after=_RETRY, reason=Cause.RESERVED)
         left = max(1, round(lease.until - now()))
-        text = (
-            f"{reason}: backend {lease.backend!r} is reserved by {lease.owner!r} until {moment(lease):%FT%TZ} at most"
-        )
+        text = f"backend {lease.backend!r} is reserved by another owner until {moment(lease):%FT%TZ} at most"
         return refusal.Refusal(409, text, retry_after=min(left, 60), reason=Cause.RESERVED)
 
     async def announce(request: Request) -> Reply:
         body = _read(request, Announce)
+        owner = _owner(request, body.owner)
+        client = request.identity.name or request.link.peer
+        given = ceilings().clamp(client, Level.P0)
+        if given is not Level.P0 or request.identity.ceiling not in (None, Priority.P0):
+            raise refusal.Refusal(403, "a reservation is for P0 requests, and this client's ceiling is below P0")
         try:
             async with asyncio.timeout(patience):
-                answer, error = await dispatcher.announce(
-                    body.owner, models.normalise(body.model), body.lease_id, ids()
-                )
+                answer, error = await dispatcher.announce(owner, models.normalise(body.model), body.lease_id, ids())
         except TimeoutError as late:
             raise refusal.Refusal(
                 503,
@@ -67,7 +77,7 @@ def routes(
                 reason=Cause.NOT_READY,
             ) from late
         if answer.verdict is Verdict.TAKEN:
-            raise taken(answer.lease, answer.reason)
+            raise taken(answer.lease)
         if answer.lease is None or error:
             raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY, reason=Cause.NOT_READY)
         lease = answer.lease
@@ -82,9 +92,12 @@ def routes(
 
     async def release(request: Request) -> Reply:
         body = _read(request, Release)
-        answer = dispatcher.unreserve(body.owner, body.lease_id)
+        owner = _owner(request, body.owner)
+        if not (body.lease_id or request.identity.name):
+            raise refusal.Refusal(400, "leaseId: a caller without a token of its own must give the announcement's")
+        answer = dispatcher.unreserve(owner, body.lease_id)
         if answer.verdict is Verdict.TAKEN:
-            raise taken(answer.lease, answer.reason)
+            raise taken(answer.lease)
         return _reply(Released(released=answer.verdict is Verdict.RELEASED))
 
     return {"/router/announce": announce, "/router/release": release}
@@ -109,13 +122,18 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
             "Reserve a GPU for an orchestrator and wait until its models are loaded",
             "Announce",
             "Ready",
-            {400: "A field is wrong", 409: "Somebody else holds it", 503: "No GPU, or it is not ready yet"},
+            {
+                400: "A field is wrong",
+                403: "The client's ceiling is below P0",
+                409: "Somebody else holds it",
+                503: "No GPU, or it is not ready yet",
+            },
         ),
         "/router/release": post(
             "Give the GPU back; the background models are loaded again",
             "Release",
             "Released",
-            {400: "A field is wrong", 409: "Somebody else holds it"},
+            {400: "A field is wrong, or leaseId is missing", 409: "Somebody else holds it"},
         ),
     }
     return paths, parts
@@ -132,6 +150,17 @@ def _read(request: Request, shape: type[_Body]) -> _Body:
         field = ".".join(str(part) for part in first["loc"]) or "body"
         example = '{"owner": "job-1"}'
         raise refusal.Refusal(400, f"{field}: {first['msg']}; send for example {example}") from error
+
+
+def _owner(request: Request, owner: str) -> str:
+    """The reservation's owner: the caller's identity and the name that it chose. Raises Refusal."""
+    name = request.identity.name
+    if not name and "/" in owner:
+        raise refusal.Refusal(400, "owner: the part before a slash is the name of a caller with a token")
+    whole = f"{name}/{owner}" if name else owner
+    if len(whole) > _LONGEST_OWNER:
+        raise refusal.Refusal(400, f"owner: with the caller's name it has more than {_LONGEST_OWNER} characters")
+    return whole
 
 
 def _reply(document: BaseModel) -> Reply:

@@ -29,7 +29,8 @@ class Announce(_Wire):
 
 
 class Release(_Wire):
-    """Body of a release. Without `leaseId` the owner's reservation ends."""
+    """Body of a release. Without `leaseId`, which only a caller with a token of its own may leave out, the reservation
+    of the owner ends."""
 
     owner: Owner
     lease_id: LeaseId = ""

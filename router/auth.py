@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import pydantic
 import structlog
@@ -136,25 +136,32 @@ class Reviewed:
         bad: float = 10.0,
         stale: float = 600.0,
         most: int = 4096,
+        at_once: int = 64,
     ) -> None:
+        """`most` answers of each kind are kept, `at_once` tokens are under review."""
         self._review = review
         self._accounts = accounts
         self._now = now
-        self._fresh, self._bad, self._stale, self._most = fresh, bad, stale, most
-        self._kept: OrderedDict[bytes, tuple[float, Identity | None]] = OrderedDict()
+        self._fresh, self._bad, self._stale, self._most, self._at_once = fresh, bad, stale, most, at_once
+        self._kept: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
+        # Apart, or tokens that somebody makes up would displace the good ones.
+        self._refused: OrderedDict[bytes, float] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
 
     def recall(self, key: bytes) -> tuple[bool, Identity | None]:
         """(known, identity) from what is kept and still fresh."""
-        kept = self._kept.get(key)
-        if kept is None or self._now() - kept[0] > (self._fresh if kept[1] else self._bad):
-            return False, None
-        return True, kept[1]
+        kept, now = self._kept.get(key), self._now()
+        if kept is not None and now - kept[0] <= self._fresh:
+            return True, kept[1]
+        refused_at = self._refused.get(key)
+        return refused_at is not None and now - refused_at <= self._bad, None
 
     async def find(self, key: bytes, token: str) -> Identity | None:
         """Whose token is it? Many who ask at once about one token cause one review. Raises Away."""
         task = self._asking.get(key)
         if task is None:
+            if len(self._asking) >= self._at_once:
+                return self._believed(key, Away("too many unknown tokens at once"))
             task = self._asking[key] = asyncio.get_running_loop().create_task(self._ask(key, token))
             task.add_done_callback(lambda done: self._asking.pop(key, None))
         return await asyncio.shield(task)
@@ -162,17 +169,33 @@ class Reviewed:
     async def _ask(self, key: bytes, token: str) -> Identity | None:
         try:
             user = await self._review(token)
-        except Away:
-            kept = self._kept.get(key)
-            if kept is not None and kept[1] is not None and self._now() - kept[0] <= self._stale:
-                return kept[1]
-            raise
+        except Away as away:
+            return self._believed(key, away)
         identity = None if user is None else self._accounts.identity(user)
-        self._kept[key] = (self._now(), identity)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        if identity is None:
+            self._kept.pop(key, None)
+            _keep(self._refused, key, self._now(), self._most)
+        else:
+            self._refused.pop(key, None)
+            _keep(self._kept, key, (self._now(), identity), self._most)
         return identity
+
+    def _believed(self, key: bytes, away: Away) -> Identity:
+        """What is not so long ago. Raises `away`."""
+        kept = self._kept.get(key)
+        if kept is None or self._now() - kept[0] > self._stale:
+            raise away
+        return kept[1]
+
+
+_Kept = TypeVar("_Kept")
+
+
+def _keep(into: OrderedDict[bytes, _Kept], key: bytes, value: _Kept, most: int) -> None:
+    into[key] = value
+    into.move_to_end(key)
+    while len(into) > most:
+        into.popitem(last=False)
 
 
 FindRun = Callable[[str, str], Identity | None]
@@ -183,6 +206,7 @@ class Gate:
     """Decides who a request is from. Without `tokens` and `reviewed` it is open, but for what a run token says.
 
     `checks`: requests have to be looked at at all. `closed`: tokens are the router's own business and reach no backend.
+    `required`: nobody is served without a token.
     """
 
     def __init__(
@@ -193,15 +217,18 @@ class Gate:
         runs: FindRun | None = None,
         free: Iterable[str] = (),
         required: bool = True,
+        anonymous: Identity = ANYBODY,
     ) -> None:
-        """`free` are paths that need no token. Without `required` none does, but a token that is shown must be good."""
+        """`free` are paths that need no token. Without `required` none does, but a token that is shown must be good.
+        `anonymous` is a caller without one."""
         self._tokens = tokens
         self._reviewed = reviewed
         self._runs = runs
         self._free = frozenset(free)
         self.closed = tokens is not None or reviewed is not None
-        self.checks = self.closed or runs is not None
-        self._required = required and self.closed
+        self._anonymous = anonymous
+        self.checks = self.closed or runs is not None or anonymous is not ANYBODY
+        self.required = required and self.closed
 
     def needs(self, path: str) -> bool:
         """Must a request for this path say who it is from?"""
@@ -209,12 +236,12 @@ class Gate:
 
     def known(self, request: Request) -> Identity | None:
         """Who it is, if that can be said at once; None when `ask` must find out. Raises Refusal(401)."""
-        if not self._required and not _shows(request):
-            return ANYBODY
+        if not self.required and not _shows(request):
+            return self._anonymous
         if self._runs is not None and (run := self._runs(request.path, _shown(request))) is not None:
             return run
         if not self.closed:
-            return ANYBODY
+            return self._anonymous
         token = _bearer(request)
         key = digest(token)
         found = self._tokens.find(key) if self._tokens is not None else None

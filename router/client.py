@@ -186,7 +186,8 @@ class Client:
             return announcement.Ready.model_validate_json(await response.aread())
 
     async def release(self, owner: str, lease_id: str = "") -> bool:
-        """Give the reservation back; False when there was none. Raises Taken when it is somebody else's."""
+        """Give the reservation back; False when there was none. A caller without a token must give the `lease_id`.
+        Raises Taken when it is somebody else's."""
         body = announcement.Release(owner=owner, lease_id=lease_id)
         async with self._guarded("POST", "/router/release", None, _JSON, _written(body)) as response:
             return announcement.Released.model_validate_json(await response.aread()).released

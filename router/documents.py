@@ -21,7 +21,7 @@ def routes(state: report.Report, registry: CollectorRegistry) -> Mapping[str, Ow
     document = orjson.dumps(openapi())
 
     async def show(request: Request) -> Reply:
-        return Reply(body=state.document().model_dump_json(by_alias=True).encode())
+        return Reply(body=state.text())
 
     async def describe(request: Request) -> Reply:
         return Reply(body=document)

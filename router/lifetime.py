@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -20,6 +21,7 @@ from router.proxy.stall import Watch
 
 _log = structlog.get_logger("router.lifetime")
 _LAST_WORDS = 2.0
+_BACKLOG = 1024
 
 
 class Signals:
@@ -57,8 +59,8 @@ async def serve(
     """Serve until a signal, then drain. `started` hears the address that was really bound; `leave` tells the others
     that this process goes."""
     loop = asyncio.get_running_loop()
-    socket = await loop.create_server(lambda: Incoming(server, loop), host, port, backlog=1024)
-    name = socket.sockets[0].getsockname()
+    serving = await loop.create_server(lambda: Incoming(server, loop), sock=_bound(host, port), backlog=_BACKLOG)
+    name = serving.sockets[0].getsockname()
     started(name[0], name[1])
     await signals.leaving.wait()
     state.draining = True
@@ -66,10 +68,22 @@ async def serve(
     if leave is not None:
         await leave()
     await _first(signals.hurry, drain_delay)
-    socket.close()
+    serving.close()
     server.leave()
     await _quiet(server, signals, drain)
     await _cut(server, dispatcher, watch)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that listens. Without a host it is for IPv6 and IPv4, or for IPv4 where there is nothing else. Raises
+    OSError."""
+    if host:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    try:
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
+    except (OSError, ValueError):
+        return socket.create_server(("", port), backlog=_BACKLOG)
 
 
 async def _quiet(server: Server, signals: Signals, grace: float) -> None:

@@ -153,8 +153,13 @@ class Metrics:
         self.hangups = count("client_hangups", "Clients that hung up.", ("phase",))
         self.broken = count("backend_failures", "Exchanges that a backend spoiled.", ("backend", "phase"))
         self.retries = count("retries", "Attempts after the first.", ("reason",))
-        self.rewritten = count("parameters_owned", "Requests whose keep_alive or num_ctx the router set.")
+        self.rewritten = count("parameters_owned", "Requests whose keep_alive or runner options the router set.")
+        self.dropped = count("runner_options_dropped", "Clients' options that would load a model anew.", ("option",))
+        self.context_unset = count(
+            "context_unset", "Requests by /v1, which cannot state the context, for models whose GpuBackend states one."
+        )
         self.stalled = count("client_stalls", "Clients cut off because they took nothing.")
+        self.connections_refused = count("connections_refused", "Connections above the bound.")
         self.clamped = count(
             "priority_clamped", "Requests whose level was lowered to their client's ceiling.", ("asked", "given")
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from crds import errors
 from router import auth
 from router.backends import book, secrets
+from router.proxy.message import ANYBODY, Identity
 from router.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Outside:
                 auth.accounts(settings.allowed_accounts, settings.admin_accounts, settings.account_ceilings),
                 now=self._now,
             )
-        return auth.Gate(tokens, reviewed, runs=runs, free=FREE, required=settings.token_required)
+        anonymous = Identity(ceiling=settings.anonymous_ceiling) if settings.anonymous_ceiling else ANYBODY
+        return auth.Gate(tokens, reviewed, runs=runs, free=FREE, required=settings.token_required, anonymous=anonymous)
 
     def secrets(self, backends: book.Book, use: Callable[[Mapping[str, str]], None]) -> secrets.Secrets:
         """From files when the backends come from the environment, else from the apiserver."""

@@ -67,7 +67,7 @@ class Page:
             while not self._state.draining:
                 # A watcher that takes nothing is sent nothing.
                 await link.room()
-                text = self._state.document().model_dump_json(by_alias=True).encode()
+                text = self._state.text(age=self._every / 2)
                 if text != last:
                     last, silent = text, 0
                     link.transport.write(b"event: status\ndata: %s\n\n" % text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -15,6 +16,7 @@ from router.reservation import Lease
 from router.waiting import Request
 
 _SHOWN = 100
+_SHARE = 10.0
 STANDBY = "standing by: another router is active"
 
 
@@ -39,7 +41,20 @@ class Report:
     """`now` is the scheduler's clock in seconds. `last_p0`, `last_user_p0` and `draining` are set by the
     server."""
 
-    def __init__(self, backends: book.Book, plan: scheduler.Scheduler, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        backends: book.Book,
+        plan: scheduler.Scheduler,
+        *,
+        now: Callable[[], float],
+        owners: bool = True,
+        spent: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by."""
+        self._owners = owners
+        self._spent = spent
+        self._made: tuple[float, float, status.Status] | None = None
+        self._text: tuple[status.Status, bytes] | None = None
         self._book = backends
         self._plan = plan
         self._now = now
@@ -55,8 +70,30 @@ class Report:
         """A user's P0 request was given to that backend."""
         self.last_user_p0_on[backend] = at
 
-    def document(self) -> status.Status:
-        """The state of this moment."""
+    def document(self, *, age: float = 0.0) -> status.Status:
+        """The state of this moment, or one that is at most `age` seconds old.
+
+        With many waiters it costs milliseconds, and everyone may ask for it, so it is shared for ten times as long as
+        it took to make: all who ask together take a tenth of the processor at most.
+        """
+        begun = self._spent()
+        if self._made is not None:
+            at, share, made = self._made
+            if begun - at <= max(share, age) and made.draining == self.draining and made.active == self.leader.active:
+                return made
+        made = self._make()
+        done = self._spent()
+        self._made = (done, _SHARE * (done - begun), made)
+        return made
+
+    def text(self, *, age: float = 0.0) -> bytes:
+        """The same as JSON."""
+        document = self.document(age=age)
+        if self._text is None or self._text[0] is not document:
+            self._text = (document, document.model_dump_json(by_alias=True).encode())
+        return self._text[1]
+
+    def _make(self) -> status.Status:
         waiting = list(self._plan.waiting())
         levels = Counter(request.level for request in waiting)
         hosts = {host.backend.name: host for host in self._plan.hosts()}
@@ -105,10 +142,18 @@ class Report:
             vram_bytes=None if host is None else host.backend.vram,
             memory=[_loaded(record) for record in entry.ps],
             model_sets=[] if host is None else _sets(host),
-            reservation=None if host is None or host.lease is None else _reservation(host.lease, now),
+            reservation=None if host is None or host.lease is None else self._reservation(host.lease, now),
             running=[] if host is None else _running(host),
             swaps=0 if host is None or host.residency is None else host.residency.swaps,
             last_user_p0=self.last_user_p0_on.get(entry.name),
+        )
+
+    def _reservation(self, lease: Lease, now: float) -> status.Reservation:
+        return status.Reservation(
+            owner=lease.owner if self._owners or lease.implicit else "",
+            model_set=lease.model_set,
+            ready=lease.ready,
+            seconds_left=round(max(0.0, lease.until - now), 1),
         )
 
 
@@ -146,15 +191,6 @@ def _sets(host: Host) -> list[status.ModelSet]:
         )
         for one in host.backend.sets
     ]
-
-
-def _reservation(lease: Lease, now: float) -> status.Reservation:
-    return status.Reservation(
-        owner=lease.owner,
-        model_set=lease.model_set,
-        ready=lease.ready,
-        seconds_left=round(max(0.0, lease.until - now), 1),
-    )
 
 
 def _running(host: Host) -> list[status.Running]:

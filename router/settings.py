@@ -25,12 +25,16 @@ def _ceiling(word: object) -> priority.Priority:
 Ceiling = Annotated[priority.Priority, BeforeValidator(_ceiling)]
 
 
+ExtraPath = Annotated[str, Field(pattern=r"^/(api|v1)/[A-Za-z0-9/_.-]+$")]
+
+
 class Settings(BaseSettings):
     """Durations are in seconds, sizes in bytes."""
 
     model_config = SettingsConfigDict(env_prefix="JERVIS_ROUTER_", extra="ignore", populate_by_name=True)
 
-    host: str = "0.0.0.0"  # noqa: S104  # it is a service; set it to 127.0.0.1 outside a cluster
+    host: str = ""
+    """Empty for every address of this machine, IPv6 included; set it to 127.0.0.1 outside a cluster."""
     port: Annotated[int, Field(ge=0, le=65535)] = 11430
     gpu_backends: Annotated[
         str | None, Field(validation_alias=AliasChoices("GPU_BACKENDS", "JERVIS_ROUTER_GPU_BACKENDS"))
@@ -53,7 +57,12 @@ class Settings(BaseSettings):
     address: str = ""
     handover_seconds: Seconds = 30.0
     max_body_bytes: Annotated[int, Field(ge=1024)] = 64 << 20
-    max_buffered_bytes: Annotated[int, Field(ge=1024)] = 1 << 30
+    max_buffered_bytes: Annotated[int, Field(ge=1024)] | None = None
+    max_connections: Annotated[int, Field(ge=1)] | None = None
+    memory_limit_bytes: Annotated[int, Field(ge=1 << 20)] | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    extra_paths: tuple[ExtraPath, ...] = ()
+    anonymous_ceiling: Ceiling | None = None
     max_waiting: Annotated[int, Field(ge=1)] = 20_000
     max_waiting_per_client: Annotated[int, Field(ge=1)] = 10_000
     deadline_p0_seconds: Seconds = 600.0
@@ -70,12 +79,17 @@ class Settings(BaseSettings):
     set_residence_seconds: Annotated[float, Field(ge=0)] = 30.0
     load_seconds: Seconds = 330.0
     own_parameters: bool = True
+    backend_loopback: bool = False
+    """A GpuBackend may be at a loopback address: for a router outside of a cluster."""
     connect_seconds: Seconds = 5.0
     first_byte_seconds: Seconds = 330.0
     whole_answer_seconds: Seconds = 3600.0
     between_chunks_seconds: Seconds = 120.0
+    cpu_first_byte_seconds: Seconds = 1800.0
+    cpu_between_chunks_seconds: Seconds = 600.0
     client_stall_seconds: Seconds = 60.0
     client_read_seconds: Seconds = 30.0
+    client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0
     client_idle_seconds: Seconds = 300.0
     probe_interval_seconds: Seconds = 2.0
     probe_timeout_seconds: Seconds = 2.0

@@ -32,7 +32,7 @@ class ModelSet(Wire):
 class Reservation(Wire):
     """Who has a GPU for itself."""
 
-    owner: str = Field(description="who announced; P0 when it came with a P0 request")
+    owner: str = Field(description="who announced; P0 when it came with a P0 request; empty where no token is needed")
     model_set: str
     ready: bool = Field(description="its models are loaded")
     seconds_left: float

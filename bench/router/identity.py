@@ -222,6 +222,7 @@ async def _main(requests: int) -> dict[str, Any]:
     port = server.sockets[0].getsockname()[1]
     specs = json.dumps([{"name": "b", "url": f"http://127.0.0.1:{port}", "numParallel": 4096}])
     environment = os.environ | {"GPU_BACKENDS": specs, "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_HOST": "127.0.0.1"}
+    environment["JERVIS_ROUTER_EXTRA_PATHS"] = '["/api/experimental"]'
     router = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "router", cwd=ROOT, env=environment, stderr=subprocess.PIPE
     )

@@ -3,67 +3,126 @@
 Go's decoder, which Ollama uses, takes the last of several equal keys, compares keys without case, reads only the first
 JSON value and replaces broken UTF-8. A reader that were stricter could be led past the per-model limits by a body that
 Ollama still accepts, so this one falls back to a lenient reading.
+
+A small body is decoded. A large one is scanned (`scan`) in one thread of its own: that needs no memory to speak of, and
+the streams go on meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakKeyDictionary
 
 import orjson
 
 from router import models
-from router.proxy.refusal import Refusal
+from router.proxy import rewrite, scan
+from router.proxy.refusal import Cause, Refusal
+from router.proxy.scan import Body, Scanner, Span
 
-# Parsing takes about 0.2 ms a megabyte: above this it must not hold up the other streams.
-IN_THREAD = 1 << 20
+SMALL = 1 << 16
+"""Decoded on the event loop: at most a millisecond and 24 times its size."""
+LONGEST_NAME = 1024
+"""Characters of a model's name. Ollama's own limit is below 600 (`types/model/name.go`)."""
+
+_WANTED = frozenset({"model", "name", "stream", "images", "messages", "tools"}) | rewrite.KEYS
+_MESSAGE = frozenset({"images", "content"})
+_NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
+_LONGEST_VALUE = 6 * LONGEST_NAME + 2  # every character written as an escape
+
+# Several large bodies at once would take the processor from the event loop as many times.
+_THREAD = ThreadPoolExecutor(1, "body")
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
-    none. `stream` is None when the body does not say. `images`: there are pictures in it."""
+    none. `stream` is None when the body does not say. `images`: there are pictures in it. `name` is what older clients
+    call the model in questions about one. `tools`: it may call some. `outline` is there for a large body."""
 
     asked: str = ""
     model: str = ""
     stream: bool | None = None
     images: bool = False
+    name: str = ""
+    tools: bool = False
+    outline: rewrite.Outline | None = None
 
 
 NOTHING = Peek()
 
 
-async def peek(data: bytes) -> Peek:
-    """Look at a body. Raises Refusal(400) when it names a model in two spellings of the key."""
-    if len(data) > IN_THREAD:
-        return await asyncio.to_thread(look, data)
-    return look(data)
+async def peek(data: Body) -> Peek:
+    """Look at a body. Raises Refusal: 400 when it names a model in two spellings of the key, or one with a name that is
+    too long; 413 when it was made to be expensive."""
+    return await in_thread(look, data) if len(data) > SMALL else look(data)
 
 
-def look(data: bytes) -> Peek:
+async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *_Arguments) -> _Result:
+    """Work on a large body, one at a time."""
+    loop = asyncio.get_running_loop()
+    # The queue is here and not in the thread's: a client that hangs up takes its body out of it.
+    async with _TURNS.setdefault(loop, asyncio.Lock()):
+        return await loop.run_in_executor(_THREAD, work, *arguments)
+
+
+def look(data: Body) -> Peek:
     """See `peek`; pure."""
     if not data:
         return NOTHING
+    return _decoded(data) if len(data) <= SMALL else _scanned(data)
+
+
+def _decoded(data: Body) -> Peek:
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
         document = _lenient(data)
     if not isinstance(document, dict):
         return NOTHING
-    model = stream = None
-    images = False
-    for name, value in document.items():
-        size = len(name)
-        if size == 5 and (name == "model" or name.casefold() == "model"):
+    model = stream = name = None
+    images = tools = False
+    for key, value in document.items():
+        size = len(key)
+        if size == 5 and (key == "model" or key.casefold() == "model"):
             model = value if model is None else _once(model, value, "model")
-        elif size == 6 and name.casefold() == "stream":
+        elif size == 6 and key.casefold() == "stream":
             stream = _once(stream, value, "stream")
-        elif size == 6 and name.casefold() == "images":
+        elif size == 6 and key.casefold() == "images":
             images = images or bool(value)
-        elif size == 8 and name.casefold() == "messages":
+        elif size == 8 and key.casefold() == "messages":
             images = images or _shown(value)
-    asked = model if isinstance(model, str) else ""
-    return Peek(asked, models.normalise(asked), stream if isinstance(stream, bool) else None, images)
+        elif size == 4 and key.casefold() == "name":
+            name = _once(name, value, "name")
+        elif size == 5 and key.casefold() == "tools":
+            tools = tools or bool(value)
+    return _peek(model, name, stream, images=images, tools=tools)
+
+
+def _peek(
+    model: Any, name: Any, stream: Any, *, images: bool, tools: bool, outline: rewrite.Outline | None = None
+) -> Peek:
+    asked, stream = _spelled(model), stream if isinstance(stream, bool) else None
+    return Peek(asked, models.normalise(asked), stream, images, _spelled(name), tools, outline)
+
+
+def _spelled(name: Any) -> str:
+    """A name that can be written again: a lone surrogate becomes U+FFFD, as in Go."""
+    if not isinstance(name, str):
+        return ""
+    if len(name) > LONGEST_NAME:
+        raise Refusal(400, f"the model's name is longer than {LONGEST_NAME} characters")
+    if name.isascii():
+        return name
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _shown(messages: Any) -> bool:
@@ -73,14 +132,14 @@ def _shown(messages: Any) -> bool:
             continue
         content = message.get("content")
         if message.get("images") or (
-            isinstance(content, list)
-            and any(
-                isinstance(part, dict) and str(part.get("type", "")).endswith(("image_url", "image"))
-                for part in content
-            )
+            isinstance(content, list) and any(isinstance(part, dict) and _picture(part.get("type")) for part in content)
         ):
             return True
     return False
+
+
+def _picture(kind: Any) -> bool:
+    return str(kind).endswith(("image_url", "image"))
 
 
 def _once(before: Any, value: Any, key: str) -> Any:
@@ -90,8 +149,81 @@ def _once(before: Any, value: Any, key: str) -> Any:
     return value
 
 
-def _lenient(data: bytes) -> Any:
+def _lenient(data: Body) -> Any:
     try:
         return json.JSONDecoder().raw_decode(data.decode("utf-8", "replace").lstrip(" \t\r\n"))[0]
     except (ValueError, RecursionError):
-        return None  # not JSON: the backend will say so in its own words
+        return None  # not JSON: `paths.INFERENCE` are refused, elsewhere the backend says so in its own words
+
+
+# Large bodies.
+
+
+def _scanned(data: Body) -> Peek:
+    scanner, found = Scanner(data), list[tuple[str, Span]]()
+    try:
+        end, empty = scanner.members(scanner.skip(0), _WANTED, found)
+        values = dict(found)  # the last of equal keys counts
+        shown = any(_shows(scanner, data, key.casefold(), span) for key, span in values.items())
+        tools = any(key.casefold() == "tools" and _something(data, span) for key, span in values.items())
+        where = rewrite.outline(scanner, data, found, end, empty=empty)
+    except scan.Malformed:
+        return NOTHING
+    except scan.TooComplex as error:
+        raise Refusal(
+            413,
+            f"the body has more than {scan.MOST_STEPS} members or more than {scan.MOST_DEPTH} levels; send less",
+            reason=Cause.TOO_LARGE,
+        ) from error
+    given: dict[str, Any] = {}
+    for key, span in values.items():
+        if (low := key.casefold()) in ("model", "name", "stream"):
+            value = _value(data, span)
+            given[low] = value if low not in given or given[low] is None else _once(given[low], value, low)
+    return _peek(given.get("model"), given.get("name"), given.get("stream"), images=shown, tools=tools, outline=where)
+
+
+def _value(data: Body, span: Span) -> Any:
+    """A name or a truth value; anything else is None."""
+    if data[span[0]] in b"{[":
+        return None
+    if span[1] - span[0] > _LONGEST_VALUE:
+        return "x" * (LONGEST_NAME + 1)  # refused for its length
+    try:
+        return json.loads(data[slice(*span)].decode("utf-8", "replace"), strict=False)
+    except ValueError:
+        return None
+
+
+def _shows(scanner: Scanner, data: Body, key: str, span: Span) -> bool:
+    """As `_decoded` sees it."""
+    if key == "images":
+        return _something(data, span)
+    if key != "messages" or data[span[0]] != 0x5B:
+        return False
+    for start, _ in scanner.elements(span[0]):
+        if data[start] != 0x7B:
+            continue
+        found: list[tuple[str, Span]] = []
+        scanner.members(start, _MESSAGE, found)
+        for name, value in found:
+            if name == "images" and _something(data, value):
+                return True
+            if name == "content" and data[value[0]] == 0x5B and _parts(scanner, data, value[0]):
+                return True
+    return False
+
+
+def _parts(scanner: Scanner, data: Body, at: int) -> bool:
+    for start, _ in scanner.elements(at):
+        if data[start] == 0x7B:
+            found: list[tuple[str, Span]] = []
+            scanner.members(start, ("type",), found)
+            if any(name == "type" and _picture(_value(data, span)) for name, span in found):
+                return True
+    return False
+
+
+def _something(data: Body, span: Span) -> bool:
+    """Not what Python takes for false."""
+    return span[1] - span[0] > 16 or b"".join(bytes(data[slice(*span)]).split()) not in _NOTHING

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from crds.gpubackend import Capability
 from router.priority import Level
+from router.proxy import rewrite
 from router.proxy.message import Request
 from router.proxy.paths import EMBEDDING, Kind
 
@@ -32,6 +33,10 @@ class Call:
     """It shows the model pictures."""
     user: bool = False
     """A P0 request that no Background run makes: a person waits."""
+    tools: bool = False
+    """It offers the model tools to call."""
+    outline: rewrite.Outline | None = None
+    """Where the values of a large body stand that the router may have to change."""
 
     @property
     def metered(self) -> bool:

@@ -20,6 +20,10 @@ from router.proxy import hygiene
 from router.proxy.answer import Passing
 
 HIGH_WATER = 64 * 1024
+MAX_HEAD = 64 * 1024
+"""Bytes of an answer's head."""
+
+Piece = bytes | bytearray | memoryview
 
 
 class Broken(errors.Operational):
@@ -46,6 +50,7 @@ class Connection(asyncio.Protocol):
         "_error",
         "_framed",
         "_head_only",
+        "_head_size",
         "_lines",
         "_loop",
         "_named",
@@ -95,6 +100,7 @@ class Connection(asyncio.Protocol):
         self.status = 0
         self.reason = b""
         self._lines: list[bytes] = []
+        self._head_size = 0
         self.content_type = b""
         self.declared = False
         self._named: bytes | None = None  # what the Connection fields say
@@ -103,16 +109,16 @@ class Connection(asyncio.Protocol):
         self.keep = False
         self.busy = True
 
-    def send(self, head: bytes, body: bytes, *, head_only: bool = False) -> None:
+    def send(self, head: bytes, *body: Piece, head_only: bool = False) -> None:
         """Start an exchange. `head_only` for HEAD, whose answer has no body whatever its headers say."""
         self._reset(head_only=head_only)
         if self._transport is None or self.lost:
             self._error = Broken("the connection to the backend was closed")
             return
-        if len(body) > HIGH_WATER:
-            self._transport.writelines((head, body))
+        if sum(map(len, body)) > HIGH_WATER:
+            self._transport.writelines((head, *body))  # without a copy of it
         else:
-            self._transport.write(head + body)
+            self._transport.write(b"".join((head, *body)))
 
     async def arrived(self) -> None:
         """Wait for body bytes or the end of the answer. Raises Broken once everything that came has been taken."""
@@ -244,6 +250,11 @@ class Connection(asyncio.Protocol):
                 self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
             self.abort()
             return
+        if not self.status:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD + len(data):
+                self.fail(Broken(f"the head of its answer is larger than {MAX_HEAD} bytes"))
+                return
         sink = self._sink
         if sink is not None and not self.complete:
             if self._chunks:

@@ -14,17 +14,17 @@ import asyncio
 
 import structlog
 
+from crds import gpubackend
 from router import dispatch, priority, scheduler
-from router.proxy import hygiene, refusal, turned_away
+from router.proxy import hygiene, refusal, rewrite, turned_away
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Late, Leaving, Piece, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
 from router.proxy.pool import Unreachable
 from router.proxy.refusal import Cause
 from router.proxy.relay import Relay
-from router.proxy.rewrite import rewrite
 
 _log = structlog.get_logger("router.forward")
 
@@ -99,6 +99,12 @@ class Forwarder:
                     said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
                     if turned.reason in _LEFT and await self._hand_over(flight, said):
                         return
+                    if turned.reason in _LEFT and not flight.returned and parts.resumed():
+                        # Nobody has taken over, and this router decides again.
+                        flight.returned = True
+                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+                        self._offer(flight)
+                        continue
                     parts.metrics.refused.labels(turned.reason).inc()
                     raise said from turned
                 except asyncio.CancelledError:
@@ -147,13 +153,14 @@ class Forwarder:
         if call.user:
             parts.placed(backend)
         pool = parts.pools.of(backend, entry.spec.url)
-        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts)
+        slow = entry.spec.kind is gpubackend.Kind.CPU
+        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts, slow=slow)
         if call.level in priority.OVERFLOW:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
         flight.sent = parts.now()
         parts.metrics.busy(backend).begin(flight.sent)
         owned = flight.owned = parts.dispatcher.owns(backend, call.model)
-        self._pack(relay, call, call.request.body if owned is None else self._owned(call, owned))
+        self._pack(relay, call, (call.request.body,) if owned is None else self._owned(call, owned))
         # Something that must not happen twice never rides on a connection that may just be closing.
         if call.repeatable and not relay.gave_way and (reused := pool.reuse()) is not None:
             relay.ask(reused)
@@ -214,7 +221,7 @@ class Forwarder:
     def _hung_up(self, relay: Relay) -> None:
         self._parts.metrics.hangups.labels("streaming" if relay.begun else "first_byte").inc()
 
-    def _pack(self, relay: Relay, call: Call, body: bytes, *, claim: bytes = b"") -> None:
+    def _pack(self, relay: Relay, call: Call, body: tuple[Piece, ...], *, claim: bytes = b"") -> None:
         """The request as the relay's backend gets it. With a `claim` that is another router, which needs the client's
         own token."""
         pool = relay.pool
@@ -223,7 +230,7 @@ class Forwarder:
             call.request,
             prefix=pool.base_path,
             authority=pool.authority,
-            length=len(body) if call.request.has_body else None,
+            length=sum(map(len, body)) if call.request.has_body else None,
             request_id=call.request_id,
             claim=claim,
             authorization=None if claim else pool.authorization or (b"" if self._private(call) else None),
@@ -233,16 +240,25 @@ class Forwarder:
         """Whether the caller's token is the router's business alone."""
         return self._parts.guarded or bool(call.request.identity.run)
 
-    def _owned(self, call: Call, owned: scheduler.Owned) -> bytes:
+    def _owned(self, call: Call, owned: scheduler.Owned) -> tuple[Piece, ...]:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
-        which context, or one client's request would unload or reload everybody's model."""
+        which options of its runner, or one client's request would unload or reload everybody's model."""
         body, parts = call.request.body, self._parts
-        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE and call.path.startswith("/api/")):
-            return body
-        changed = rewrite(body, owned.keep_alive, owned.num_ctx)
-        if changed != body:
+        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE):
+            return (body,)
+        if not call.path.startswith("/api/"):
+            if owned.num_ctx is not None:
+                parts.metrics.context_unset.inc()
+            return (body,)
+        if call.outline is None:
+            changed = rewrite.rewrite(body, owned.keep_alive, owned.num_ctx)
+        else:
+            changed = rewrite.pieces(body, call.outline, owned.keep_alive, owned.num_ctx)
+        for option in changed.dropped:
+            parts.metrics.dropped.labels(option).inc()
+        if len(changed.pieces) > 1:
             parts.metrics.rewritten.inc()
-        return changed
+        return changed.pieces
 
     async def pinned(self, call: Call, backend: str) -> None:
         """An administrator's request to the one backend that it names: no slot, no retry. Raises Refusal."""
@@ -252,7 +268,7 @@ class Forwarder:
             raise refusal.Refusal(404, f"no GpuBackend is named {backend!r} any more")
         relay = Relay(call, None, backend, parts.pools.of(backend, entry.spec.url), parts)
         try:
-            self._pack(relay, call, call.request.body)
+            self._pack(relay, call, (call.request.body,))
             await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", backend)
             if not relay.begin(counters, queue_ms=0, last=parts.draining()):
@@ -272,7 +288,7 @@ class Forwarder:
         relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
         relay.first = parts.limits.whole  # it may wait in line there, too
         try:
-            self._pack(relay, call, call.request.body, claim=hygiene.claim(call.request, call.level.label))
+            self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
             if not relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True):
@@ -330,7 +346,8 @@ class Forwarder:
         parts = self._parts
         phase = "connect" if isinstance(error, Unreachable) else "first_byte"
         parts.metrics.broken.labels(backend, phase).inc()
-        parts.book.failed(backend, error.message)
+        if not (isinstance(error, Late) and flight.relay is not None and flight.relay.slow):
+            parts.book.failed(backend, error.message)
         _log.warning(
             "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
         )

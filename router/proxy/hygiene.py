@@ -17,6 +17,7 @@ MODE = priority.MODE_HEADER.lower().encode()
 BACKEND = b"x-ollama-router-backend"
 """Of an answer: who gave it. Of a request: whom an administrator means."""
 AUTHORIZATION = b"authorization"
+CONTENT_ENCODING = b"content-encoding"
 API_KEY = b"x-api-key"
 """How Anthropic's clients (`/v1/messages`) send their token."""
 
@@ -40,6 +41,7 @@ SPECIAL = _HOP | {
     b"content-length",  # written anew: the body was read whole
     b"expect",  # answered by the router
     b"accept-encoding",
+    CONTENT_ENCODING,  # of a body that runs a model: decoded
     PRIORITY,
     MODE,
     REQUEST_ID,
@@ -90,6 +92,8 @@ def request_head(
         for name in (AUTHORIZATION, API_KEY):
             if name in special:
                 lines += b"%s: %s\r\n" % (name, special[name])
+    if CONTENT_ENCODING in special:
+        lines += b"Content-Encoding: %s\r\n" % special[CONTENT_ENCODING]
     lines += claim
     if length is not None:
         lines += b"Content-Length: %d\r\n" % length

@@ -22,6 +22,9 @@ from router.proxy.refusal import Cause
 from router.proxy.service import Service
 
 HIGH_WATER = 64 * 1024
+MOST_AHEAD = 32
+"""Requests that a client may send before it has the answer to an earlier one. More are thrown away, and the connection
+closes after the answers to these: the client sends the others again (RFC 9112 section 9.3.2)."""
 
 _log = structlog.get_logger("router.incoming")
 
@@ -30,6 +33,7 @@ class Incoming(asyncio.Protocol):
     """States: idle -> reading -> serving -> idle, or refusing (the rest of a body is thrown away) -> closed."""
 
     __slots__ = (
+        "_begun",
         "_drained",
         "_due",
         "_flight",
@@ -39,8 +43,10 @@ class Incoming(asyncio.Protocol):
         "_reader",
         "_refusing",
         "_serving",
+        "_taking",
         "_task",
         "_transport",
+        "above",
         "full",
         "peer",
         "service",
@@ -60,8 +66,12 @@ class Incoming(asyncio.Protocol):
         self._pending: deque[Request] = deque()
         self._drained: asyncio.Future[None] | None = None
         self._refusing = False
+        self._begun = 0.0  # when the request that is being read began
+        self._taking = False  # the client has an own answer to take before its next request is served
         self.peer = ""
         """The client's IP address."""
+        self.above = False
+        """It came when there were as many connections as are served."""
         self.full = False
         """More than HIGH_WATER bytes wait to be taken by the client."""
         self.since = loop.time()
@@ -79,6 +89,11 @@ class Incoming(asyncio.Protocol):
     def serving(self) -> bool:
         """A request is being served."""
         return self._serving is not None
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     async def room(self) -> None:
         """Wait until the client has taken what it was sent. Raises ConnectionResetError."""
@@ -105,11 +120,25 @@ class Incoming(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def overdue(self, now: float, *, reading: float, idle: float) -> bool:
-        """Does this client take too long over a request, or has it said nothing for long? Seconds."""
+    def overdue(self, now: float, *, reading: float, idle: float, rate: float) -> bool:
+        """Does this client take too long over a request, or has it said nothing for long? Seconds, and bytes a second
+        that a body must come with after the first `reading` seconds."""
         if self._serving is not None:
-            return False
-        return now - self.since > (reading if self._reader.reading or self._refusing else idle)
+            return self._taking and now - self.since > idle
+        if not (self._reader.reading or self._refusing):
+            return now - self.since > idle
+        return now - self.since > reading or now - self._begun > reading + self._reader.size / rate
+
+    def pause(self, until: asyncio.Future[None]) -> None:
+        """Read nothing more of this client for now."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+            until.add_done_callback(self._resume)
+
+    def _resume(self, _: asyncio.Future[None]) -> None:
+        self.since = self._begun = self._loop.time()
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def time_out(self) -> None:
         """It was overdue."""
@@ -124,7 +153,8 @@ class Incoming(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         address = transport.get_extra_info("peername")
-        self.peer = str(address[0]) if isinstance(address, tuple) else ""
+        # A socket for both families shows IPv4 clients in IPv6's form.
+        self.peer = str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) else ""
         self.service.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -159,7 +189,7 @@ class Incoming(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reader = self._reader
         if not reader.reading:
-            self.since = self._loop.time()
+            self.since = self._begun = self._loop.time()
         reader.feed(data)
 
     # From the reader
@@ -190,10 +220,12 @@ class Incoming(asyncio.Protocol):
         """A request is whole."""
         if self._serving is None:
             self._serve(request)
-        else:
+        elif len(self._pending) < MOST_AHEAD:
+            # Reading goes on: a hang-up must be seen.
             self._pending.append(request)
-            if self._transport is not None:
-                self._transport.pause_reading()
+        else:
+            request.drop_body()
+            self.refuse(say(429, "too many requests were sent ahead"))
 
     def unreadable(self, reply: Reply) -> None:
         """What came is not HTTP: there is no next request on this connection."""
@@ -203,7 +235,8 @@ class Incoming(asyncio.Protocol):
 
     def thrown_whole(self) -> None:
         """All of a request that was refused has come."""
-        self.close()
+        if self._serving is None:
+            self.close()
 
     def refuse(self, reply: Reply) -> None:
         """Answer at once and close; what is still under way is read and thrown away, so that the answer arrives."""
@@ -279,6 +312,11 @@ class Incoming(asyncio.Protocol):
                 reply = await self.service.handle(request, flight)
                 if reply is not None:
                     self.reply(request, reply)
+                    if self.full and request.keep_alive:
+                        # Or requests sent ahead would fill memory with answers that nobody takes.
+                        self.since, self._taking = self._loop.time(), True
+                        await self.room()
+                        self._taking = False
             except ConnectionError:
                 self.close()
             except Exception as error:  # noqa: BLE001  # as above
@@ -302,7 +340,4 @@ class Incoming(asyncio.Protocol):
             self.service.idle()
             transport.close()
         elif self._pending:
-            following = self._pending.popleft()
-            if not self._pending:
-                transport.resume_reading()
-            self._serve(following)
+            self._serve(self._pending.popleft())

@@ -82,7 +82,7 @@ class Request:
         self.special = special
         """Those that do (`hygiene.SPECIAL`), by their name in lower case; repeated ones joined by commas."""
         self.identity = ANYBODY
-        self.body = b""
+        self.body: bytes | bytearray = b""
         self.has_body = False
         self.keep_alive = True
         self.modern = True

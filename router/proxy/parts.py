@@ -16,6 +16,10 @@ async def _nobody() -> str:
     return ""
 
 
+def _never() -> bool:
+    return False
+
+
 def _unnoted(backend: str) -> None:
     """Nothing is kept of it."""
 
@@ -36,6 +40,8 @@ class Parts:
     now: Callable[[], float]
     draining: Callable[[], bool]
     successor: Callable[[], Awaitable[str]] = _nobody
+    resumed: Callable[[], bool] = _never
+    """Whether this router, one of several, decides at this moment."""
     own_parameters: bool = True
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
     placed: Callable[[str], None] = _unnoted

@@ -18,7 +18,8 @@ class Kind(Enum):
     ADMIN = auto()
     """Changes what a backend stores: not through the router."""
     OTHER = auto()
-    """Unknown to this version: passed on, with a slot when it names a model, never repeated unless it is a GET."""
+    """Unknown to this version: an administrator's, unless a setting names it. Then it is passed on, with a slot when it
+    names a model, never repeated unless it is a GET."""
     FOREIGN = auto()
     """Not Ollama's."""
 
@@ -33,6 +34,8 @@ INFERENCE = (
         "/v1/completions",
         "/v1/responses",
         "/v1/messages",
+        "/v1/images/generations",
+        "/v1/images/edits",
     }
 )
 PLAIN = {path.encode(): path for path in INFERENCE}

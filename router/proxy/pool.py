@@ -6,11 +6,16 @@ There is no cap here on purpose: how much runs at once is decided by `router.sch
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
+from crds import addresses
 from router.proxy.connection import Broken, Connection
+
+MOST_FETCHED = 4 << 20
+"""Bytes of a document that the router asks for itself: the list of thousands of models is smaller."""
 
 
 class Unreachable(Broken):
@@ -20,7 +25,10 @@ class Unreachable(Broken):
 class Pool:
     """Connections to the server at `url`. `connect_timeout` and `max_idle` are in seconds."""
 
-    def __init__(self, url: str, *, connect_timeout: float = 5.0, max_idle: float = 60.0) -> None:
+    def __init__(
+        self, url: str, *, connect_timeout: float = 5.0, max_idle: float = 60.0, loopback: bool = True
+    ) -> None:
+        """`loopback` allows addresses of this machine."""
         parts = urlsplit(url)
         if not parts.hostname:
             raise ValueError(f"{url!r} has no host")
@@ -31,6 +39,7 @@ class Pool:
         self.authority = parts.netloc.encode()
         self.authorization: bytes | None = None
         """Value of the Authorization field for the server; None when it wants none."""
+        self._loopback = loopback
         self._connect_timeout = connect_timeout
         self._max_idle = max_idle
         self._idle: list[Connection] = []
@@ -48,14 +57,40 @@ class Pool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(loop), self._host, self._port, ssl=self._tls
-                )
+                return await self._connect(loop, await self._judged(loop))
         except TimeoutError as error:
             raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
         except OSError as error:
             raise Unreachable(f"no connection: {error.strerror or error}") from error
-        return connection
+        except UnicodeError as error:
+            raise Unreachable("its host is no name") from error
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, found: list[str]) -> Connection:
+        """To the first address that accepts one."""
+        for last, address in enumerate(found, 1 - len(found)):
+            try:
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop),
+                    address,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._host if self._tls else None,
+                )
+                return connection
+            except OSError:
+                if last == 0:
+                    raise
+        raise OSError("the name has no address")
+
+    async def _judged(self, loop: asyncio.AbstractEventLoop) -> list[str]:
+        """The addresses of the host, as the operator's probe judges them. Raises Unreachable: one forbidden address
+        spoils the name, whose owner chooses which one is tried. A connection goes to an address that was judged."""
+        rows = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys(str(row[4][0]) for row in rows))
+        for address in found:
+            if why := addresses.never_called(address, loopback=self._loopback):
+                raise Unreachable(f"its host leads to {why}, which is never called; correct spec.url")
+        return found
 
     def give_back(self, connection: Connection, now: float) -> None:
         """After an exchange: keep the connection if it can carry another one, close it hard otherwise."""
@@ -111,6 +146,8 @@ class Pool:
             while not connection.complete:
                 await connection.arrived()
                 answer += connection.take()
+                if len(answer) > MOST_FETCHED:
+                    raise Broken(f"an answer of more than {MOST_FETCHED} bytes")
         finally:
             self.give_back(connection, asyncio.get_running_loop().time())
         return connection.status, bytes(answer)

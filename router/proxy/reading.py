@@ -19,27 +19,30 @@ from router.proxy.repeated import Repeated
 if TYPE_CHECKING:
     from router.proxy.incoming import Incoming
 
-MAX_HEAD = 64 * 1024
+MAX_HEAD = 32 * 1024
 MAX_FIELDS = 256
+_HEAD_TOO_LARGE = f"the request's head is larger than {MAX_HEAD} bytes"
 
 
 class Reader:
     """`link` hears of heads (`head`), of a body that grows (`grown`), of whole requests (`arrived`), and refuses."""
 
     __slots__ = (
+        "_body",
+        "_fields",
         "_head_done",
         "_head_size",
+        "_length",
         "_lines",
         "_link",
         "_offered",
         "_parser",
-        "_parts",
         "_repeated",
-        "_size",
         "_special",
         "_target",
         "reading",
         "request",
+        "size",
         "thrown",
     )
 
@@ -58,8 +61,11 @@ class Reader:
         self._target = b""
         self._lines: list[bytes] = []
         self._special: dict[bytes, bytes] = {}
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._fields = 0
+        self._length = 0  # bytes of its target and fields
+        self._body: bytes | bytearray = b""
+        self.size = 0
+        """Bytes of its body."""
         self._head_size = 0
         self._head_done = False
         self.request: Request | None = None
@@ -68,14 +74,14 @@ class Reader:
     def close(self) -> None:
         """The connection is gone. The parser refers to this object, which must not wait for the collector of cycles."""
         self._parser = None
-        self._parts = []
+        self._body = b""
         self.request = None
 
     def discard(self) -> None:
         """The request was refused: read what is still under way, and throw it away."""
         self.thrown = True
         self._offered = 0
-        self._parts = []
+        self._body = b""
 
     def feed(self, data: bytes) -> None:
         """Bytes of the client."""
@@ -88,7 +94,7 @@ class Reader:
         if not self._head_done:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD + len(data):
-                self._link.refuse(say(431, f"the request's head is larger than {MAX_HEAD} bytes", Cause.TOO_LARGE))
+                self._link.refuse(say(431, _HEAD_TOO_LARGE, Cause.TOO_LARGE))
                 return
         first = data
         while data:
@@ -141,9 +147,14 @@ class Reader:
 
     def on_url(self, url: bytes) -> None:
         self._target += url
+        self._length += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._head_done:  # what comes later are trailers, which nobody here reads
+            self._fields += 1
+            self._length += len(name) + len(value)
+            if self._fields > MAX_FIELDS or self._length > MAX_HEAD:
+                return  # refused when the head is whole; nothing of it is kept
             low = name.lower()
             if low not in SPECIAL:
                 self._lines.append(b"%s: %s\r\n" % (name, value))
@@ -162,7 +173,9 @@ class Reader:
         if self.thrown:
             return
         length, upgrade = self._announced(request), parser.should_upgrade()
-        if len(lines) > MAX_FIELDS:
+        if self._length > MAX_HEAD:
+            self._link.refuse(say(431, _HEAD_TOO_LARGE, Cause.TOO_LARGE))
+        elif self._fields > MAX_FIELDS:
             self._link.refuse(say(431, f"the request has more than {MAX_FIELDS} header fields", Cause.TOO_LARGE))
         elif request.method == b"CONNECT":
             self._link.refuse(say(405, "this is no forward proxy"))
@@ -189,10 +202,16 @@ class Reader:
         request = self.request
         if self.thrown or request is None:
             return
-        self._parts.append(data)
-        self._size += len(data)
-        request.held = self._size
-        self._link.grown(request, self._size, len(data))
+        # It grows in place: pieces that are joined at the end would take its size twice.
+        if self.size:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
+        else:
+            self._body = data
+        self.size += len(data)
+        request.held = self.size
+        self._link.grown(request, self.size, len(data))
 
     def on_message_complete(self) -> None:
         if not self._offered:
@@ -206,10 +225,7 @@ class Reader:
         assert request is not None
         self.request = None
         self.reading = False
-        parts = self._parts
-        if parts:
-            request.body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._parts = []
+        request.body, self._body = self._body, b""
         self._link.arrived(request)
 
 

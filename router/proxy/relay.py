@@ -10,7 +10,7 @@ from router import metrics
 from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Connection, Late, Leaving, Piece, Preempted
 from router.proxy.parts import Parts
 from router.proxy.pool import Pool
 
@@ -34,6 +34,7 @@ class Relay:
     __slots__ = (
         "_answer",
         "_backend",
+        "_between",
         "_call",
         "_counters",
         "_ended",
@@ -50,14 +51,21 @@ class Relay:
         "limit",
         "pool",
         "since",
+        "slow",
         "spoiled",
         "whole",
     )
 
-    def __init__(self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts) -> None:
-        """`number` is the request's id at the dispatcher, None for one that took no slot."""
+    def __init__(
+        self, call: Call, number: int | None, backend: str, pool: Pool, parts: Parts, *, slow: bool = False
+    ) -> None:
+        """`number` is the request's id at the dispatcher, None for one that took no slot. `slow`: the backend is a CPU,
+        and that it is late says nothing about it."""
+        limits = parts.limits
+        self.slow = slow
         self.connection: Connection | None = None
-        self.head = self.body = b""
+        self.head = b""
+        self.body: tuple[Piece, ...] = ()
         """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
@@ -66,8 +74,9 @@ class Relay:
         self.limit = stall.NEVER
         self._to_client = False  # what is waited for is the client, not the backend
         self.gave_way = False
-        self.first = parts.limits.first if call.streams else parts.limits.whole
+        self.first = (limits.cpu_first if slow else limits.first) if call.streams else limits.whole
         """Seconds of silence until the first byte."""
+        self._between = limits.whole if call.tools else limits.cpu_between if slow else limits.between
         self._ended = False
         self._tail = b""
         self._call = call
@@ -105,7 +114,7 @@ class Relay:
             raise preempted()
         self.connection = connection
         self._silence(self.first)
-        connection.send(self.head, self.body, head_only=self._call.request.method == b"HEAD")
+        connection.send(self.head, *self.body, head_only=self._call.request.method == b"HEAD")
 
     def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool | None:
         """Relay the answer that has begun to arrive; returns as `go_on` does. `last` closes the client's connection
@@ -122,11 +131,11 @@ class Relay:
             last=last,
         )
         self.begun = True
-        self.head = self.body = b""
+        self.head, self.body = b"", ()
         call.request.drop_body()
         self._parts.metrics.answered("backend", connection.status)
         if not connection.complete:
-            self._silence(self._parts.limits.between)
+            self._silence(self._between)
             connection.pour(self._sink)
         return self.go_on()
 
@@ -169,7 +178,7 @@ class Relay:
 
     async def _pump(self, connection: Connection) -> None:
         """Relay until the backend has sent everything; the last piece may be left at the connection."""
-        answer, between = self._answer, self._parts.limits.between
+        answer, between = self._answer, self._between
         while not connection.complete:
             if connection.congested:
                 self._writing()
@@ -204,7 +213,8 @@ class Relay:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
         answer = self._answer
         if not isinstance(error, Leaving):
-            self.spoiled = error.message
+            if not (self.slow and isinstance(error, Late)):
+                self.spoiled = error.message
             self._parts.metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:

@@ -1,158 +1,129 @@
-"""`keep_alive` and `num_ctx` of a request's body, set by the router for models that a GpuBackend owns.
+"""`keep_alive` and the runner's options of a request's body, decided by the router for models that a GpuBackend owns.
 
-Every other byte stays: values are replaced where they stand, and what is missing is added behind the last member. So a
-scanner of tokens is used instead of a decoder, at the speed of regular expressions (an image of megabytes is one
-token). As in Go's decoder, keys of the top level are compared without case, all of several equal keys count, and only
-the first JSON value is read; keys inside `options` are compared as they are (Ollama's `Options.FromMap`).
+Ollama reloads a model for a request whose runner options differ from those it was loaded with (`needsReload` in
+`server/sched.go`). Of a client's options the router therefore replaces `num_ctx` by the GpuBackend's, if that has one,
+and the others of the runner by `null`, which Ollama reads like a missing option (`Options.FromMap` in `api/types.go`).
+
+Every other byte stays: values are replaced where they stand, and what is missing is added behind the last member. As in
+Go's decoder, keys of the top level are compared without case, and all of several equal keys count; keys inside
+`options` are compared as they are.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from typing import NamedTuple
 
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_SCALAR = re.compile(rb"[^\s,\]}]+")
-_NESTED = re.compile(rb'[^"\[\]{}]*(?:("(?:[^"\\]*(?:\\.[^"\\]*)*)")|([\[{])|([\]}]))', re.DOTALL)
+from router.proxy.scan import Body, Malformed, Scanner, Span
 
-Span = tuple[int, int]
+RUNNER = frozenset({"num_gpu", "num_batch", "num_thread", "use_mmap", "main_gpu"})
+"""Options that make Ollama load a model anew; without `num_ctx`, which a GpuBackend states."""
+KEYS = frozenset({"keep_alive", "options"})
+"""Members of the top level that an `Outline` is made of."""
+_OPTIONS = RUNNER | {"num_ctx"}
 
-
-class _Malformed(Exception):  # noqa: N818  # never leaves this module: the backend says what is wrong with a body
-    """Not JSON."""
+Piece = bytes | bytearray | memoryview
 
 
-def rewrite(body: bytes, keep_alive: str | int | None, num_ctx: int | None) -> bytes:
-    """The body with these values; None leaves a value alone, and a body that is no JSON object stays as it is.
+class Options(NamedTuple):
+    """One value of `options`: an object with `members` that closes at `end`, or another value (`end` is -1)."""
 
-    `keep_alive` is seconds as a number or a Go duration ("30m"), `num_ctx` the context window in tokens.
-    """
-    try:
-        members, end = _object(body, _skip(body, 0))
-        edits = []
-        if keep_alive is not None:
-            edits += _set(body, members, end, "keep_alive", json.dumps(keep_alive).encode())
-        if num_ctx is not None:
-            edits += _context(body, members, end, num_ctx)
-    except _Malformed:
-        return body
-    return _apply(body, edits, empty=not members, end=end)
+    span: Span
+    members: tuple[tuple[str, Span], ...] = ()
+    end: int = -1
+    empty: bool = True
 
 
-_Edit = tuple[Span, bytes]
+class Outline(NamedTuple):
+    """Where the values stand. `end` is the brace that closes the body's object."""
+
+    keep_alive: tuple[Span, ...]
+    options: tuple[Options, ...]
+    end: int
+    empty: bool
 
 
-def _context(body: bytes, members: list[tuple[str, Span]], end: int, num_ctx: int) -> list[_Edit]:
-    value = b"%d" % num_ctx
-    edits: list[_Edit] = []
-    for at, stop in _spans(members, "options"):
-        if body[at : at + 1] != b"{":  # null: no options; anything else the backend will refuse
-            if body[at:stop] == b"null":
-                edits.append(((at, stop), b'{"num_ctx":%s}' % value))
+class Rewritten(NamedTuple):
+    """The body in `pieces`, most of them views of the old one; `dropped` are the client's runner options."""
+
+    pieces: tuple[Piece, ...]
+    dropped: tuple[str, ...] = ()
+
+
+def outline(scanner: Scanner, body: Body, found: list[tuple[str, Span]], end: int, *, empty: bool) -> Outline:
+    """From the members with `KEYS` of the top level. Raises as `Scanner`."""
+    options = []
+    for key, span in found:
+        if key.casefold() != "options":
             continue
-        inner, inner_end = _object(body, at)
-        inside = [span for name, span in inner if name == "num_ctx"]
-        if inside:
-            edits += [(span, value) for span in inside]
+        if body[span[0]] == 0x7B:
+            inner: list[tuple[str, Span]] = []
+            inner_end, inner_empty = scanner.members(span[0], _OPTIONS, inner)
+            members = tuple(member for member in inner if member[0] in _OPTIONS)
+            options.append(Options(span, members, inner_end, inner_empty))
         else:
-            comma = b"," if inner else b""
-            edits.append(((inner_end, inner_end), b'%s"num_ctx":%s' % (comma, value)))
-    if not _spans(members, "options"):
-        edits.append(((end, end), b'"options":{"num_ctx":%s}' % value))
-    return edits
+            options.append(Options(span))
+    keep_alive = tuple(span for key, span in found if key.casefold() == "keep_alive")
+    return Outline(keep_alive, tuple(options), end, empty)
 
 
-def _set(body: bytes, members: list[tuple[str, Span]], end: int, key: str, value: bytes) -> list[_Edit]:
-    spans = _spans(members, key)
-    return [(span, value) for span in spans] or [((end, end), b'"%s":%s' % (key.encode(), value))]
-
-
-def _spans(members: list[tuple[str, Span]], key: str) -> list[Span]:
-    return [span for name, span in members if name.casefold() == key]
-
-
-def _apply(body: bytes, edits: list[_Edit], *, empty: bool, end: int) -> bytes:
-    """`end` is where the top object closes: what is added there needs commas."""
-    pieces, at = [], 0
-    for (start, stop), value in sorted(edits, key=lambda edit: edit[0]):
-        pieces.append(body[at:start])
-        if start == end:
-            if not empty:
-                pieces.append(b",")
-            empty = False
-        pieces.append(value)
-        at = stop
-    pieces.append(body[at:])
-    return b"".join(pieces)
-
-
-def _object(body: bytes, at: int) -> tuple[list[tuple[str, Span]], int]:
-    """The members of the object that begins at `at`, as (key, span of the value), and where its brace closes."""
-    if body[at : at + 1] != b"{":
-        raise _Malformed
-    members = list(_members(body, at + 1))
-    last = members[-1][1][1] if members else at + 1
-    end = _skip(body, last)
-    if body[end : end + 1] != b"}":
-        raise _Malformed
-    return members, end
-
-
-def _members(body: bytes, at: int) -> Iterator[tuple[str, Span]]:
-    at = _skip(body, at)
-    if body[at : at + 1] == b"}":
-        return
-    while True:
-        key = _STRING.match(body, at)
-        if key is None:
-            raise _Malformed
-        at = _skip(body, key.end())
-        if body[at : at + 1] != b":":
-            raise _Malformed
-        at = _skip(body, at + 1)
-        stop = _value(body, at)
-        yield _text(key.group()), (at, stop)
-        at = _skip(body, stop)
-        if body[at : at + 1] != b",":
-            return
-        at = _skip(body, at + 1)
-
-
-def _value(body: bytes, at: int) -> int:
-    """Where the value that begins at `at` ends."""
-    first = body[at : at + 1]
-    if first == b'"':
-        found = _STRING.match(body, at)
-    elif first in (b"{", b"["):
-        return _nested(body, at)
-    else:
-        found = _SCALAR.match(body, at)
-    if found is None:
-        raise _Malformed
-    return found.end()
-
-
-def _nested(body: bytes, at: int) -> int:
-    depth = 0
-    while True:
-        token = _NESTED.match(body, at)
-        if token is None:
-            raise _Malformed
-        at = token.end()
-        depth += (token.lastindex == 2) - (token.lastindex == 3)
-        if depth == 0:
-            return at
-
-
-def _skip(body: bytes, at: int) -> int:
-    found = _SPACE.match(body, at)
-    return at if found is None else found.end()
-
-
-def _text(token: bytes) -> str:
+def read(body: Body) -> Outline | None:
+    """The outline of a whole body; None when it is no JSON object. Raises scan.TooComplex."""
+    scanner, found = Scanner(body), list[tuple[str, Span]]()
     try:
-        return str(json.loads(token.decode("utf-8", "replace"), strict=False))
-    except ValueError as error:
-        raise _Malformed from error
+        end, empty = scanner.members(scanner.skip(0), KEYS, found)
+        return outline(scanner, body, found, end, empty=empty)
+    except Malformed:
+        return None
+
+
+def pieces(body: Body, where: Outline, keep_alive: str | int | None, num_ctx: int | None) -> Rewritten:
+    """The body with these values; None leaves the client's. `keep_alive` is seconds as a number or a Go duration
+    ("30m"), `num_ctx` the context window in tokens."""
+    edits: list[tuple[Span, bytes]] = []
+    dropped: list[str] = []
+    end = where.end
+    if keep_alive is not None:
+        value = json.dumps(keep_alive).encode()
+        edits += [(span, value) for span in where.keep_alive] or [((end, end), b'"keep_alive":%s' % value)]
+    context = b"" if num_ctx is None else b'"num_ctx":%d' % num_ctx
+    for one in where.options:
+        for name, span in one.members:
+            if name != "num_ctx":
+                if bytes(body[slice(*span)]) != b"null":
+                    edits.append((span, b"null"))
+                    dropped.append(name)
+            elif num_ctx is not None:
+                edits.append((span, b"%d" % num_ctx))
+        if not context or any(name == "num_ctx" for name, _ in one.members):
+            continue
+        if one.end >= 0:
+            edits.append(((one.end, one.end), context if one.empty else b"," + context))
+        elif bytes(body[slice(*one.span)]) == b"null":  # no options; anything else the backend will refuse
+            edits.append((one.span, b"{%s}" % context))
+    if context and not where.options:
+        edits.append(((end, end), b'"options":{%s}' % context))
+    edits = [(span, value) for span, value in edits if bytes(body[slice(*span)]) != value]
+    return Rewritten(_apply(body, edits, where), tuple(dropped))
+
+
+def rewrite(body: Body, keep_alive: str | int | None, num_ctx: int | None) -> Rewritten:
+    """See `pieces`; for a body that was not read before. One that is no JSON object stays as it is."""
+    where = read(body)
+    return Rewritten((body,)) if where is None else pieces(body, where, keep_alive, num_ctx)
+
+
+def _apply(body: Body, edits: list[tuple[Span, bytes]], where: Outline) -> tuple[Piece, ...]:
+    if not edits:
+        return (body,)
+    view, made, at, empty = memoryview(body), list[Piece](), 0, where.empty
+    for (start, stop), value in sorted(edits, key=lambda edit: edit[0]):
+        made.append(view[at:start])
+        if start == where.end:
+            made.append(value if empty else b"," + value)
+            empty = False
+        else:
+            made.append(value)
+        at = stop
+    made.append(view[at:])
+    return tuple(made)

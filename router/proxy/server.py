@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import heapq
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,10 +15,11 @@ from router import auth, catalogue, metrics, models, priority, report
 from router.backends import book
 from router.effects import Reason
 from router.priority import Level
-from router.proxy import body, hygiene, paths, refusal
+from router.proxy import body, encoding, hygiene, paths, refusal
 from router.proxy.call import Call
 from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
+from router.proxy.hosts import Hosts, cross_site
 from router.proxy.incoming import Incoming
 from router.proxy.message import ANYBODY, Identity, Reply, Request
 from router.proxy.paths import Kind
@@ -32,6 +34,10 @@ _LISTS: Mapping[str, Callable[[list[book.Entry]], dict[str, Any]]] = {
     "/api/version": catalogue.version,
 }
 _BACKGROUND = "background"
+_RESERVE = 64
+"""Connections above the bound for liveness probes and metrics: they are served whatever others do."""
+_EVICTED, _JUST_CAME = 64, 1.0
+"""Connections that are closed at once to make room, and the seconds in which one is not idle."""
 
 
 def _today() -> datetime:
@@ -40,13 +46,19 @@ def _today() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes and seconds. `body` for one request, `buffered` for the bodies of all requests that have no answer yet;
-    `reading` until a request has come whole (a body: without progress), `idle` for a connection that says nothing."""
+    """Bytes and seconds. `body` for one request, `buffered` for the bodies of all requests that have no answer yet,
+    `unsent` for the answers that clients do not take; `connections` of clients at once. `reading` until a request has
+    come whole (a body: without progress, and then at `rate` bytes a second), `idle` for a connection that says nothing.
+    `beside`: requests that take no slot (questions about a model) at once."""
 
     body: int = 64 << 20
     buffered: int = 1 << 30
+    unsent: int = 256 << 20
+    connections: int = 16_384
     reading: float = 30.0
+    rate: float = 16_384.0
     idle: float = 300.0
+    beside: int = 64
 
 
 class Server:
@@ -66,7 +78,11 @@ class Server:
         ids: Callable[[], str],
         now: Callable[[], float],
         today: Callable[[], datetime] = _today,
+        hosts: Hosts | None = None,
+        extra: Collection[str] = (),
     ) -> None:
+        """`hosts` are the names that clients may call the router by, None for any; `extra` are further paths that pass
+        to the backends."""
         self._forwarder = forwarder
         self._book = backends
         self._state = state
@@ -78,6 +94,10 @@ class Server:
         self._now = now
         self._today = today
         self._buffered = 0
+        self._hosts = hosts
+        self._extra = frozenset(extra)
+        self._beside = asyncio.Semaphore(bounds.beside)
+        self._reviews: set[asyncio.Task[None]] = set()
         self._links: set[Incoming] = set()
         self._quiet = asyncio.Event()
         self.leaving = False
@@ -108,13 +128,43 @@ class Server:
         while True:
             await asyncio.sleep(interval)
             now, bounds = self._now(), self._bounds
-            for link in [k for k in self._links if k.overdue(now, reading=bounds.reading, idle=bounds.idle)]:
+            late = [
+                k for k in self._links if k.overdue(now, reading=bounds.reading, idle=bounds.idle, rate=bounds.rate)
+            ]
+            for link in late:
                 link.time_out()
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """Cut off the clients that leave the most of their answers lying, while all together leave too much."""
+        full = sorted((link for link in self._links if link.full), key=lambda link: link.unsent)
+        unsent = sum(link.unsent for link in full)
+        while full and unsent > self._bounds.unsent:
+            link = full.pop()
+            unsent -= link.unsent
+            self._metrics.stalled.inc()
+            link.abort()
 
     # service.Service
 
     def opened(self, link: Incoming) -> None:
         self._links.add(link)
+        most = self._bounds.connections
+        if len(self._links) <= most or self._evict():
+            return
+        self._metrics.connections_refused.inc()
+        link.above = True
+        if len(self._links) > most + _RESERVE:
+            link.abort()
+
+    def _evict(self) -> bool:
+        """Make room: close connections that wait for nothing, the longest idle ones first."""
+        idle = heapq.nsmallest(_EVICTED, (k for k in self._links if not k.serving), key=lambda link: link.since)
+        idle = [link for link in idle if self._now() - link.since > _JUST_CAME]
+        for link in idle:
+            self._links.discard(link)
+            link.abort()
+        return bool(idle)
 
     def closed(self, link: Incoming) -> None:
         self._links.discard(link)
@@ -145,7 +195,9 @@ class Server:
 
     def launch(self, request: Request) -> Flight | None:
         path = request.path
-        if path not in paths.INFERENCE or len(request.body) > body.IN_THREAD or not self._state.leader.active:
+        if path not in paths.INFERENCE or len(request.body) > body.SMALL or not self._state.leader.active:
+            return None
+        if request.method != b"POST" or hygiene.CONTENT_ENCODING in request.special:
             return None
         try:
             if self._gate.checks and self._gate.needs(path):
@@ -156,6 +208,8 @@ class Server:
             seen = body.look(request.body)
         except refusal.Refusal:
             return None  # `handle` comes to the same, and says it
+        if not seen.model:
+            return None
         return self._forwarder.launch(self._understand(request, path, Kind.INFERENCE, seen))
 
     def heard(self, flight: Flight) -> bool | None:
@@ -174,10 +228,11 @@ class Server:
                 _identify(request, self._gate.known(request) or await self._gate.ask(request))
             if path in paths.INFERENCE:
                 self._stand_by()
-                data = request.body
-                await self._run(request, path, Kind.INFERENCE, await body.peek(data))
+                await self._infer(request, path)
                 return None
             own = self._own.get(path)
+            if own is not None and len(request.body) > body.SMALL:
+                raise _too_large(body.SMALL)
             return await (own(request) if own is not None else self._api(request, path))
         except refusal.Refusal as no:
             return self._refuse(no, request)
@@ -195,10 +250,30 @@ class Server:
         if self._crowded(request, length):
             raise _too_much()
         path = request.path
-        identity = self._gate.known(request) if self._gate.checks and self._gate.needs(path) else None
-        if path in paths.INFERENCE or path in self._own:
+        special = request.special
+        if self._hosts is not None and not self._hosts.allow(special.get(b"host")):
+            raise _unknown_host(request)
+        asks = self._gate.checks and self._gate.needs(path)
+        identity = self._gate.known(request) if asks else None
+        if path in self._own:
+            if length > body.SMALL:
+                raise _too_large(body.SMALL)
+            if request.method == b"POST" and cross_site(request.lines, special.get(b"host")):
+                raise refusal.Refusal(403, f"{path} is not for pages of another origin", close=True)
             return
-        kind = paths.kind(path)
+        if request.link.above:
+            raise refusal.Refusal(
+                503, "too many connections, please try again", retry_after=5, close=True, reason=Reason.QUEUE_FULL
+            )
+        if asks and identity is None and not 0 <= length <= body.SMALL:
+            self._review(request)
+        if path in paths.INFERENCE:
+            if hygiene.CONTENT_ENCODING in special:
+                encoding.coding(special[hygiene.CONTENT_ENCODING])
+            return
+        if path in _LISTS and request.reading:
+            return
+        kind = self._kind(path)
         if kind is Kind.ADMIN and (identity is not None or not self._gate.checks):
             self._administrator(path, request, identity or ANYBODY)
         if kind is Kind.FOREIGN and path != "/":
@@ -236,7 +311,7 @@ class Server:
                 return Reply(body=b"Ollama is running", content_type="text/plain; charset=utf-8")
             if path in _LISTS:
                 return self._list(path)
-        kind = paths.kind(path)
+        kind = self._kind(path)
         if kind is Kind.FOREIGN:
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API")
         if kind is Kind.ADMIN:
@@ -244,8 +319,57 @@ class Server:
             await self._forwarder.pinned(self._understand(request, path, kind, await body.peek(request.body)), backend)
             return None
         self._stand_by()
-        await self._run(request, path, kind, await body.peek(request.body))
+        await self._pass(request, path, kind)
         return None
+
+    def _kind(self, path: str) -> Kind:
+        kind = paths.kind(path)
+        return Kind.ADMIN if kind is Kind.OTHER and path not in self._extra else kind
+
+    async def _infer(self, request: Request, path: str) -> None:
+        """A path that runs a model, which nothing passes without a slot of that model. Raises Refusal."""
+        if request.method == b"OPTIONS":  # what a browser asks before it sends something; Ollama knows its origins
+            await self._pass(request, path, Kind.ABOUT_MODEL)
+            return
+        if request.method != b"POST":
+            raise refusal.Refusal(405, f"{path} takes POST", headers=(("Allow", "POST"),))
+        if hygiene.CONTENT_ENCODING in request.special:
+            await self._decode(request)
+        seen = await body.peek(request.body)
+        if not seen.model:
+            raise refusal.Refusal(400, 'model is required: send a JSON object with "model"')
+        await self._run(request, path, Kind.INFERENCE, seen)
+
+    async def _decode(self, request: Request) -> None:
+        name = encoding.coding(request.special[hygiene.CONTENT_ENCODING])
+        if name:
+            most = min(encoding.MOST, self._bounds.body, max(0, self._bounds.buffered - self._buffered))
+            plain = await body.in_thread(encoding.decoded, request.body, name, most)
+            self._buffered += len(plain) - request.held
+            request.body, request.held = plain, len(plain)
+        request.special = {k: v for k, v in request.special.items() if k != hygiene.CONTENT_ENCODING}
+
+    async def _pass(self, request: Request, path: str, kind: Kind) -> None:
+        """What takes no slot unless it names a model."""
+        call = self._understand(request, path, kind, await body.peek(request.body))
+        if call.metered:
+            await self._forwarder.run(self._forwarder.launch(call))
+            return
+        async with self._beside:
+            await self._forwarder.run(self._forwarder.launch(call))
+
+    def _review(self, request: Request) -> None:
+        """Read a large body only when its sender is known."""
+        task = asyncio.get_running_loop().create_task(self._reviewed(request))
+        self._reviews.add(task)
+        task.add_done_callback(self._reviews.discard)
+        request.link.pause(task)
+
+    async def _reviewed(self, request: Request) -> None:
+        try:
+            await self._gate.ask(request)
+        except refusal.Refusal as no:
+            request.link.refuse(self._refuse(no, request))
 
     def _stand_by(self) -> None:
         """Raises Refusal on a router that does not decide; one that goes passes on what still comes to it."""
@@ -261,9 +385,10 @@ class Server:
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
-        asked, model, stream, images = seen
-        if not model and path.startswith(paths.MODEL_PREFIX):
-            asked = path.removeprefix(paths.MODEL_PREFIX)
+        asked, model, stream, images, name, tools, outline = seen
+        if not model and kind is Kind.ABOUT_MODEL:
+            # `name` is what older clients send (`cmp.Or(req.Model, req.Name)` in Ollama's routes.go).
+            asked = path.removeprefix(paths.MODEL_PREFIX) if path.startswith(paths.MODEL_PREFIX) else name
             model = models.normalise(asked)
         header = request.get(hygiene.PRIORITY)
         identity = request.identity
@@ -289,6 +414,8 @@ class Server:
             client,
             images,
             user,
+            tools,
+            outline,
         )
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
@@ -317,10 +444,20 @@ def _identify(request: Request, identity: Identity) -> None:
         request.special = {**request.special, hygiene.MODE: _BACKGROUND.encode()}
 
 
+def _unknown_host(request: Request) -> refusal.Refusal:
+    return refusal.Refusal(
+        403,
+        f"the router is not called {(request.get(b'host') or '')[:256]!r}: use its address, or add the name to "
+        "JERVIS_ROUTER_ALLOWED_HOSTS",
+        close=True,
+    )
+
+
 def _too_large(limit: int) -> refusal.Refusal:
     return refusal.Refusal(
         413,
-        f"the body is larger than {limit} bytes; send less, or raise JERVIS_ROUTER_MAX_BODY_BYTES",
+        f"the body is larger than {limit} bytes; send less"
+        + ("" if limit == body.SMALL else ", or raise JERVIS_ROUTER_MAX_BODY_BYTES"),
         close=True,
         reason=Cause.TOO_LARGE,
     )

@@ -18,12 +18,16 @@ NEVER = float("inf")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds of silence. `first` is longer than OLLAMA_LOAD_TIMEOUT (5 min); an answer that is not streamed comes in
-    one piece when it is finished, so `whole` bounds that."""
+    one piece when it is finished, so `whole` bounds that. It bounds the silence of a request with tools as well:
+    Ollama sends nothing while a tool call is composed, however long that is."""
 
     first: float = 330.0
     whole: float = 3600.0
     between: float = 120.0
     write: float = 60.0
+    cpu_first: float = 1800.0
+    """In place of `first` on a CPU, which reads a long prompt at a tenth of a GPU's speed or less."""
+    cpu_between: float = 600.0
 
 
 class Guarded(Protocol):

@@ -22,7 +22,10 @@ PROCESSES = {
         "controllers.settings", "JERVIS_OPERATOR_", ("operator",),
         {"kubeconfig", "metrics_host", "history_host", "probe_loopback"},
     ),
-    "router": ("router.settings", "JERVIS_ROUTER_", ("router",), {"kubeconfig", "gpu_backends", "secrets_dir"}),
+    "router": (
+        "router.settings", "JERVIS_ROUTER_", ("router",),
+        {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
+    ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
@@ -108,7 +111,12 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
             monkeypatch.setenv(name, entry["value"])
     read = settings_of("router")().model_dump()
     assert (read["max_body_bytes"], read["connect_seconds"], read["log_level"]) == (10**9, 0.5, "debug")
-    assert (read["host"], read["port"]) == ("0.0.0.0", 11430)
+    assert (read["host"], read["port"]) == ("", 11430)  # every address, of IPv6 and of IPv4
+    limit = rendering.environment(pod)["JERVIS_ROUTER_MEMORY_LIMIT_BYTES"]["valueFrom"]["resourceFieldRef"]
+    assert limit == {"containerName": "router", "resource": "limits.memory"}
+    unlimited = chart.render("--set", "router.resources.limits=null")
+    pod = rendering.of_kind(unlimited, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    assert "JERVIS_ROUTER_MEMORY_LIMIT_BYTES" not in rendering.environment(pod)
 
 
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:

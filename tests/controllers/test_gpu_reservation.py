@@ -73,7 +73,7 @@ async def test_one_announcement_renewed_once_a_minute_and_given_back_after_a_whi
     assert await scene.pass_time(10) == []
     scene.wanted = False
     assert await scene.pass_time(200) == ["release"]
-    assert scene.router.asked[-1] == ("release", {"owner": "operator of jervis", "leaseId": ""})
+    assert scene.router.asked[-1] == ("release", {"owner": "operator of jervis", "leaseId": "l"})
     assert scene.keeper.held is False
 
 
@@ -107,6 +107,18 @@ async def test_models_that_take_long_are_not_waited_for(scene: Scene, monkeypatc
     assert scene.keeper.held
     scene.router.loading.set()
     assert await scene.pass_time(60) == ["announce"]
+
+
+async def test_an_announcement_that_got_no_answer_is_repeated_before_the_release(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_use, "READY_SECONDS", 0.01)
+    scene.wanted, scene.router.loading = True, asyncio.Event()
+    assert await scene.pass_time(1) == ["announce"]
+    scene.wanted = False
+    scene.router.loading.set()
+    assert await scene.pass_time(router_use.LINGER_SECONDS) == ["announce", "release"]
+    assert scene.router.asked[-1] == ("release", {"owner": "operator of jervis", "leaseId": "l"})
 
 
 async def test_a_release_that_fails_is_tried_again(scene: Scene) -> None:

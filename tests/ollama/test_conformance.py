@@ -230,7 +230,8 @@ async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path:
         assert (ready["status"], ready["modelSet"]) == ("ready", "orchestrator")
         shown = (await http.get("/api/ps")).json()["models"]
         assert [(model["name"], model["context_length"]) for model in shown] == [(_BIG, 512)]
-        assert (await http.post("/router/release", json={"owner": "conformance"})).json()["released"] is True
+        lease = {"owner": "conformance", "leaseId": ready["leaseId"]}
+        assert (await http.post("/router/release", json=lease)).json()["released"] is True
         await router.until(lambda s: [m["name"] for m in s["backends"][0]["memory"]] == [_SMALL], 60)
 
 

@@ -20,7 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 _START_SECONDS = 120.0
 _PATIENCE = 90.0  # both only bound a test that fails, on however busy a machine
 # Probes often, so that tests wait little; everything else as shipped.
-_QUICK = {"JERVIS_ROUTER_HOST": "127.0.0.1", "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_PROBE_INTERVAL_SECONDS": "0.1"}
+_QUICK = {
+    "JERVIS_ROUTER_HOST": "127.0.0.1",
+    "JERVIS_ROUTER_PORT": "0",
+    "JERVIS_ROUTER_PROBE_INTERVAL_SECONDS": "0.1",
+    "JERVIS_ROUTER_BACKEND_LOOPBACK": "true",
+}
 
 
 class Router:

@@ -156,7 +156,7 @@ async def test_connection_that_closes_as_it_is_used_again_costs_nobody_an_error(
 async def test_what_is_not_repeatable_is_sent_once(tmp_path: Path) -> None:
     async with wire.backend(_dies_after()) as first, wire.backend(_answers(b"{}")) as second:
         specs = [process.spec("a", first.url), process.spec("b", second.url)]
-        async with process.running(tmp_path, specs) as router:
+        async with process.running(tmp_path, specs, extra_paths='["/api/unheard-of"]') as router:
             answer = await wire.ask(router.port, wire.post("/api/unheard-of", {"model": "m"}))
             assert answer.status == 502
             assert (len(first.requests), len(second.requests)) == (1, 0)

@@ -136,7 +136,7 @@ async def test_answers_without_a_body(stage: Stage) -> None:
     answer = await stage.ask(_GENERATE)
     assert (answer.status, answer.body, answer.header("Transfer-Encoding")) == (204, b"", None)
     stage.pieces = [b"HTTP/1.1 200 OK\r\nContent-Length: 17\r\n\r\n"]
-    answer = await stage.ask(wire.request("HEAD", "/api/unheard-of"))
+    answer = await stage.ask(wire.request("HEAD", "/v1/models/m"))
     assert (answer.status, answer.header("Content-Length")) == (200, "17")
 
 

@@ -137,11 +137,11 @@ async def test_a_gpu_is_reserved_renewed_refused_to_others_and_given_back(tmp_pa
             first = await door.announce("operator", "qwen2.5:7b")
             assert (first.backend, first.model_set) == ("g", "set")
             assert (await door.announce("operator", lease_id=first.lease_id)).lease_id == first.lease_id
-            for stranger in (door.announce("somebody"), door.release("somebody")):
-                with pytest.raises(client.Taken, match="operator") as caught:
+            for stranger in (door.announce("somebody"), door.release("somebody", first.lease_id)):
+                with pytest.raises(client.Taken, match="another owner") as caught:
                     await stranger
             assert caught.value.retry_after
-            assert [await door.release("operator"), await door.release("operator")] == [True, False]
+            assert [await door.release("operator", first.lease_id) for _ in range(2)] == [True, False]
 
 
 async def test_a_token_is_read_anew_for_each_call(tmp_path: Path) -> None:

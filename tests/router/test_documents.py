@@ -11,7 +11,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from router import announce, dispatch, documents, explain, page, report, scheduler, status
+from router import announce, ceilings, dispatch, documents, explain, page, report, scheduler, status
 from router.backends import book
 from tests.router import process, wire
 
@@ -19,7 +19,12 @@ from tests.router import process, wire
 def test_openapi_describes_every_own_path_and_no_other() -> None:
     state = report.Report(book.Book(now=lambda: 0.0), scheduler.Scheduler(), now=lambda: 0.0)
     reserving = announce.routes(
-        dispatch.Dispatcher(scheduler.Scheduler(), now=float), ids=str, now=float, wall=datetime.now, patience=1
+        dispatch.Dispatcher(scheduler.Scheduler(), now=float),
+        ids=str,
+        now=float,
+        wall=datetime.now,
+        patience=1,
+        ceilings=lambda: ceilings.Ceilings(()),
     )
     routes = {
         **documents.routes(state, CollectorRegistry()),

@@ -272,7 +272,7 @@ async def test_the_body_of_an_offer_is_never_a_request_of_its_own(tmp_path: Path
         wire.connected(router.port) as (reader, writer),
     ):
         inner = b"POST /api/embed HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
-        raw = wire.request("POST", "/api/embed", inner, [("Connection", "Upgrade"), ("Upgrade", "h2c")])
+        raw = wire.request("POST", "/api/show", inner, [("Connection", "Upgrade"), ("Upgrade", "h2c")])
         for at in (0, 1, len(raw) - 20, len(raw) - 1):
             writer.write(raw[:at])
             await writer.drain()

@@ -14,7 +14,8 @@ async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
     server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
     port = server.sockets[0].getsockname()[1]
     try:
-        async with process.running(tmp_path, [process.spec("b", f"http://127.0.0.1:{port}")]) as router:
+        specs = [process.spec("b", f"http://127.0.0.1:{port}")]
+        async with process.running(tmp_path, specs, extra_paths='["/api/experimental"]') as router:
             assert await identity.compare(router.port, port, range(2000)) == []
             assert set(backend.bodies.values()) == {2}
             assert (await router.backend("b"))["circuit"] == "Closed"

@@ -114,7 +114,9 @@ async def test_a_reservation_survives_the_router_and_the_status_says_so(
                 await router.until(lambda s: [b["healthy"] for b in s["backends"]] == [True])
                 assert (await _announce(router, "stranger")).status == 409
                 assert (await _announce(router, "job-1")).json()["leaseId"] == lease
-                released = await wire.ask(router.port, wire.post("/router/release", {"owner": "job-1"}))
+                released = await wire.ask(
+                    router.port, wire.post("/router/release", {"owner": "job-1", "leaseId": lease})
+                )
                 assert released.json() == {"status": "released", "released": True}
                 home = await process.eventually(status, lambda s: s.get("activeSet") == "background")
                 assert "reservation" not in home

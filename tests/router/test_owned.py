@@ -118,9 +118,10 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
         again = await http.post("/router/announce", json={"owner": "job-1", "leaseId": ready["leaseId"]})
         assert again.json()["leaseId"] == ready["leaseId"]
         stranger = await http.post("/router/announce", json={"owner": "job-2"})
-        assert (stranger.status_code, "'job-1'" in stranger.json()["error"]) == (409, True)
+        assert (stranger.status_code, "'job-1'" in stranger.json()["error"]) == (409, False)
         assert "Retry-After" in stranger.headers
-        assert (await http.post("/router/release", json={"owner": "job-2"})).status_code == 409
+        guess = {"owner": "job-2", "leaseId": ready["leaseId"]}
+        assert (await http.post("/router/release", json=guess)).status_code == 409
         moved = await http.post("/api/chat", json=_chat())
         assert moved.headers["X-Ollama-Router-Backend"] == "c"
         urgent = await http.post("/api/chat", json=_chat(_BIG))
@@ -137,7 +138,8 @@ async def test_announce_renew_stranger_release(tmp_path: Path, gpu: ollama.Fake,
             return _loaded(gpu)
 
         await process.eventually(loaded, lambda names: names == {_SMALL})
-        assert (await http.post("/router/release", json={"owner": "job-1"})).json()["released"] is False
+        mine = {"owner": "job-1", "leaseId": ready["leaseId"]}
+        assert (await http.post("/router/release", json=mine)).json()["released"] is False
 
 
 @pytest.mark.parametrize(

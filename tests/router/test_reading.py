@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
-from crds import gpubackend
+from crds import gpubackend, modelnames
 from router import models, priority
 from router.priority import Level
 from router.proxy import body, paths, refusal
@@ -106,6 +108,82 @@ async def test_peek_refuses_two_spellings_because_the_backend_would_choose() -> 
     with pytest.raises(refusal.Refusal) as caught:
         await body.peek(b'{"Model":"free","model":"precious"}')
     assert (caught.value.status, '"model"' in caught.value.message) == (400, True)
+
+
+_LARGE = b" " * body.SMALL
+
+
+@pytest.mark.parametrize(
+    ("data", "asked", "stream", "images"),
+    [
+        (b'{"model":"a","stream":false}', "a", False, False),
+        (b'{"model":"a","model":"b"}', "b", None, False),
+        (b'{"MODEL":"a","Stream":true}', "a", True, False),
+        (b'{"mod\\u0065l":"\\u0061"}', "a", None, False),
+        (b'{"prompt":"\xff\xfe","model":"a"}', "a", None, False),
+        (b'{"prompt":"\\ud800","model":"a"}', "a", None, False),
+        (b'{"prompt":"\\\\","model":"a"} {"model":"b"}', "a", None, False),
+        (b'{"options":{"model":"inner"}}', "", None, False),
+        (b'{"model":7,"stream":"yes"}', "", None, False),
+        (b'{"model":null,"Model":"a"}', "a", None, False),
+        (b'["model"]', "", None, False),
+        (b'{"model":"a"', "", None, False),
+        (b'{"model":"a","images":[]}', "a", None, False),
+        (b'{"model":"a","images":["AAAA"]}', "a", None, True),
+        (b'{"model":"a","messages":[{"role":"user","images":["A"]}]}', "a", None, True),
+        (b'{"model":"a","messages":[{"images":null},{"content":[{"type":"image_url"}]}]}', "a", None, True),
+        (b'{"model":"a","messages":[{"content":"\\"images\\":[1]"},{"content":[{"type":"text"}]}]}', "a", None, False),
+    ],
+)
+async def test_a_large_body_is_read_as_a_small_one(data: bytes, asked: str, stream: bool | None, images: bool) -> None:
+    for text in (data, _LARGE + data):
+        seen = await body.peek(text)
+        assert (seen.asked, seen.stream, seen.images) == (asked, stream, images), text[-len(data) :]
+
+
+@pytest.mark.parametrize("padding", [b"", _LARGE])
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b'{"Model":"free","model":"precious"}', 400),
+        (b'{"model":"%s"}' % (b"m" * 1025), 400),
+        (b'{"model":"%s"}' % (b"\\u006d" * 2_000), 400),
+    ],
+)
+async def test_a_name_is_refused_for_its_spelling_or_length(padding: bytes, data: bytes, status: int) -> None:
+    with pytest.raises(refusal.Refusal) as caught:
+        await body.peek(padding + data)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"model":"m","a":[' + b"{}," * 600_000 + b"{}]}",
+        b'{"model":"m",' + b'"a":1,' * 600_000 + b'"a":1}',
+        b'{"model":"m","a":' + b"[" * 40_000 + b"]" * 40_000 + b"}",
+        b'{"model":"m"' + b',"options":{}' * 10_000 + b"}",
+    ],
+)
+async def test_a_body_made_to_be_expensive_is_refused_and_takes_no_memory(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(refusal.Refusal) as caught:
+            await body.peek(data)
+        assert caught.value.status == 413
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_lone_surrogate_in_a_name_is_replaced_as_go_does() -> None:
+    assert (await body.peek(b'{"model":"\\ud800"}')).asked == "\ufffd"
+
+
+def test_names_of_any_length_leave_nothing_behind() -> None:
+    before = modelnames._normalised.cache_info().currsize
+    assert models.normalise("m" * 5_000_000).endswith(":latest")
+    assert modelnames._normalised.cache_info().currsize == before
 
 
 async def test_large_bodies_are_read_as_well() -> None:

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.proxy.rewrite import rewrite
+from router.proxy import body as bodies
+from router.proxy import rewrite as rewriting
+from router.proxy import scan
+
+
+def rewrite(body: bytes, keep_alive: str | int | None, num_ctx: int | None) -> bytes:
+    return b"".join(rewriting.rewrite(body, keep_alive, num_ctx).pieces)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,42 @@ def test_only_the_two_values_change(
     changed = json.loads(rewrite(text, "30m", 777).decode("utf-8", "surrogatepass"))
     assert changed == body | {"keep_alive": "30m", "options": (options or {}) | {"num_ctx": 777}}
     assert rewrite(text, None, None) == text
+
+
+_RUNNER = {"num_gpu": 0, "num_batch": 64, "num_thread": 3, "use_mmap": False, "main_gpu": 1}
+
+
+def test_options_that_would_load_the_model_anew_are_dropped_and_named() -> None:
+    text = json.dumps({"model": "m", "options": {**_RUNNER, "seed": 1, "num_ctx": 9}}).encode()
+    done = rewriting.rewrite(text, None, 4096)
+    changed = json.loads(b"".join(done.pieces))
+    assert changed == {"model": "m", "options": {**dict.fromkeys(_RUNNER), "seed": 1, "num_ctx": 4096}}
+    assert sorted(done.dropped) == sorted(_RUNNER)
+    # What is `null` already is neither changed nor counted.
+    assert rewriting.rewrite(b"".join(done.pieces), None, None).dropped == ()
+    assert json.loads(rewrite(text, None, None))["options"]["num_ctx"] == 9
+
+
+@given(
+    body=_BODIES,
+    options=st.none() | st.dictionaries(st.sampled_from(["num_ctx", "num_gpu", "seed"]), st.integers(), max_size=3),
+)
+def test_a_large_body_is_changed_as_a_small_one(body: dict[str, Any], options: dict[str, Any] | None) -> None:
+    whole = body | {"options": options, "model": "m", "prompt": "x" * bodies.SMALL}
+    text = json.dumps(whole).encode()
+    where = bodies.look(text).outline
+    assert where is not None
+    pieces = rewriting.pieces(text, where, "30m", 777).pieces
+    assert b"".join(pieces) == rewrite(text, "30m", 777)
+    # Nothing of it is copied but what the router says.
+    assert sum(len(piece) for piece in pieces if not isinstance(piece, memoryview)) < 200
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' + b"[" * 2_000, b'{"a":[' + b"{}," * 600_000 + b"{}]}"])
+def test_a_text_made_to_be_expensive_is_given_up(body: bytes) -> None:
+    scanner = scan.Scanner(body)
+    with pytest.raises((scan.TooComplex, scan.Malformed)):
+        scanner.members(0, (), [])
 
 
 def test_an_image_of_megabytes_is_one_token() -> None:

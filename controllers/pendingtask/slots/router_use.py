@@ -159,6 +159,7 @@ class GpuReservation:
         self._renew_at = float("-inf")
         self._release_at = float("-inf")
         self._logged = ""
+        self._lease_id = ""
         self.held = False
         """The router may hold a reservation of this owner."""
 
@@ -182,7 +183,7 @@ class GpuReservation:
         self.held = True
         try:
             async with asyncio.timeout(READY_SECONDS):
-                ready = await self._router.announce(self._owner, self._model)
+                ready = await self._router.announce(self._owner, self._model, self._lease_id)
         except TimeoutError:
             self._renew_at = self._monotonic() + CHECK_SECONDS
             self._log("a GPU is reserved and its models are being loaded")
@@ -192,19 +193,24 @@ class GpuReservation:
             self._log("no GPU is reserved", reason=error.message)
         else:
             self._renew_at = self._monotonic() + min(RENEW_SECONDS, ready.renew_seconds)
+            self._lease_id = ready.lease_id
             self._log("a GPU is reserved", backend=ready.backend, model_set=ready.model_set)
 
     async def _release(self) -> None:
         self._renew_at = float("-inf")
         try:
             async with asyncio.timeout(READY_SECONDS):
-                await self._router.release(self._owner)
+                # Without a token of its own a caller releases by the lease's id. It is not known after an announcement
+                # that got no answer, nor is the former leader's: announcing again returns it.
+                if not self._lease_id:
+                    self._lease_id = (await self._router.announce(self._owner, self._model)).lease_id
+                await self._router.release(self._owner, self._lease_id)
         except (errors.JervisError, TimeoutError) as error:
             # The router releases an idle reservation itself after some minutes; until then the release is retried.
             self._release_at = self._monotonic() + RENEW_SECONDS / 4
             self._log("the GPU is not released", reason=str(error) or "no answer in time")
         else:
-            self.held = False
+            self.held, self._lease_id = False, ""
             self._log("the GPU is released")
 
     def _log(self, event: str, **facts: str) -> None:

@@ -1,0 +1,288 @@
+"""Who may do what: names of the router, pages of other origins, paths, compressed bodies, reservations, addresses."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from router.proxy import encoding, refusal
+from router.proxy.connection import Broken
+from router.proxy.hosts import Hosts, cross_site
+from router.proxy.pool import Pool
+from tests.router import process, wire
+
+_PERSON, _OTHER, _ADMIN = "person-token-0123456789", "other-token-0123456789", "admin-token-0123456789"
+_LOW = "low-token-0123456789"
+_CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+def _tokens(directory: Path) -> str:
+    path = directory / "tokens.json"
+    entries = [
+        {"name": "person", "token": _PERSON},
+        {"name": "other", "token": _OTHER},
+        {"name": "low", "token": _LOW, "ceiling": "P1"},
+        {"name": "admin", "token": _ADMIN, "admin": True},
+    ]
+    path.write_text(json.dumps(entries))
+    return str(path)
+
+
+def _bearer(token: str) -> list[tuple[str, str]]:
+    return [("Authorization", f"Bearer {token}")]
+
+
+async def _echo(message: wire.Message, reader: Any, writer: Any) -> bool:
+    writer.write(wire.plain(b"{}"))
+    return True
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("host", "good"),
+    [
+        (None, True),
+        (b"localhost:11430", True),
+        (b"127.0.0.1", True),
+        (b"192.168.1.5:11430", True),
+        (b"[::1]:11430", True),
+        (b"[fe80::1]", True),
+        (b"jervis-router", True),
+        (b"Jervis-Router.jervis.svc:11430", True),
+        (b"jervis-router.jervis.svc.cluster.local", True),
+        (b"gpu.lan", True),
+        (b"ollama.example.com", True),
+        (b"deep.below.example.org:80", True),
+        (b"evil.com", False),
+        (b"evil.com.:11430", False),
+        (b"localhost.evil.com", False),
+        (b"127.0.0.1.nip.io", False),
+        (b"example.org", False),
+        (b"notexample.org", False),
+    ],
+)
+def test_a_name_that_somebody_can_register_is_none_of_the_routers(host: bytes | None, good: bool) -> None:
+    hosts = Hosts(["ollama.example.com", "*.example.org"])
+    assert [hosts.allow(host), hosts.allow(host)] == [good, good]
+    assert Hosts(["*"]).allow(host)
+
+
+@pytest.mark.parametrize(
+    ("lines", "crossed"),
+    [
+        (b"", False),
+        (b"Accept: */*\r\n", False),
+        (b"Origin: http://router:11430\r\n", False),
+        (b"X: y\r\norigin: http://ROUTER:11430\r\n", False),
+        (b"Origin: http://evil.com\r\n", True),
+        (b"Origin: null\r\n", True),
+    ],
+)
+def test_origin(lines: bytes, crossed: bool) -> None:
+    assert cross_site(lines, b"router:11430") is crossed
+
+
+def _named(host: str, method: str = "GET", path: str = "/api/tags", more: str = "") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}Content-Length: 0\r\n\r\n".encode()
+
+
+async def test_a_page_reaches_the_router_neither_by_a_name_of_its_own_nor_from_its_origin(tmp_path: Path) -> None:
+    specs = [process.spec("raw", "http://127.0.0.1:1")]
+    async with process.running(tmp_path, specs, allowed_hosts='["ollama.example.com"]') as router:
+        foreign = await wire.ask(router.port, _named("rebound.evil.com"))
+        assert foreign.status == 403
+        assert "JERVIS_ROUTER_ALLOWED_HOSTS" in foreign.json()["error"]
+        for path in ("/healthz", "/"):
+            assert (await wire.ask(router.port, _named("rebound.evil.com", path=path))).status == 403
+        assert (await wire.ask(router.port, _named("ollama.example.com", path="/healthz"))).status == 200
+        cross = _named("router", "POST", "/router/announce", "Origin: http://evil.com\r\n")
+        assert (await wire.ask(router.port, cross)).status == 403
+        # Its own page may, and hears of the body that it did not send.
+        same = _named("router", "POST", "/router/announce", "Origin: http://router\r\n")
+        assert (await wire.ask(router.port, same)).status == 400
+
+
+async def test_where_every_caller_shows_a_token_the_name_is_free(tmp_path: Path) -> None:
+    specs = [process.spec("raw", "http://127.0.0.1:1")]
+    async with process.running(tmp_path, specs, tokens_file=_tokens(tmp_path)) as router:
+        raw = _named("ollama.company.com", path="/router/status", more=f"Authorization: Bearer {_PERSON}\r\n")
+        assert (await wire.ask(router.port, raw)).status == 200
+
+
+# Paths.
+
+
+async def test_paths_that_nobody_named_are_an_administrators(tmp_path: Path) -> None:
+    async with wire.backend(_echo) as backend:
+        tokens = {"tokens_file": _tokens(tmp_path), "extra_paths": '["/v1/rerank"]'}
+        async with process.running(tmp_path, [process.spec("raw", backend.url)], **tokens) as router:
+            for path in ("/api/signout", "/api/me", "/api/experimental/web_search", "/v1/brand-new"):
+                answer = await wire.ask(router.port, wire.post(path, {"model": "m"}, _bearer(_PERSON)))
+                assert answer.status == 403, path
+            assert not backend.requests
+            named = [*_bearer(_ADMIN), ("X-Ollama-Router-Backend", "raw")]
+            assert (await wire.ask(router.port, wire.post("/api/signout", {}, named))).status == 200
+            assert (
+                await wire.ask(router.port, wire.post("/v1/rerank", {"model": "m"}, _bearer(_PERSON)))
+            ).status == 200
+            assert [request.path for request in backend.requests] == ["/api/signout", "/v1/rerank"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/v1/chat/completions", "/v1/messages"])
+async def test_nothing_runs_a_model_without_naming_it(tmp_path: Path, path: str) -> None:
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        bodies = [b"", b"{}", b'{"model":""}', b"not json", b'{"model":7}', b"\x28\xb5\x2f\xfd", b" " * 70_000 + b"[1]"]
+        for body in bodies:
+            answer = await wire.ask(router.port, wire.request("POST", path, body))
+            assert answer.status == 400
+        assert (await wire.ask(router.port, wire.request("GET", path))).status == 405
+        assert not backend.requests
+        # A browser asks before it sends; that runs nothing.
+        assert (await wire.ask(router.port, wire.request("OPTIONS", path))).status == 200
+
+
+async def test_older_clients_call_the_model_by_name(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_echo, models=("a:latest",)) as one,
+        wire.backend(_echo, models=("b:latest",)) as two,
+        process.running(tmp_path, [process.spec("one", one.url), process.spec("two", two.url)]) as router,
+    ):
+        for _ in range(3):
+            answer = await wire.ask(router.port, wire.post("/api/show", {"name": "b"}))
+            assert (answer.status, answer.header("X-Ollama-Router-Backend")) == (200, "two")
+        assert (len(one.requests), len(two.requests)) == (0, 3)
+
+
+# Compressed bodies.
+
+_PLAIN = json.dumps(_CHAT).encode()
+_PACKED = {
+    "zstd": zstandard.ZstdCompressor().compress(_PLAIN),
+    "gzip": gzip.compress(_PLAIN),
+    "deflate": zlib.compress(_PLAIN),
+}
+
+
+async def test_a_compressed_body_reaches_the_backend_plain_and_takes_a_slot(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        for name, packed in _PACKED.items():
+            raw = wire.request("POST", "/v1/responses", packed, [("Content-Encoding", name)])
+            assert (await wire.ask(router.port, raw)).status == 200, name
+        assert [(r.body, r.header("Content-Encoding")) for r in backend.requests] == [(_PLAIN, None)] * 3
+        metric = 'jervis_router_requests_total{backend="raw",model="m:latest",priority="Auto"}'
+        assert await router.metric(metric) == 3
+        for name in ("br", "compress", "gzip, zstd"):
+            answer = await wire.ask(router.port, wire.request("POST", "/api/chat", b"x", [("Content-Encoding", name)]))
+            assert (answer.status, answer.header("Accept-Encoding")) == (415, "zstd, gzip, deflate")
+        broken = wire.request("POST", "/api/chat", _PACKED["zstd"][:-9], [("Content-Encoding", "zstd")])
+        assert (await wire.ask(router.port, broken)).status == 400
+
+
+@pytest.mark.parametrize("name", _PACKED)
+def test_decoding_is_bounded(name: str) -> None:
+    plain = b"\0" * (40 << 20)
+    packs: dict[str, Callable[[bytes], bytes]] = {
+        "zstd": zstandard.ZstdCompressor().compress,
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+    }
+    packed = packs[name](plain)
+    assert encoding.decoded(packed, name, len(plain)) == plain
+    with pytest.raises(refusal.Refusal) as caught:
+        encoding.decoded(packed, name, encoding.MOST)
+    assert caught.value.status == 413
+    for spoiled in (packed[:-20], b"x" + packed, b""):
+        with pytest.raises(refusal.Refusal) as caught:
+            encoding.decoded(spoiled, name, len(plain))
+        assert caught.value.status == 400
+
+
+# Reservations.
+
+
+async def test_a_reservation_belongs_to_the_identity_that_made_it(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path)) as router,
+    ):
+
+        async def call(what: str, token: str, **body: str) -> wire.Message:
+            return await wire.ask(router.port, wire.post(f"/router/{what}", {"owner": "job", **body}, _bearer(token)))
+
+        low = await call("announce", _LOW)
+        assert (low.status, "ceiling" in low.json()["error"]) == (403, True)
+        lease = (await call("announce", _PERSON)).json()["leaseId"]
+        for guess in ({}, {"leaseId": lease}):
+            for what in ("announce", "release"):
+                stranger = await call(what, _OTHER, **guess)
+                assert stranger.status == 409
+                assert "person" not in stranger.body.decode()
+        shown = (await router.status_with(_PERSON))["backends"][0]["reservation"]
+        assert shown["owner"] == "person/job"
+        assert (await call("release", _PERSON)).json()["released"] is True
+
+
+async def test_without_a_token_a_reservation_is_released_by_its_id_alone(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        lease = (await wire.ask(router.port, wire.post("/router/announce", {"owner": "job"}))).json()["leaseId"]
+        without = await wire.ask(router.port, wire.post("/router/release", {"owner": "job"}))
+        assert (without.status, without.json()["error"].split(":")[0]) == (400, "leaseId")
+        shown = (await router.status())["backends"][0]["reservation"]
+        assert shown["owner"] == ""
+        # Nor can somebody without a token pretend to be somebody with one.
+        assert (await wire.ask(router.port, wire.post("/router/announce", {"owner": "person/job"}))).status == 400
+        done = await wire.ask(router.port, wire.post("/router/release", {"owner": "job", "leaseId": lease}))
+        assert done.json()["released"] is True
+
+
+async def test_callers_without_a_token_may_have_a_ceiling(tmp_path: Path) -> None:
+    async with (
+        wire.backend(_echo) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], anonymous_ceiling="P2") as router,
+    ):
+        raw = wire.post("/api/chat", _CHAT, [("X-Ollama-Priority", "0")])
+        assert (await wire.ask(router.port, raw)).status == 200
+        assert await router.metric('jervis_router_priority_clamped_total{asked="P0",given="P2"}') == 1
+        assert (await router.status())["lastUserP0"] is None
+        assert (await wire.ask(router.port, wire.post("/router/announce", {"owner": "job"}))).status == 403
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1",
+        "http://2130706433:1",
+        "http://169.254.169.254",
+        "http://[::ffff:169.254.1.1]",
+        "http://[fd00:ec2::254]",
+    ],
+)
+async def test_a_backend_is_never_called_where_the_operator_would_not(url: str) -> None:
+    with pytest.raises(Broken, match="never called"):
+        await Pool(url, loopback=False).connect()
+
+
+async def test_a_host_that_is_no_name_is_out_of_reach() -> None:
+    with pytest.raises(Broken, match="no name"):
+        await Pool(f"http://{'a' * 70}.example:1").connect()
