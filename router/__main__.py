@@ -42,6 +42,7 @@ def main() -> int:
         structlog.configure(
             processors=[
                 structlog.processors.add_log_level,
+                structlog.processors.format_exc_info,
                 structlog.processors.TimeStamper(fmt="iso"),
                 structlog.processors.JSONRenderer(),
             ],
@@ -89,6 +90,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             deadlines=settings.deadlines,
         ),
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
+        grace=settings.restart_grace_seconds,
     )
     outbox: list[Callable[[dispatch.Outward], None]] = []
     dispatcher = dispatch.Dispatcher(plan, now=now, perform=lambda effect: _each(outbox, effect))
@@ -148,6 +150,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     secrets = outside.secrets(backends, pools.authorize)
     backends.listen(schedule)
     backends.listen(prober.follow)
+    backends.listen_for_silence(watch.lose)
     backends.listen(secrets.notice)
     server = Server(
         forward.Forwarder(
@@ -160,6 +163,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 limits=stall.Limits(
                     first=settings.first_byte_seconds,
                     whole=settings.whole_answer_seconds,
+                    embedding=settings.embedding_seconds,
                     between=settings.between_chunks_seconds,
                     write=settings.client_stall_seconds,
                 ),

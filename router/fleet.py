@@ -36,7 +36,9 @@ class Route:
 class Fleet:
     """Hosts by name. `cpu_allowed(model)` says whether a CPU may serve a model that a GPU serves as well."""
 
-    def __init__(self, patience: Patience | None = None) -> None:
+    def __init__(self, patience: Patience | None = None, grace: float = 0.0) -> None:
+        """`grace`: seconds for which requests wait for a backend that went away."""
+        self._grace = grace
         self.hosts: dict[str, Host] = {}
         self.managed = False
         """Is there a GPU whose memory the router owns?"""
@@ -58,6 +60,7 @@ class Fleet:
                 host = Host(backend)
             else:
                 host.update(backend)
+            host.missed(now)
             self.hosts[backend.name] = host
             if self._remember(host, now):
                 fresh.append(host)
@@ -117,6 +120,21 @@ class Fleet:
             for host in route.hosts
         )
 
+    def awaited(self, request: Request, now: float) -> bool:
+        """Is somebody expected back who may serve it? A server that starts again is waited for, not given up."""
+        model, need = request.model, request.need
+        on_cpu = self._cpu_allowed(model) or not any(
+            host.backend.gpu and model in (host.backend.models or ()) for host in self.hosts.values()
+        )
+        return any(
+            host.returns(model, now, self._grace)
+            and host.backend.name not in request.avoid
+            and (need is None or need in host.backend.capabilities)
+            and (host.backend.gpu or on_cpu)
+            for host in self.hosts.values()
+            if host.gone
+        )
+
     def why_not(self, request: Request) -> Reason:
         """Why nobody may."""
         backends = [host.backend for host in self.hosts.values()]
@@ -139,6 +157,7 @@ class Fleet:
             for h in able
             if (need is None or need in h.backend.capabilities)
             and (h.residency is None or not h.residency.broken(model, now))
+            and model not in h.backend.tripped
         ]
         gpus = tuple(h for h in fit if h.backend.gpu)
         on_cpu = not any(h.backend.gpu for h in having) or self._cpu_allowed(model)

@@ -40,8 +40,10 @@ class Scheduler:
         bounds: Bounds | None = None,
         pace: Pace | None = None,
         patience: Patience | None = None,
+        grace: float = 0.0,
     ) -> None:
-        self._fleet = Fleet(patience)
+        """`grace`: seconds for which requests wait for a backend that went away, see `Fleet.awaited`."""
+        self._fleet = Fleet(patience, grace)
         self._queue = Queue(ageing or Ageing(), bounds or Bounds())
         self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
         self._running: dict[int, Run] = {}
@@ -54,6 +56,8 @@ class Scheduler:
         key = Key(request.model, request.need)
         route = self._fleet.route(key, now)
         if not (route.hosts if request.metered else route.able):
+            if self.awaited(request, now):
+                return self._enqueue(request, route, now)
             return [Refuse(request, self._fleet.why_not(request))]
         if not request.metered:
             return self._pass(request, route, now)
@@ -61,7 +65,7 @@ class Scheduler:
             host = self._choose(request, route, now)
             if host is not None:
                 return self._grant(request, host, now)
-        if request.avoid and not self._fleet.possible(request, now):
+        if request.avoid and not self._fleet.possible(request, now) and not self.awaited(request, now):
             return [Refuse(request, Reason.EXHAUSTED)]
         return self._enqueue(request, route, now)
 
@@ -158,6 +162,8 @@ class Scheduler:
             self._queue.remove(request)
             effects.append(Refuse(request, Reason.DEADLINE))
         effects += self._allotment.tick(now)
+        if any(host.gone for host in self._fleet.hosts.values()):
+            effects += self._purge(now)  # those who waited for one that has been away for too long by now
         self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
         return effects + self._opened(now) + self._fill_reserved(now) + self._react(now)
 
@@ -166,6 +172,10 @@ class Scheduler:
     def possible(self, request: Request, now: float) -> bool:
         """Is there an available backend, with or without a free slot, that may serve the request?"""
         return self._fleet.possible(request, now)
+
+    def awaited(self, request: Request, now: float) -> bool:
+        """Is a backend expected back that may serve the request?"""
+        return request.metered and self._fleet.awaited(request, now)
 
     def waiting(self) -> Iterable[Request]:
         """Everybody who waits."""
@@ -306,7 +316,7 @@ class Scheduler:
         for key, line in list(self._queue.lines.items()):
             route = self._fleet.route(key, now)
             for request in list(line) if not route.hosts else [r for r in line if r.avoid]:
-                if not self._fleet.possible(request, now):
+                if not self._fleet.possible(request, now) and not self._fleet.awaited(request, now):
                     self._queue.remove(request)
                     reason = Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
                     effects.append(Refuse(request, reason))

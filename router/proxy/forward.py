@@ -15,9 +15,11 @@ import asyncio
 import structlog
 
 from router import dispatch, priority, scheduler
+from router.backends import verdict
+from router.backends.verdict import Verdict
 from router.proxy import hygiene, refusal, turned_away
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Late, Leaving, Lost, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
@@ -36,6 +38,14 @@ _LEFT = frozenset({scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
 
 class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
     """This backend did not answer the request; `refusal` is what to say if nobody else does."""
+
+    def __init__(self, said: refusal.Refusal) -> None:
+        super().__init__(said.message)
+        self.refusal = said
+
+
+class _Away(Exception):  # noqa: N818  # not an error: the request is offered again
+    """The backend is gone, and known to be: the request goes to another, or waits for this one for a while."""
 
     def __init__(self, said: refusal.Refusal) -> None:
         super().__init__(said.message)
@@ -112,6 +122,8 @@ class Forwarder:
             except _Elsewhere as elsewhere:
                 flight.failed = elsewhere.refusal
                 flight.avoid |= {backend}
+            except _Away as away:
+                flight.failed = away.refusal
             except _GaveWay:
                 flight.preempted += 1
             flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
@@ -167,7 +179,7 @@ class Forwarder:
         try:
             if not relay.begun:
                 await self._first_bytes(relay)
-                self._judge(flight, backend, relay)
+                await self._judge(flight, backend, relay)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
                 if self._begin(flight, relay):
@@ -200,10 +212,10 @@ class Forwarder:
     def _landed(self, flight: Flight, relay: Relay) -> None:
         """The attempt is over, however it ended."""
         backend = flight.backend or ""
-        if relay.spoiled:
-            self._parts.book.failed(backend, relay.spoiled)
-        elif relay.whole and relay.status < 500:
-            self._parts.book.succeeded(backend)
+        if relay.spoiled is not None:
+            self._failed(backend, relay.spoiled, flight.call)
+        elif relay.whole and relay.status < 400:
+            self._parts.book.succeeded(backend, flight.call.model)
         self._leave(flight, relay)
 
     def _leave(self, flight: Flight, relay: Relay) -> None:
@@ -295,7 +307,7 @@ class Forwarder:
             try:
                 await reused.arrived()
             except Broken as error:
-                if reused.heard or isinstance(error, Late | Leaving):
+                if reused.heard or isinstance(error, Late | Leaving | Lost):
                     raise
                 self._parts.metrics.retries.labels("keepalive").inc()
             else:
@@ -305,23 +317,39 @@ class Forwarder:
         relay.ask(connection)
         await connection.arrived()
 
-    def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
-        """Look at the status before anything is sent to the client. Raises _Elsewhere to try another backend."""
-        assert relay.connection is not None
-        parts, call, status = self._parts, flight.call, relay.connection.status
+    async def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
+        """Look at an error before anything is sent to the client. Raises _Elsewhere to try another backend."""
+        connection = relay.connection
+        assert connection is not None
+        parts, call, status = self._parts, flight.call, connection.status
         if status < 400:
             return
-        if status == 404 and call.kind is Kind.INFERENCE and call.model:
-            said = f"backend {backend!r} does not have model {call.asked!r} any more"
-            parts.book.lacks(backend, call.model)
-        elif status >= 500:
-            said = f"backend {backend!r} answered {status}"
-            if status != 503:  # 503 is Ollama's "server busy": load, not damage
-                parts.book.failed(backend, f"answered {status}")
-        else:
-            return
+        inference = call.kind is Kind.INFERENCE and bool(call.model)
+        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference)
+        said = f"backend {backend!r} answered {status}"
+        match found:
+            case Verdict.BACKEND_FAILED:
+                parts.book.failed(backend, said)
+            case Verdict.BUSY:
+                parts.book.busy(backend)
+            case _:
+                parts.book.succeeded(backend)  # it answers; what its models do is counted apart
+        match found:
+            case Verdict.FINE | Verdict.REQUEST:
+                return
+            case Verdict.MODEL_MISSING:
+                said = f"backend {backend!r} does not have model {call.asked!r} any more"
+                parts.book.lacks(backend, call.model)
+            case Verdict.MODEL_FAILED:
+                parts.book.failed(backend, said, model=call.model)
         if self._may_move(flight, backend, f"status_{status}"):
             raise _Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
+
+    def _failed(self, backend: str, error: Broken, call: Call) -> None:
+        """Count an exchange that a backend spoiled. One that is silent while the server answers its probes has a runner
+        that hangs: the model's fault alone."""
+        silent = isinstance(error, Late) and call.kind is Kind.INFERENCE
+        self._parts.book.failed(backend, error.message, model=call.model if silent else "")
 
     def _spoiled(self, flight: Flight, backend: str, error: Broken) -> Exception:
         """A backend that gave no answer: what to raise."""
@@ -330,7 +358,10 @@ class Forwarder:
         parts = self._parts
         phase = "connect" if isinstance(error, Unreachable) else "first_byte"
         parts.metrics.broken.labels(backend, phase).inc()
-        parts.book.failed(backend, error.message)
+        if isinstance(error, Unreachable):
+            parts.book.away(backend, error.message)
+        else:
+            self._failed(backend, error, flight.call)
         _log.warning(
             "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
         )
@@ -340,6 +371,10 @@ class Forwarder:
             retry_after=2,
             reason=Cause.BACKEND_LATE if isinstance(error, Late) else Cause.BACKEND_FAILED,
         )
+        if isinstance(error, Unreachable | Lost) and flight.call.repeatable:
+            # No budget is spent: nothing more is sent there before a probe was answered.
+            parts.metrics.retries.labels("away").inc()
+            return _Away(said)
         return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
 
     def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:

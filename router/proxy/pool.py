@@ -6,6 +6,7 @@ There is no cap here on purpose: how much runs at once is decided by `router.sch
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -13,8 +14,25 @@ from urllib.parse import urlsplit
 from router.proxy.connection import Broken, Connection
 
 
+# Seconds. A connection on which nothing moves is asked whether the other side still has it, and given up when nothing
+# comes back, or when what was sent is not confirmed: a host that is gone closes no connection.
+_SOCKET = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 10),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 25_000),  # the only one in milliseconds
+)
+_OPTIONS = [(level, getattr(socket, name), value) for level, name, value in _SOCKET if hasattr(socket, name)]
+"""Other systems than Linux lack some of them."""
+
+
 class Unreachable(Broken):
     """No connection could be made."""
+
+
+class Refused(Unreachable):
+    """The machine is there, and nothing listens on it."""
 
 
 class Pool:
@@ -48,13 +66,17 @@ class Pool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(
+                transport, connection = await loop.create_connection(
                     lambda: Connection(loop), self._host, self._port, ssl=self._tls
                 )
         except TimeoutError as error:
             raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
-        except OSError as error:
-            raise Unreachable(f"no connection: {error.strerror or error}") from error
+        except ConnectionRefusedError as error:
+            raise Refused(f"no connection: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # a host that cannot be a name is found out by looking it up
+            raise Unreachable(f"no connection: {getattr(error, 'strerror', None) or error}") from error
+        for option in _OPTIONS:
+            transport.get_extra_info("socket").setsockopt(*option)
         return connection
 
     def give_back(self, connection: Connection, now: float) -> None:
@@ -62,8 +84,10 @@ class Pool:
         if connection.complete and connection.keep and not connection.lost:
             connection.rest(now)
             self._idle.append(connection)
-        else:
+        elif connection.complete or connection.lost:
             connection.abort()
+        else:
+            connection.part()
 
     def sweep(self, now: float) -> None:
         """Close what has been idle for too long: backends and middleboxes forget connections."""

@@ -10,8 +10,9 @@ from router import metrics
 from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Preempted
+from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Preempted
 from router.proxy.parts import Parts
+from router.proxy.paths import EMBEDDING
 from router.proxy.pool import Pool
 
 _log = structlog.get_logger("router.relay")
@@ -61,12 +62,13 @@ class Relay:
         """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
-        self.spoiled = ""
+        self.spoiled: Broken | None = None
         self.since = 0.0
         self.limit = stall.NEVER
         self._to_client = False  # what is waited for is the client, not the backend
         self.gave_way = False
-        self.first = parts.limits.first if call.streams else parts.limits.whole
+        limits = parts.limits
+        self.first = limits.first if call.streams else limits.embedding if call.path in EMBEDDING else limits.whole
         """Seconds of silence until the first byte."""
         self._ended = False
         self._tail = b""
@@ -95,7 +97,7 @@ class Relay:
         if complete:
             self._release()
         else:
-            # The backend's slot is busy until it has lost us.
+            # The backend's slot is busy until it has stopped, see `Connection.part`.
             connection.when_lost(self._release)
 
     def ask(self, connection: Connection) -> None:
@@ -204,7 +206,7 @@ class Relay:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
         answer = self._answer
         if not isinstance(error, Leaving):
-            self.spoiled = error.message
+            self.spoiled = error
             self._parts.metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:
@@ -241,6 +243,12 @@ class Relay:
         """The process goes."""
         if self.connection is not None:
             self.connection.fail(Leaving("the router is shutting down; try again"))
+
+    def lose(self, backend: str) -> None:
+        """A backend answers nothing any more. An answer that has begun is left to the socket's own timeouts: nothing
+        can be done for it but to show that it broke off."""
+        if backend == self._backend and not self.begun and self.connection is not None:
+            self.connection.fail(Lost("the backend does not answer any more"))
 
     # Inside
 
