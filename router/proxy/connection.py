@@ -237,6 +237,7 @@ class Connection(asyncio.Protocol):
         if transport is None or self.lost:
             return
         self._sink = self.listener = None
+        self._size = 0
         # A body that is still being sent would have to be sent to its end first. TLS knows no half-closed connection.
         if transport.get_write_buffer_size() or not transport.can_write_eof():
             transport.abort()
@@ -270,8 +271,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._parting is not None or self._error is not None:
-            return  # the last words of what was given up
+        if self._parting is not None:
+            self._size += len(data)
+            if self._size > HIGH_WATER:
+                self.abort()  # it does not stop, or had finished: a whole answer comes
+            return
+        if self._error is not None:
+            return
         if not self.busy:
             # Nobody asked: an answer to nothing, or a server that says why it closes. Never to be reused.
             self.abort()

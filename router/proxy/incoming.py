@@ -22,6 +22,8 @@ from router.proxy.refusal import Cause
 from router.proxy.service import Service
 
 HIGH_WATER = 64 * 1024
+SENT_AHEAD = 8
+"""Requests that a client may send before it has the answer to the first; then reading pauses."""
 
 _log = structlog.get_logger("router.incoming")
 
@@ -192,7 +194,8 @@ class Incoming(asyncio.Protocol):
             self._serve(request)
         else:
             self._pending.append(request)
-            if self._transport is not None:
+            # Not at the first: a connection that is not read from does not show its client's hang-up either.
+            if len(self._pending) >= SENT_AHEAD and self._transport is not None:
                 self._transport.pause_reading()
 
     def unreadable(self, reply: Reply) -> None:
