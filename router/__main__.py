@@ -93,8 +93,13 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         grace=settings.restart_grace_seconds,
     )
     outbox: list[Callable[[dispatch.Outward], None]] = []
-    dispatcher = dispatch.Dispatcher(plan, now=now, perform=lambda effect: _each(outbox, effect))
     state = report.Report(backends, plan, now=now)
+    dispatcher = dispatch.Dispatcher(
+        plan,
+        now=now,
+        perform=lambda effect: _each(outbox, effect),
+        deciding=(lambda: state.leader.active) if settings.lease else None,
+    )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
     registry.register(metrics.Gauges(state.document, dispatcher.counts))
@@ -172,6 +177,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 now=now,
                 draining=lambda: state.draining,
                 **({} if candidate is None else {"successor": candidate.successor}),
+                deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
                 guarded=gate.closed,

@@ -7,7 +7,7 @@ somebody may run now who could not before are in `opened`, for the scheduler to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from router import preemption, swaps
 from router.effects import Announced, Cancel, Effect, Held, Load, WriteStatus
@@ -44,6 +44,8 @@ class Allotment:
             lease.loading.discard(model)
             if error:
                 effects.append(Announced(lease.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}"))
+                if not lease.implicit:
+                    effects += self._end(host, now)  # a GPU that cannot serve its holder is not kept from the others
             else:
                 lease.awaiting.discard(model)
                 effects += [Announced(lease.id)] if lease.ready else []
@@ -63,7 +65,7 @@ class Allotment:
         return list(host.residency.step(host.running.__contains__, now))
 
     def settle(self, host: Host, now: float) -> list[Effect]:
-        """The host's memory was looked at for the first time: take up a reservation of the router before."""
+        """The host is there for the first time (again): take up a reservation of the router before."""
         held = self._kept.pop(host.backend.name, None)
         if host.lease is not None:
             return self._prepare(host, host.lease, now)
@@ -220,6 +222,11 @@ class Allotment:
             if not host.backend.available:  # it is carried over to another GPU
                 host.lease = None
                 answer, effects = self._reserve(owner, model, lease.id, now)
+                # Somebody may be waiting for the old one under the same id.
+                if answer.verdict is not Verdict.HELD:
+                    effects.append(Announced(lease.id, answer.reason))
+                elif answer.lease is not None and answer.lease.ready:
+                    effects.append(Announced(lease.id))
                 return answer, self.status(host) + effects
             if not model or host.residency is None or model in host.residency.names([lease.model_set]):
                 lease.until, lease.active = now + host.backend.terms.longest, now
@@ -353,8 +360,12 @@ class Allotment:
         self._told[host.backend.name] = effect
         return [effect]
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Those backends are gone."""
-        for name in names:
+    def forget(self, gone: Mapping[str, Lease | None]) -> list[Effect]:
+        """Those backends are gone, and the reservations of them with them."""
+        effects: list[Effect] = []
+        for name, lease in gone.items():
             self._told.pop(name, None)
             self._homing.discard(name)
+            if lease is not None and not lease.ready:
+                effects.append(Announced(lease.id, f"backend {name!r} was removed"))
+        return effects

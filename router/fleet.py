@@ -50,19 +50,22 @@ class Fleet:
     def configure(
         self, backends: Iterable[Backend], cpu_allowed: Callable[[str], bool] | None, now: float
     ) -> list[Host]:
-        """Backends came, went or changed. Returns those whose memory is looked at for the first time (again)."""
+        """Backends came, went or changed. Returns the GPUs that are there for the first time (again): those that decide
+        about their memory themselves when they are available, the others when their memory was looked at."""
         if cpu_allowed is not None:
             self._cpu_allowed = cpu_allowed
         before, self.hosts, fresh = self._gone | self.hosts, {}, []
         for backend in backends:
             host = before.pop(backend.name, None)
+            there = host is not None and host.backend.available
             if host is None:
                 host = Host(backend)
             else:
                 host.update(backend)
             host.missed(now)
             self.hosts[backend.name] = host
-            if self._remember(host, now):
+            opened = self._remember(host, now)
+            if opened or (host.residency is None and backend.gpu and backend.available and not there):
                 fresh.append(host)
         for host in before.values():
             host.residency, host.lease = None, None

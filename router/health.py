@@ -85,9 +85,8 @@ class Prober:
                     self._pace.timeout,
                     tags=rounds % self._pace.tags_every == 0,
                 )
-            except Exception as error:
-                # The edge of a probe: an odd object or answer must not end the probes of its backend.
-                _log.exception("probe failed", backend=entry.name)
+            except Exception as error:  # noqa: BLE001  # an odd object or answer must not end its backend's probes
+                _log.error("probe failed", backend=entry.name, exc_info=error)
                 seen = book.Observation(reachable=False, reason=f"cannot be probed: {error!r}")
             if seen.reachable:
                 failures, rounds = 0, rounds + 1
@@ -143,4 +142,3 @@ async def _document(pool: Pool, path: str, timeout: float) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _WrongError(f"{path} is not a JSON object: is this an Ollama server?")
     return document
-

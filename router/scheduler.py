@@ -111,10 +111,9 @@ class Scheduler:
         self, backends: Iterable[Backend], now: float, cpu_allowed: Callable[[str], bool] | None = None
     ) -> list[Effect]:
         """Backends came, went or changed, /api/ps included."""
-        before = set(self._fleet.hosts)
+        before = {name: host.lease for name, host in self._fleet.hosts.items()}
         fresh = self._fleet.configure(backends, cpu_allowed, now)
-        self._allotment.forget(before - self._fleet.hosts.keys())
-        effects: list[Effect] = []
+        effects = self._allotment.forget({n: lease for n, lease in before.items() if n not in self._fleet.hosts})
         for host in fresh:
             effects += self._allotment.settle(host, now)
         for host in self._fleet.hosts.values():

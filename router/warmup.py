@@ -75,9 +75,8 @@ class Warmer:
         begun = loop.time()
         try:
             error = await self._try(effect)
-        except Exception as odd:
-            # The scheduler must hear of every load it asked for, or the GPU's memory stays reserved for it.
-            _log.exception("load failed", backend=effect.backend, model=effect.model)
+        except Exception as odd:  # noqa: BLE001  # a load that the scheduler never hears of would keep the memory reserved
+            _log.error("load failed", backend=effect.backend, model=effect.model, exc_info=odd)
             error = f"unexpected: {odd!r}"
         seconds = round(loop.time() - begun, 2)
         if error:

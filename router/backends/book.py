@@ -262,4 +262,3 @@ class Book:
         )
         for listener in self._listeners:
             listener()
-

@@ -55,7 +55,9 @@ def parse(item: Any, path: str) -> gpubackend.Spec:
         parts = urlsplit(spec.url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         usable = usable and not ("@" in parts.netloc or parts.query or parts.fragment)
-    except ValueError:  # for brackets without an IPv6 address, for characters that change a host, for a port out of range
+    except (
+        ValueError
+    ):  # for brackets without an IPv6 address, for characters that change a host, for a port out of range
         usable = False
     if not usable:
         raise Invalid(

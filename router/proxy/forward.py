@@ -32,8 +32,10 @@ _log = structlog.get_logger("router.forward")
 
 SUCCESSOR = "(next router)"
 """Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
+_MOST_LOST = 3
+"""So many servers may end under one request before it is taken for the cause."""
 # Refusals that another router may have no reason for.
-_LEFT = frozenset({scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
+_LEFT = frozenset({scheduler.Reason.STEPPED_DOWN, scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
 
 
 class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
@@ -109,6 +111,11 @@ class Forwarder:
                     said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
                     if turned.reason in _LEFT and await self._hand_over(flight, said):
                         return
+                    if turned.reason is scheduler.Reason.STEPPED_DOWN and parts.deciding() and not parts.draining():
+                        # The Lease could not be renewed for a moment, and no other router took it.
+                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+                        self._offer(flight)
+                        continue
                     parts.metrics.refused.labels(turned.reason).inc()
                     raise said from turned
                 except asyncio.CancelledError:
@@ -124,6 +131,9 @@ class Forwarder:
                 flight.avoid |= {backend}
             except _Away as away:
                 flight.failed = away.refusal
+                flight.lost += 1
+                if flight.lost > _MOST_LOST:
+                    raise away.refusal from away
             except _GaveWay:
                 flight.preempted += 1
             flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
@@ -151,8 +161,20 @@ class Forwarder:
 
     def _board(self, flight: Flight, backend: str) -> None:
         """There is a slot: begin an attempt, and send the request if a connection is there."""
-        parts, call = self._parts, flight.call
         flight.backend = backend
+        try:
+            self._send(flight, backend)
+        except Exception:
+            # No attempt, or half of one: the slot is given back by the one or by us.
+            if flight.relay is None:
+                self._parts.dispatcher.release(flight.ticket.id)
+            else:
+                relay, flight.relay = flight.relay, None
+                relay.close()
+            raise
+
+    def _send(self, flight: Flight, backend: str) -> None:
+        parts, call = self._parts, flight.call
         entry = parts.book.find(backend)
         if entry is None:
             return  # removed in the moment between grant and wake-up
@@ -315,7 +337,13 @@ class Forwarder:
         relay.connection = None
         connection = await relay.pool.connect()
         relay.ask(connection)
-        await connection.arrived()
+        try:
+            await connection.arrived()
+        except Broken as error:
+            if not connection.heard and not isinstance(error, Late | Leaving | Lost):
+                # Has the server itself ended? Then that is what to say, and the request may wait for it.
+                (await relay.pool.connect()).abort()
+            raise
 
     async def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
         """Look at an error before anything is sent to the client. Raises _Elsewhere to try another backend."""

@@ -16,6 +16,10 @@ async def _nobody() -> str:
     return ""
 
 
+def _always() -> bool:
+    return True
+
+
 def _unnoted(backend: str) -> None:
     """Nothing is kept of it."""
 
@@ -36,6 +40,8 @@ class Parts:
     now: Callable[[], float]
     draining: Callable[[], bool]
     successor: Callable[[], Awaitable[str]] = _nobody
+    deciding: Callable[[], bool] = _always
+    """Whether this router decides (again)."""
     own_parameters: bool = True
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
     placed: Callable[[str], None] = _unnoted

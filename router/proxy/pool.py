@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from router.proxy.connection import Broken, Connection
 
-
 # Seconds. A connection on which nothing moves is asked whether the other side still has it, and given up when nothing
 # comes back, or when what was sent is not confirmed: a host that is gone closes no connection.
 _SOCKET = (
