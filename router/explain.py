@@ -76,7 +76,9 @@ def explain(
         for host, one in zip(hosts, seen, strict=True)
         if one.free and all(not host.backend.gpu and _waits_for_gpu(rival, gpus=gpus) for rival in rivals)
     ]
-    if not any(one.eligible for one in seen):
+    if not any(one.eligible for one in seen) and plan.awaited(request, now):
+        verdict, where, why = "Queue", None, "it waits for a backend to come back"
+    elif not any(one.eligible for one in seen):
         verdict, where, why = "Refuse", None, "no backend may serve it"
     elif free:
         best = min(
@@ -124,6 +126,8 @@ def _fits(host: Host, request: scheduler.Request, entries: Mapping[str, book.Ent
         return (entry.reason if entry is not None else "") or "its circuit is open"
     if request.need is not None and request.need not in backend.capabilities:
         return f"spec.capabilities does not name {request.need.value}"
+    if request.model in backend.tripped:
+        return "requests for the model failed there in a row"
     if host.residency is not None and host.residency.broken(request.model, now):
         return "the model could not be loaded there, again and again"
     return ""

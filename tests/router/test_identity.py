@@ -10,7 +10,7 @@ from tests.router import process
 
 
 async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
-    backend = identity.Backend()
+    backend = identity.Backend(2000)
     server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
     port = server.sockets[0].getsockname()[1]
     try:
