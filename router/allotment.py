@@ -45,6 +45,7 @@ class Allotment:
             if error:
                 effects.append(Announced(lease.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}"))
                 if not lease.implicit:
+                    lease.awaiting.clear()  # this was the word on it
                     effects += self._end(host, now)  # a GPU that cannot serve its holder is not kept from the others
             else:
                 lease.awaiting.discard(model)

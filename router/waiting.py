@@ -43,6 +43,13 @@ class Request(NamedTuple):
     """Bytes of its body, which wait with it."""
     preempted: int = 0
     """How often it gave way before."""
+    lost: int = 0
+    """How often a backend ended, or could not be reached, while it had the request."""
+
+    @property
+    def returned(self) -> bool:
+        """It had a slot before: it stands before the others of its level."""
+        return bool(self.avoid or self.preempted or self.lost)
 
 
 class Key(NamedTuple):
@@ -123,7 +130,7 @@ class Line:
         """To the end of its level, or, when it came back, to the end of those of its level that did."""
         self._size += 1
         self._soonest = min(self._soonest, self._ageing.due(request.level, request.arrived))
-        if request.avoid or request.preempted:
+        if request.returned:
             self._returned[request.level][request.id] = request
         else:
             self._fresh[request.level].push(request)
@@ -177,7 +184,7 @@ class Line:
             self._soonest = min(self._soonest, moment)
             if moment > now or not aged >> level & 1:
                 continue
-            if (request.avoid or request.preempted) and not suits(request):
+            if request.returned and not suits(request):
                 continue
             standing = (usual is not None and level == usual.level, self._last[level], moment)
             if found is None or standing < rank:
@@ -192,7 +199,7 @@ class Line:
                 yield next(iter(self._returned[level].values()))
 
     def _drop(self, request: Request, *, served: bool) -> None:
-        if request.avoid or request.preempted:
+        if request.returned:
             del self._returned[request.level][request.id]
         else:
             self._fresh[request.level].remove(request, served=served)

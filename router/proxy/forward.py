@@ -113,7 +113,7 @@ class Forwarder:
                         return
                     if turned.reason is scheduler.Reason.STEPPED_DOWN and parts.deciding() and not parts.draining():
                         # The Lease could not be renewed for a moment, and no other router took it.
-                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
                         self._offer(flight)
                         continue
                     parts.metrics.refused.labels(turned.reason).inc()
@@ -136,10 +136,12 @@ class Forwarder:
                     raise away.refusal from away
             except _GaveWay:
                 flight.preempted += 1
-            flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+            flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
             self._offer(flight)
 
-    def _ticket(self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0) -> scheduler.Request:
+    def _ticket(
+        self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0, lost: int = 0
+    ) -> scheduler.Request:
         return scheduler.Request(
             next(self._parts.numbers),
             call.model,
@@ -151,6 +153,7 @@ class Forwarder:
             call.client,
             len(call.request.body),
             preempted,
+            lost,
         )
 
     def _offer(self, flight: Flight) -> None:
