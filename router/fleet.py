@@ -62,7 +62,7 @@ class Fleet:
                 host = Host(backend)
             else:
                 host.update(backend)
-            host.missed(now)
+            host.missed(now, there=there)
             self.hosts[backend.name] = host
             opened = self._remember(host, now)
             if opened or (host.residency is None and backend.gpu and backend.available and not there):

@@ -117,10 +117,12 @@ class Host:
         self.owned = _owned(backend)
         self.limit = min(backend.num_parallel, self._ramp)
 
-    def missed(self, now: float) -> None:
-        """Note what it cannot serve from `now` on, and forget what it can serve again."""
+    def missed(self, now: float, *, there: bool) -> None:
+        """Note what it cannot serve from `now` on, and forget what it can serve again. `there`: it was available until
+        now; one that never was is not waited for."""
         backend = self.backend
-        gone = backend.tripped if backend.available or not backend.expected else backend.tripped | {""}
+        away = not backend.available and backend.expected and (there or "" in self.gone)
+        gone = backend.tripped | {""} if away else backend.tripped
         if gone or self.gone:
             self.gone = {model: self.gone.get(model, now) for model in gone}
 

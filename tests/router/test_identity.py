@@ -18,7 +18,9 @@ async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
             assert await identity.compare(router.port, port, range(2000)) == []
             assert set(backend.bodies.values()) == {2}
             # Errors of every kind were among them, and none of them counted against what works.
-            await router.until(lambda s: s["backends"][0]["circuit"] != "Open" and not s["backends"][0]["modelsFailing"])
+            await router.until(
+                lambda s: s["backends"][0]["circuit"] != "Open" and not s["backends"][0]["modelsFailing"]
+            )
             assert await router.metric('jervis_router_backend_failures_total{backend="b",phase="first_byte"}') == 0
     finally:
         server.close()

@@ -114,12 +114,14 @@ def test_waiters_and_newcomers_wait_for_a_backend_for_as_long_as_the_grace() -> 
     assert dispatched(made.offered(ask(5), 35.0)) == [(5, "gpu")]
 
 
-def test_nobody_waits_for_a_backend_that_drains_or_for_a_model_it_never_had() -> None:
+def test_nobody_waits_for_a_backend_that_drains_or_never_was_there_or_never_had_the_model() -> None:
     made = plan(gpu(), grace=30.0)
     made.reconfigured([gpu(available=False, expected=False)], 1.0)
     assert refused(made.offered(ask(2), 2.0)) == [(2, Reason.UNAVAILABLE)]
     made.reconfigured([gpu(available=False, expected=True)], 3.0)
     assert refused(made.offered(ask(4, model="other:latest"), 4.0)) == [(4, Reason.UNKNOWN_MODEL)]
+    never = plan(gpu(available=False, expected=True), grace=30.0)
+    assert refused(never.offered(ask(5), 5.0)) == [(5, Reason.UNAVAILABLE)]
 
 
 def test_a_model_that_fails_is_kept_from_one_backend_and_then_tried_one_at_a_time() -> None:
