@@ -127,7 +127,7 @@ def _fits(host: Host, request: scheduler.Request, entries: Mapping[str, book.Ent
     if request.need is not None and request.need not in backend.capabilities:
         return f"spec.capabilities does not name {request.need.value}"
     if request.model in backend.tripped:
-        return "requests for the model failed there in a row"
+        return "requests for the model failed there in a row, or it is busy"
     if host.residency is not None and host.residency.broken(request.model, now):
         return "the model could not be loaded there, again and again"
     return ""

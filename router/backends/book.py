@@ -76,7 +76,7 @@ class Entry:
     @property
     def healthy(self) -> bool:
         """Answers probes and its circuit lets requests through."""
-        return self.reachable is True and self.circuit is not Circuit.OPEN
+        return self.reachable is True and self.breaker.state is not Circuit.OPEN
 
     @property
     def served(self) -> frozenset[str] | None:
@@ -95,6 +95,12 @@ class Entry:
         """Models whose own circuit is in that state."""
         return frozenset(model for model, one in self.circuits.items() if one.state is state)
 
+    def _held(self, state: Circuit) -> frozenset[str]:
+        """Models that are held back in that way: all of them on a server that is busy, which still answers questions
+        about them."""
+        every = (self.served or frozenset()) if self.busy.state is state else frozenset()
+        return self.models_in(state) | every
+
     def view(self) -> scheduler.Backend:
         """What the scheduler needs to know."""
         listed = None if self.tags is None else records.names(self.tags)
@@ -102,12 +108,12 @@ class Entry:
             self.name,
             self.spec,
             listed=listed,
-            num_parallel=1 if self.circuit is Circuit.HALF_OPEN else self.spec.num_parallel,
+            num_parallel=1 if self.breaker.state is Circuit.HALF_OPEN else self.spec.num_parallel,
             available=self.healthy and not self.spec.drain,
             models=self.served,
             loaded=self.loaded,
-            tripped=self.models_in(Circuit.OPEN),
-            cautious=self.models_in(Circuit.HALF_OPEN),
+            tripped=self._held(Circuit.OPEN),
+            cautious=self._held(Circuit.HALF_OPEN),
         )
 
 
@@ -228,7 +234,6 @@ class Book:
         free so soon."""
         entry = self._entries.get(name)
         if entry is not None and entry.busy.failed(self._now()):
-            entry.reason = "answered that it is busy"
             self._refresh(entry)
 
     def succeeded(self, name: str, model: str = "") -> None:

@@ -137,6 +137,23 @@ async def test_a_busy_backend_does_not_attract_everybody(tmp_path: Path) -> None
             assert (await router.backend("a"))["circuit"] == "Closed"
 
 
+async def test_a_busy_backend_still_answers_questions_and_is_listed(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        asked = message.path == "/api/show"
+        writer.write(wire.plain(b"{}") if asked else wire.plain(_BUSY, status="503 Service Unavailable"))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("a", backend.url)], probe_interval_seconds="60") as router,
+    ):
+        assert (await _ask(router)).status == 503
+        assert (await router.backend("a"))["circuit"] == "Open"
+        assert [(await _ask(router, path="/api/show")).status for _ in range(3)] == [200] * 3
+        tags = await wire.ask(router.port, wire.request("GET", "/api/tags"))
+        assert [one["name"] for one in tags.json()["models"]] == ["m:latest"]
+
+
 async def test_the_queue_waits_out_a_restart(tmp_path: Path) -> None:
     async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         await gate.wait()
