@@ -228,6 +228,8 @@ class Status(Model):
     """Version that the server reports."""
     leader_epoch: Annotated[int, Field(ge=0)] = 0
     """leaseTransitions of the Lease of the operator that wrote this."""
+    router_epoch: Annotated[int, Field(ge=0)] = 0
+    """leaseTransitions of the Lease of the router that wrote activeSet, loadedModels, reservation and circuit."""
 
 
 class GpuBackend(Model):

@@ -109,11 +109,17 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             deadlines=settings.deadlines,
         ),
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
+        grace=settings.restart_grace_seconds,
     )
     outbox: list[Callable[[dispatch.Outward], None]] = []
-    dispatcher = dispatch.Dispatcher(plan, now=now, perform=lambda effect: _each(outbox, effect))
     gate = outside.gate()
     state = report.Report(backends, plan, now=now, owners=gate.required)
+    dispatcher = dispatch.Dispatcher(
+        plan,
+        now=now,
+        perform=lambda effect: _each(outbox, effect),
+        deciding=(lambda: state.leader.active) if settings.lease else None,
+    )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
     registry.register(metrics.Gauges(state.document, dispatcher.counts))
@@ -170,6 +176,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     secrets = outside.secrets(backends, pools.authorize)
     backends.listen(schedule)
     backends.listen(prober.follow)
+    backends.listen_for_silence(watch.lose)
     backends.listen(secrets.notice)
     server = Server(
         forward.Forwarder(
@@ -182,6 +189,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 limits=stall.Limits(
                     first=settings.first_byte_seconds,
                     whole=settings.whole_answer_seconds,
+                    embedding=settings.embedding_seconds,
                     between=settings.between_chunks_seconds,
                     write=settings.client_stall_seconds,
                     cpu_first=settings.cpu_first_byte_seconds,
@@ -192,7 +200,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 now=now,
                 draining=lambda: state.draining,
                 **({} if candidate is None else {"successor": candidate.successor}),
-                resumed=lambda: candidate is not None and candidate.active,
+                deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
                 guarded=gate.closed,

@@ -6,7 +6,7 @@ Part of the scheduler and under its rules: synchronous, no I/O, no clock. Method
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from router import preemption, swaps
 from router.effects import Announced, Effect, Held, Load, WriteStatus
@@ -45,6 +45,9 @@ class Allotment:
             lease.loading.discard(model)
             if error:
                 effects.append(Announced(lease.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}"))
+                if not lease.implicit:
+                    lease.awaiting.clear()  # this was the word on it
+                    effects += self._end(host, now)  # a GPU that cannot serve its holder is not kept from the others
             else:
                 lease.awaiting.discard(model)
                 lease.active = now
@@ -64,7 +67,7 @@ class Allotment:
         return list(host.residency.step(host.running.__contains__, now))
 
     def settle(self, host: Host, now: float) -> list[Effect]:
-        """The host's memory was looked at for the first time: take up a reservation of the router before."""
+        """The host is there for the first time (again): take up a reservation of the router before."""
         held = self._kept.pop(host.backend.name, None)
         if host.lease is not None:
             return self._prepare(host, host.lease, now)
@@ -215,6 +218,11 @@ class Allotment:
             if not host.backend.available:  # it is carried over to another GPU
                 host.lease = None
                 answer, effects = self._reserve(owner, model, lease.id, now)
+                # Somebody may be waiting for the old one under the same id.
+                if answer.verdict is not Verdict.HELD:
+                    effects.append(Announced(lease.id, answer.reason))
+                elif answer.lease is not None and answer.lease.ready:
+                    effects.append(Announced(lease.id))
                 return answer, self.status(host) + effects
             if not model or host.residency is None or model in host.residency.names([lease.model_set]):
                 lease.until, lease.active = now + host.backend.terms.longest, now
@@ -361,8 +369,12 @@ class Allotment:
         self._told[host.backend.name] = effect
         return [effect]
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Those backends are gone."""
-        for name in names:
+    def forget(self, gone: Mapping[str, Lease | None]) -> list[Effect]:
+        """Those backends are gone, and the reservations of them with them."""
+        effects: list[Effect] = []
+        for name, lease in gone.items():
             self._told.pop(name, None)
             self._homing.discard(name)
+            if lease is not None and not lease.ready:
+                effects.append(Announced(lease.id, f"backend {name!r} was removed"))
+        return effects

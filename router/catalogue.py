@@ -11,30 +11,29 @@ from datetime import datetime
 from typing import Any
 
 from crds import gpubackend
-from router import models
-from router.backends import book
+from router.backends import book, records
+from router.backends.records import Record
 
 _LIBRARY = "library"
 
 
 def tags(entries: Iterable[book.Entry]) -> dict[str, Any]:
     """`GET /api/tags`: models that can be asked for now."""
-    found: dict[str, book.Record] = {}
+    found: dict[str, Record] = {}
     for entry in _ready(entries):
         served = entry.served or frozenset()
         for record in entry.tags or ():
-            name = models.normalise(_name(record))
-            if name in served:
+            if (name := records.model(record)) in served:
                 found.setdefault(name, record)
     return {"models": list(found.values())}
 
 
 def loaded(entries: Iterable[book.Entry]) -> dict[str, Any]:
     """`GET /api/ps`: models in some backend's memory."""
-    found: dict[str, book.Record] = {}
+    found: dict[str, Record] = {}
     for entry in _ready(entries):
         for record in entry.ps:
-            found.setdefault(models.normalise(_name(record)), record)
+            found.setdefault(records.model(record), record)
     return {"models": list(found.values())}
 
 
@@ -44,10 +43,10 @@ def openai(entries: Iterable[book.Entry]) -> dict[str, Any]:
         "object": "list",
         "data": [
             {
-                "id": _name(record),
+                "id": records.name(record),
                 "object": "model",
                 "created": _seconds(str(record.get("modified_at", ""))),
-                "owned_by": _owner(_name(record)),
+                "owned_by": _owner(records.name(record)),
             }
             for record in tags(entries)["models"]
         ],
@@ -62,10 +61,6 @@ def version(entries: Iterable[book.Entry]) -> dict[str, Any]:
 def _ready(entries: Iterable[book.Entry]) -> list[book.Entry]:
     ready = [e for e in entries if e.healthy and not e.spec.drain]
     return sorted(ready, key=lambda e: (e.spec.kind is not gpubackend.Kind.GPU, e.name))
-
-
-def _name(record: book.Record) -> str:
-    return str(record.get("name") or record.get("model") or "")
 
 
 def _owner(name: str) -> str:

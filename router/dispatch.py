@@ -33,7 +33,8 @@ def _nowhere(effect: Outward) -> None:
 
 class Dispatcher:
     """One per process, used from its event loop alone. `now` is monotonic seconds. `counts` are effects by name: loads,
-    unloads, preemptions (moved and ended), reservations."""
+    unloads, preemptions (moved and ended), reservations. `deciding` is asked before anything may be dispatched: whether
+    this router is the one that decides; None when there are no others."""
 
     def __init__(
         self,
@@ -41,10 +42,12 @@ class Dispatcher:
         *,
         now: Callable[[], float],
         perform: Callable[[Outward], None] = _nowhere,
+        deciding: Callable[[], bool] | None = None,
     ) -> None:
         self._plan = plan
         self._now = now
         self._perform = perform
+        self._deciding = deciding
         self._sleepers: dict[int, asyncio.Future[str]] = {}
         self._cancels: dict[int, Callable[[], None]] = {}
         self._victims: set[int] = set()
@@ -55,6 +58,10 @@ class Dispatcher:
 
     def offer(self, request: scheduler.Request) -> str | None:
         """Ask for a slot; returns the backend's name when there is one at once; else `granted` is to be awaited."""
+        if self._stepped_down():
+            sleeper = self._sleepers[request.id] = asyncio.get_running_loop().create_future()
+            sleeper.set_exception(Turned(effects.Reason.STEPPED_DOWN))
+            return None
         caused = self._plan.offered(request, self._now())
         if caused:
             first = caused[0]
@@ -91,6 +98,7 @@ class Dispatcher:
         if self._cancels:
             self._cancels.pop(request_id, None)
             self._victims.discard(request_id)
+        self._stepped_down()
         caused = self._plan.released(request_id, self._now())
         if caused:
             self._apply(caused)
@@ -118,21 +126,24 @@ class Dispatcher:
         waiting = list(self._plan.waiting())
         for request in waiting:
             self._plan.withdrawn(request.id, self._now())
-            self._apply([Refuse(request, effects.Reason.UNAVAILABLE)])
+            self._apply([Refuse(request, effects.Reason.STEPPED_DOWN)])
         return len(waiting)
 
     # Backends.
 
     def reconfigure(self, backends: Iterable[scheduler.Backend], table: models.Table) -> None:
         """The book changed."""
+        self._stepped_down()
         self._apply(self._plan.reconfigured(backends, self._now(), table.cpu_allowed))
 
     def loaded(self, backend: str, model: str, error: str = "") -> None:
         """A Load was carried out."""
+        self._stepped_down()
         self._apply(self._plan.loaded(backend, model, self._now(), error))
 
     def unloaded(self, backend: str, model: str) -> None:
         """An Unload was carried out and the model is gone."""
+        self._stepped_down()
         self._apply(self._plan.unloaded(backend, model, self._now()))
 
     def restore(self, backend: str, held: effects.Held) -> None:
@@ -143,6 +154,7 @@ class Dispatcher:
         """Tell the scheduler that time passes, for ever."""
         while True:
             await asyncio.sleep(interval)
+            self._stepped_down()
             self._apply(self._plan.ticked(self._now()))
 
     # Reservations.
@@ -173,6 +185,14 @@ class Dispatcher:
         return answer
 
     # Inside.
+
+    def _stepped_down(self) -> bool:
+        """Does another router decide? Then whoever waits is turned away before a slot that comes free is given to them:
+        a process that was frozen may hear of its backends before it hears of its Lease."""
+        if self._deciding is None or self._deciding():
+            return False
+        self.turn_away()
+        return True
 
     def _apply(self, caused: Iterable[effects.Effect]) -> None:
         for effect in caused:

@@ -26,6 +26,8 @@ class Reason(StrEnum):
     QUEUE_FULL = "QueueFull"
     CLIENT_QUEUE_FULL = "ClientQueueFull"
     DEADLINE = "Deadline"
+    STEPPED_DOWN = "SteppedDown"
+    """The router does not decide any more, or goes."""
 
 
 class Dispatch(NamedTuple):

@@ -74,6 +74,8 @@ def explain(
         verdict, why = "Refuse", "the queue is full of requests that are at least as urgent"
     elif fate is not None:
         verdict, why = "Refuse", "no backend may serve it"
+    elif not any(one.eligible for one in seen):
+        verdict, why = "Queue", "it waits for a backend to come back"
     else:
         verdict = "Queue"
         why = (
@@ -105,6 +107,7 @@ def _source(header: str | None, model: str, backends: book.Book) -> str:
 _UNFIT = {
     Unfit.UNKNOWN_MODELS: "its models are not known yet",
     Unfit.NO_MODEL: "does not have the model",
+    Unfit.TRIPPED: "requests for the model failed there in a row, or it is busy",
     Unfit.BROKEN: "the model could not be loaded there, again and again",
     Unfit.CPU_NOT_ALLOWED: "a GPU serves the model, and cpuAllowed is not set",
 }

@@ -41,6 +41,8 @@ class Unfit(Enum):
     NO_MODEL = auto()
     AWAY = auto()
     INCAPABLE = auto()
+    TRIPPED = auto()
+    """Requests for the model failed there in a row, or it is busy."""
     BROKEN = auto()
     """The model could not be loaded there, again and again."""
     CPU_NOT_ALLOWED = auto()
@@ -50,7 +52,9 @@ class Unfit(Enum):
 class Fleet:
     """Hosts by name. `cpu_allowed(model)` says whether a CPU may serve a model that a GPU serves as well."""
 
-    def __init__(self, patience: Patience | None = None) -> None:
+    def __init__(self, patience: Patience | None = None, grace: float = 0.0) -> None:
+        """`grace`: seconds for which requests wait for a backend that went away."""
+        self._grace = grace
         self.hosts: dict[str, Host] = {}
         self.managed = False
         """Is there a GPU whose memory the router owns?"""
@@ -62,18 +66,22 @@ class Fleet:
     def configure(
         self, backends: Iterable[Backend], cpu_allowed: Callable[[str], bool] | None, now: float
     ) -> list[Host]:
-        """Backends came, went or changed. Returns those whose memory is looked at for the first time (again)."""
+        """Backends came, went or changed. Returns the GPUs that are there for the first time (again): those that decide
+        about their memory themselves when they are available, the others when their memory was looked at."""
         if cpu_allowed is not None:
             self._cpu_allowed = cpu_allowed
         before, self.hosts, fresh = self._gone | self.hosts, {}, []
         for backend in backends:
             host = before.pop(backend.name, None)
+            there = host is not None and host.backend.available
             if host is None:
                 host = Host(backend)
             else:
                 host.update(backend)
+            host.missed(now, there=there)
             self.hosts[backend.name] = host
-            if self._remember(host, now):
+            opened = self._remember(host, now)
+            if opened or (host.residency is None and backend.gpu and backend.available and not there):
                 fresh.append(host)
         for host in before.values():
             host.residency, host.lease = None, None
@@ -135,12 +143,29 @@ class Fleet:
             return Unfit.AWAY
         if need is not None and need not in backend.capabilities:
             return Unfit.INCAPABLE
+        if model in backend.tripped:
+            return Unfit.TRIPPED
         if host.residency is not None and host.residency.broken(model, now):
             return Unfit.BROKEN
         if backend.gpu or not model or self._cpu_allowed(model):
             return None
         on_gpu = any(h.backend.gpu and model in (h.backend.models or ()) for h in self.hosts.values())
         return Unfit.CPU_NOT_ALLOWED if on_gpu else None
+
+    def awaited(self, request: Request, now: float) -> bool:
+        """Is somebody expected back who may serve it? A server that starts again is waited for, not given up."""
+        model, need = request.model, request.need
+        on_cpu = self._cpu_allowed(model) or not any(
+            host.backend.gpu and model in (host.backend.models or ()) for host in self.hosts.values()
+        )
+        return any(
+            host.returns(model, now, self._grace)
+            and host.backend.name not in request.avoid
+            and (need is None or need in host.backend.capabilities)
+            and (host.backend.gpu or on_cpu)
+            for host in self.hosts.values()
+            if host.gone
+        )
 
     def why_not(self, request: Request) -> Reason:
         """Why nobody may."""

@@ -73,6 +73,15 @@ class Candidate:
         """Raise `kube.lease.Fenced` unless `active`."""
         self._lease.check()
 
+    @property
+    def epoch(self) -> int:
+        """leaseTransitions of the Lease while it is held; 0 otherwise."""
+        return self._lease.epoch
+
+    def heed(self, epoch: int) -> None:
+        """That epoch was seen on an object, see `kube.lease.Lease.heed`."""
+        self._lease.heed(epoch)
+
     async def run(self) -> None:
         """Compete, for ever."""
         self._lease.start()

@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 import structlog
 
-from router.backends import book
+from router.backends import book, records
 from router.proxy.connection import Broken
-from router.proxy.pool import Pool, Pools, Unreachable
+from router.proxy.pool import Pool, Pools, Refused, Unreachable
 
 _log = structlog.get_logger("router.health")
 
@@ -79,9 +79,15 @@ class Prober:
     async def _run(self, entry: book.Entry, asked: asyncio.Event) -> None:
         failures, rounds = 0, 0
         while True:
-            seen = await probe(
-                self._pools.of(entry.name, entry.spec.url), self._pace.timeout, tags=rounds % self._pace.tags_every == 0
-            )
+            try:
+                seen = await probe(
+                    self._pools.of(entry.name, entry.spec.url),
+                    self._pace.timeout,
+                    tags=rounds % self._pace.tags_every == 0,
+                )
+            except Exception as error:  # noqa: BLE001  # an odd object or answer must not end its backend's probes
+                _log.error("probe failed", backend=entry.name, exc_info=error)
+                seen = book.Observation(reachable=False, reason=f"cannot be probed: {error!r}")
             if seen.reachable:
                 failures, rounds = 0, rounds + 1
             else:
@@ -107,34 +113,32 @@ class Prober:
         return base * self._chance.uniform(0.9, 1.1)
 
 
+class _WrongError(Broken):
+    """It answered, and not what an Ollama server answers."""
+
+
 async def probe(pool: Pool, timeout: float, *, tags: bool) -> book.Observation:
     """One round of questions; `tags` asks for the catalogue too."""
     try:
         about = await _document(pool, "/api/version", timeout)
-        listed = _records(await _document(pool, "/api/tags", timeout)) if tags else None
-        return book.Observation(
-            reachable=True,
-            about=about,
-            tags=listed,
-            ps=_records(await _document(pool, "/api/ps", timeout)),
-        )
+        listed = records.listed(await _document(pool, "/api/tags", timeout)) if tags else None
+        loaded = records.listed(await _document(pool, "/api/ps", timeout))
+        return book.Observation(reachable=True, about=about, tags=listed, ps=loaded)
+    except _WrongError as error:
+        return book.Observation(reachable=False, reason=error.message)
     except Broken as error:
-        return book.Observation(reachable=False, reason=error.message, final=isinstance(error, Unreachable))
+        final, silent = isinstance(error, Unreachable), not isinstance(error, Refused)
+        return book.Observation(reachable=False, reason=error.message, final=final, silent=silent)
 
 
 async def _document(pool: Pool, path: str, timeout: float) -> dict[str, Any]:
     code, text = await pool.fetch(path, timeout=timeout)
     if code != 200:
-        raise Broken(f"{path} answered {code}")
+        raise _WrongError(f"{path} answered {code}")
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Broken(f"{path} is not JSON: is this an Ollama server?") from error
+        raise _WrongError(f"{path} is not JSON: is this an Ollama server?") from error
     if not isinstance(document, dict):
-        raise Broken(f"{path} is not a JSON object: is this an Ollama server?")
+        raise _WrongError(f"{path} is not a JSON object: is this an Ollama server?")
     return document
-
-
-def _records(document: dict[str, Any]) -> tuple[book.Record, ...]:
-    """The model objects of a list; `null` is how Go writes an empty one."""
-    return tuple(record for record in document.get("models") or () if isinstance(record, dict))

@@ -31,6 +31,12 @@ class Backend:
     """What it can serve; None while nobody could ask it."""
     loaded: frozenset[str] = frozenset()
     """What is in its memory."""
+    expected: bool = False
+    """One that is not available comes back, as far as is known: it does not drain."""
+    tripped: frozenset[str] = frozenset()
+    """Models that get no request for now, because they failed again and again."""
+    cautious: frozenset[str] = frozenset()
+    """Models that get one request at a time, which shows whether they work again."""
     capabilities: frozenset[Capability] = _CAN
     pool: str = "default"
     weight: int = 1
@@ -75,6 +81,7 @@ class Host:
         "_ramp",
         "_served",
         "backend",
+        "gone",
         "lease",
         "limit",
         "load",
@@ -94,6 +101,8 @@ class Host:
         """Requests of the levels that keep a reservation alive."""
         self.used = float("-inf")
         """When a request last began or ended."""
+        self.gone: dict[str, float] = {}
+        """Models that it has and cannot serve now, "" for all of them, by the moment since when."""
         self.lease: Lease | None = None
         self.residency: Residency | None = None
         self.backend = backend
@@ -111,13 +120,29 @@ class Host:
         self.owned = _owned(backend)
         self.limit = min(backend.num_parallel, self._ramp)
 
+    def missed(self, now: float, *, there: bool) -> None:
+        """Note what it cannot serve from `now` on, and forget what it can serve again. `there`: it was available until
+        now; one that never was is not waited for."""
+        backend = self.backend
+        away = not backend.available and backend.expected and (there or "" in self.gone)
+        gone = backend.tripped | {""} if away else backend.tripped
+        if gone or self.gone:
+            self.gone = {model: self.gone.get(model, now) for model in gone}
+
+    def returns(self, model: str, now: float, grace: float) -> bool:
+        """It cannot serve the model now and is expected to soon: it could `grace` seconds ago."""
+        if model not in (self.backend.models or ()):
+            return False
+        since = [self.gone[key] for key in ("", model) if key in self.gone]
+        return bool(since) and now - min(since) < grace and (self.backend.available or self.backend.expected)
+
     def room(self, model: str) -> bool:
         """Is a slot free for that model, and the model where it can be used?"""
         backend, slots = self.backend, self.running.get(model)
         if slots is None:
             if self.residency is None and len(self.running) >= backend.max_loaded:
                 return False
-        elif len(slots) >= self.limit:
+        elif len(slots) >= (self.limit if model not in backend.cautious else 1):
             return False
         return self.load < backend.max_in_flight and (self.residency is None or self.residency.warm(model))
 

@@ -228,6 +228,9 @@ class Gauges(Collector):
             "State of the circuit breaker: 1 for the one that holds.",
             labels=["backend", "state"],
         )
+        failing = GaugeMetricFamily(
+            "jervis_router_models_failing", "Models whose own circuit is open.", labels=["backend"]
+        )
         reserved = GaugeMetricFamily(
             "jervis_router_reserved_seconds", "What is left of a reservation, 0 without one.", labels=["backend"]
         )
@@ -246,6 +249,7 @@ class Gauges(Collector):
             healthy.add_metric([name], int(backend.healthy))
             for state in Circuit:
                 circuit.add_metric([name, state.value], int(backend.circuit == state.value))
+            failing.add_metric([name], len(backend.models_failing))
             left = 0.0 if backend.reservation is None else backend.reservation.seconds_left
             reserved.add_metric([name], left)
             for model in backend.memory:
@@ -253,7 +257,7 @@ class Gauges(Collector):
             for one in backend.model_sets:
                 loaded.add_metric([name, one.name], int(one.state == "Loaded"))
             swaps.add_metric([name], backend.swaps)
-        yield from (running, healthy, circuit, reserved, memory, loaded, swaps)
+        yield from (running, healthy, circuit, failing, reserved, memory, loaded, swaps)
         for effect, family, text in _EFFECTS:
             yield CounterMetricFamily(f"jervis_router_{family}", text, value=self._counts.get(effect, 0))
         yield GaugeMetricFamily("jervis_router_active", "0 while standing by for another router.", int(document.active))

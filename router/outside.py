@@ -101,7 +101,7 @@ class Outside:
             return None
         from router.backends import objects
 
-        return objects.Source(self._apiserver(), self._settings.namespace, changed)
+        return objects.Source(self._apiserver(), self._settings.namespace, changed, leader=self._candidate)
 
     async def aclose(self) -> None:
         """End the connections to the apiserver."""

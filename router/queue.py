@@ -81,7 +81,7 @@ class Queue:
         line.push(request)
         self._by_id[request.id] = request
         self._order[request.level][request.id] = request
-        if request.avoid or request.preempted:
+        if request.returned:
             self._order[request.level].move_to_end(request.id, last=False)
         self._clients[request.client] = self._clients.get(request.client, 0) + 1
         self.size += request.size

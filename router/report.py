@@ -8,8 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
+from crds.gpubackend import Circuit
 from router import scheduler, status
-from router.backends import book
+from router.backends import book, records
 from router.host import Host
 from router.priority import Level
 from router.reservation import Lease
@@ -133,7 +134,8 @@ class Report:
             healthy=entry.healthy,
             reason="" if entry.healthy else entry.reason,
             draining=entry.spec.drain,
-            circuit=entry.breaker.state.value,
+            circuit=entry.circuit.value,
+            models_failing=sorted(entry.models_in(Circuit.OPEN)),
             in_flight=self._plan.in_flight(entry.name),
             num_parallel=entry.spec.num_parallel,
             models=sorted(entry.served or ()),
@@ -167,13 +169,9 @@ def _waiter(request: Request, now: float) -> status.Waiter:
     )
 
 
-def _loaded(record: book.Record) -> status.Loaded:
-    def size(key: str) -> int:
-        value = record.get(key)
-        return value if isinstance(value, int) else 0
-
+def _loaded(record: records.Record) -> status.Loaded:
     return status.Loaded(
-        name=str(record.get("name") or record.get("model") or ""), bytes=size("size"), vram_bytes=size("size_vram")
+        name=records.name(record), bytes=records.size(record), vram_bytes=records.size(record, "size_vram")
     )
 
 

@@ -59,8 +59,10 @@ class Scheduler:
         bounds: Bounds | None = None,
         pace: Pace | None = None,
         patience: Patience | None = None,
+        grace: float = 0.0,
     ) -> None:
-        self._fleet = Fleet(patience)
+        """`grace`: seconds for which requests wait for a backend that went away, see `Fleet.awaited`."""
+        self._fleet = Fleet(patience, grace)
         self._queue = Queue(ageing or Ageing(), bounds or Bounds())
         self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
         self._running: dict[int, Run] = {}
@@ -124,10 +126,9 @@ class Scheduler:
         self, backends: Iterable[Backend], now: float, cpu_allowed: Callable[[str], bool] | None = None
     ) -> list[Effect]:
         """Backends came, went or changed, /api/ps included."""
-        before = set(self._fleet.hosts)
+        before = {name: host.lease for name, host in self._fleet.hosts.items()}
         fresh = self._fleet.configure(backends, cpu_allowed, now)
-        self._allotment.forget(before - self._fleet.hosts.keys())
-        effects: list[Effect] = []
+        effects = self._allotment.forget({n: lease for n, lease in before.items() if n not in self._fleet.hosts})
         for host in fresh:
             effects += self._allotment.settle(host, now)
         for host in self._fleet.hosts.values():
@@ -177,6 +178,8 @@ class Scheduler:
             self._queue.remove(request)
             effects.append(Refuse(request, Reason.DEADLINE))
         effects += self._allotment.tick(now)
+        if any(host.gone for host in self._fleet.hosts.values()):
+            effects += self._purge(now)  # those who waited for one that has been away for too long by now
         self._fleet.forget_routes()  # a model that could not be loaded may be tried again by now
         return effects + self._fill_all(now) + self._react(now)
 
@@ -185,6 +188,10 @@ class Scheduler:
     def possible(self, request: Request, now: float) -> bool:
         """Is there an available backend, with or without a free slot, that may serve the request?"""
         return self._fleet.possible(request, now)
+
+    def awaited(self, request: Request, now: float) -> bool:
+        """Is a backend expected back that may serve the request?"""
+        return request.metered and self._fleet.awaited(request, now)
 
     def waiting(self) -> Iterable[Request]:
         """Everybody who waits."""
@@ -228,11 +235,11 @@ class Scheduler:
 
     def _refusal(self, request: Request, route: Route, now: float) -> Reason | None:
         """Why no host can serve the request now or later."""
-        if not route.hosts:
-            return self._fleet.why_not(request)
-        if not request.avoid or self._fleet.possible(request, now):
+        if route.hosts and (not request.avoid or self._fleet.possible(request, now)):
             return None
-        return Reason.EXHAUSTED
+        if self.awaited(request, now):
+            return None
+        return Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
 
     def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
         """The decisions of `offered`, with the request in the queue for a moment only."""
@@ -372,7 +379,7 @@ class Scheduler:
         for key, line in list(self._queue.lines.items()):
             route = self._fleet.route(key, now)
             for request in list(line) if not route.hosts else [r for r in line if r.avoid]:
-                if not self._fleet.possible(request, now):
+                if not self._fleet.possible(request, now) and not self._fleet.awaited(request, now):
                     self._queue.remove(request)
                     reason = Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
                     effects.append(Refuse(request, reason))

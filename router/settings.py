@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     connect_seconds: Seconds = 5.0
     first_byte_seconds: Seconds = 330.0
     whole_answer_seconds: Seconds = 3600.0
+    embedding_seconds: Seconds = 600.0
     between_chunks_seconds: Seconds = 120.0
     cpu_first_byte_seconds: Seconds = 1800.0
     cpu_between_chunks_seconds: Seconds = 600.0
@@ -95,6 +96,7 @@ class Settings(BaseSettings):
     probe_timeout_seconds: Seconds = 2.0
     circuit_failures: Annotated[int, Field(ge=1)] = 5
     circuit_pause_seconds: Seconds = 5.0
+    restart_grace_seconds: Annotated[float, Field(ge=0)] = 30.0
     drain_delay_seconds: Annotated[float, Field(ge=0)] = 0.0
     drain_seconds: Annotated[float, Field(ge=0)] = 600.0
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"

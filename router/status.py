@@ -56,6 +56,9 @@ class Backend(Wire):
     reason: str = Field(default="", description="why it is not healthy, empty when it is")
     draining: bool = Field(default=False, description="takes no new requests")
     circuit: str = Field(description="Closed, Open or HalfOpen")
+    models_failing: list[str] = Field(
+        default=[], description="models whose own circuit is open: their requests failed in a row, the backend works"
+    )
     in_flight: int = Field(description="requests running on it now")
     num_parallel: int = Field(description="requests allowed at once per model")
     models: list[str] = Field(description="models it can serve, normalised names")

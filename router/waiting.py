@@ -43,6 +43,13 @@ class Request(NamedTuple):
     """Bytes of its body, which wait with it."""
     preempted: int = 0
     """How often it gave way before."""
+    lost: int = 0
+    """How often a backend ended, or could not be reached, while it had the request."""
+
+    @property
+    def returned(self) -> bool:
+        """It had a slot before: it stands before the others of its level."""
+        return bool(self.avoid or self.preempted or self.lost)
 
 
 class Key(NamedTuple):
@@ -121,7 +128,7 @@ class Line:
         """To the end of its level, or, when it came back, to the end of those of its level that did."""
         self._size += 1
         self.soonest = min(self.soonest, self._due(request.level, request.arrived))
-        if request.avoid or request.preempted:
+        if request.returned:
             self._returned[request.level][request.id] = request
             self.returned += 1
         else:
@@ -153,8 +160,7 @@ class Line:
         for request in self._oldest():
             moment = self._due(request.level, request.arrived)
             self.soonest = min(self.soonest, moment)
-            came_back = bool(request.avoid or request.preempted)
-            if moment <= now and (suits(request) if came_back else admitted >> request.level & 1):
+            if moment <= now and (suits(request) if request.returned else admitted >> request.level & 1):
                 found.append(request)
         return found
 
@@ -175,7 +181,7 @@ class Line:
                 yield next(iter(self._returned[level].values()))
 
     def _drop(self, request: Request, *, served: bool) -> None:
-        if request.avoid or request.preempted:
+        if request.returned:
             del self._returned[request.level][request.id]
             self.returned -= 1
         else:

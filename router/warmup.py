@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 import structlog
 
-from router import models
-from router.backends import book
+from router.backends import book, records
 from router.effects import Load, Unload, WriteStatus
 from router.proxy.connection import Broken
 from router.proxy.pool import Pool, Pools
@@ -58,7 +57,12 @@ class Warmer:
         work = self._load(effect) if isinstance(effect, Load) else self._unload(effect)
         task = asyncio.get_running_loop().create_task(work, name=f"{type(effect).__name__} {effect.model}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("unexpected", task=task.get_name(), exc_info=error)
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -69,7 +73,11 @@ class Warmer:
     async def _load(self, effect: Load) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        error = await self._try(effect)
+        try:
+            error = await self._try(effect)
+        except Exception as odd:  # noqa: BLE001  # a load that the scheduler never hears of would keep the memory reserved
+            _log.error("load failed", backend=effect.backend, model=effect.model, exc_info=odd)
+            error = f"unexpected: {odd!r}"
         seconds = round(loop.time() - begun, 2)
         if error:
             _log.warning("model not loaded", backend=effect.backend, model=effect.model, reason=error, seconds=seconds)
@@ -92,13 +100,13 @@ class Warmer:
                 code, text = await pool.fetch("/api/embed", timeout=self._patience, body=orjson.dumps(body))
             if code != 200:
                 return f"answered {code}: {_said(text)}"
-            records = await self._look(effect.backend, pool)
+            loaded = await self._look(effect.backend, pool)
         except Broken as error:
             return error.message
-        record = next((r for r in records if _name(r) == effect.model), None)
+        record = next((r for r in loaded if records.model(r) == effect.model), None)
         if record is None:
             return "/api/ps does not show it"
-        if int(record.get("size_vram") or 0) < int(record.get("size") or 0):
+        if records.size(record, "size_vram") < records.size(record):
             self._counts["Spilled"] += 1
             _log.warning(
                 "a part of the model is not in the GPU's memory: lower numCtx, or take models out of its set",
@@ -119,7 +127,7 @@ class Warmer:
             async with asyncio.timeout(_LEAVES):
                 # Ollama tells nobody when the memory is free: only asking again helps.
                 while any(  # noqa: ASYNC110  # see above
-                    _name(r) == effect.model for r in await self._look(effect.backend, pool)
+                    records.model(r) == effect.model for r in await self._look(effect.backend, pool)
                 ):
                     await asyncio.sleep(_LOOK)
         except TimeoutError:
@@ -131,7 +139,7 @@ class Warmer:
         _log.info("model unloaded", backend=effect.backend, model=effect.model)
         self._unloaded(effect.backend, effect.model)
 
-    async def _look(self, backend: str, pool: Pool) -> tuple[book.Record, ...]:
+    async def _look(self, backend: str, pool: Pool) -> tuple[records.Record, ...]:
         """/api/ps now; the book hears of it too, so that nobody decides by an older one."""
         code, text = await pool.fetch("/api/ps", timeout=_ANSWERS)
         if code != 200:
@@ -140,17 +148,15 @@ class Warmer:
             document = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise Broken("/api/ps is not JSON") from error
-        records = tuple(r for r in document.get("models") or () if isinstance(r, dict))
-        self._book.resident(backend, records)
-        return records
+        found = records.listed(document)
+        if found is None:
+            raise Broken("/api/ps is not a JSON object")
+        self._book.resident(backend, found)
+        return found
 
     def _pool(self, backend: str) -> Pool | None:
         entry = self._book.find(backend)
         return None if entry is None else self._pools.of(backend, entry.spec.url)
-
-
-def _name(record: book.Record) -> str:
-    return models.normalise(str(record.get("name") or record.get("model") or ""))
 
 
 def _said(text: bytes) -> str:

@@ -3,7 +3,8 @@
     python -m bench.router.identity --requests 100000
 
 The backend here answers from a random generator seeded by the request's body, so that the same request gets the same
-answer twice: Ollama's and OpenAI's shapes, statuses, UTF-8 torn at any byte, chunks of any size, plain lengths and
+answer twice: Ollama's and OpenAI's shapes, statuses (models that are missing, paths that its version lacks, runners
+that failed, a proxy's own errors, "busy"), UTF-8 torn at any byte, chunks of any size, plain lengths and
 endings by the connection's end. Compared are the request as it arrives, and the answer's status, type and body.
 """
 
@@ -22,16 +23,22 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = "mixed:latest"
-_LISTED = {"models": [{"name": MODEL, "model": MODEL}]}
-_PROBES = {"/api/version": {"version": "0.0.0-identity"}, "/api/tags": _LISTED, "/api/ps": {"models": []}}
 _TEXT = "Žluťoučký kůň 🐎 úpěl ďábelské ódy. 日本語\\n\u2028\x7f"
-_STATUSES = ("200 OK",) * 12 + ("400 Bad Request", "404 Not Found", "413 Content Too Large", "429 Too Many Requests")
+_STATUSES = ("200 OK",) * 12 + ("400 Bad Request", "413 Content Too Large", "429 Too Many Requests")
 _PATHS = (
     "/api/generate", "/api/chat", "/api/embed", "/api/embeddings", "/api/show", "/v1/chat/completions",
     "/v1/completions", "/v1/embeddings", "/api/experimental?x=%20y",
 )  # fmt: skip
 
-_ABOUT = ("/api/show", "/api/experimental")
+# What a server of an older version answers on a path that it does not have: gin's own words.
+_UNKNOWN = ("/v1/responses", "/v1/messages")
+_UNKNOWN_SHARE, _FAILED_SHARE, _MISSING_EVERY, _BUSY_EVERY = 0.02, 0.04, 97, 1999
+_FAILED = (
+    "llama runner process has terminated: exit status 2",
+    'option "num_ctx" must be of type integer',
+    "model requires more system memory (8.1 GiB) than is available (7.3 GiB)",
+    "",  # of a proxy before Ollama
+)
 
 
 class Seen(NamedTuple):
@@ -44,9 +51,17 @@ class Seen(NamedTuple):
 
 
 class Backend:
-    """Answers by seed; remembers nothing but a digest of each request's body."""
+    """Answers by seed; remembers nothing but a digest of each request's body. It lists a model more for each request
+    that will hear that its model is not there: a router forgets a model of which it heard that."""
 
-    def __init__(self) -> None:
+    def __init__(self, requests: int) -> None:
+        names = [MODEL, *(_missing(number) for number in range(0, requests, _MISSING_EVERY))]
+        listed = {"models": [{"name": name, "model": name} for name in names]}
+        self._probes = {
+            "/api/version": b'{"version":"0.0.0-identity"}',
+            "/api/tags": json.dumps(listed).encode(),
+            "/api/ps": b'{"models":[]}',
+        }
         self.bodies: Counter[bytes] = Counter()
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -57,12 +72,13 @@ class Backend:
             while True:
                 head, body = await _message(reader)
                 path = head[0].split(" ")[1]
-                if path in _PROBES:
-                    await _write(writer, _plain("200 OK", "application/json", json.dumps(_PROBES[path]).encode()), None)
+                if path in self._probes:
+                    await _write(writer, _plain("200 OK", "application/json", self._probes[path]), None)
                     continue
                 self.bodies[body] += 1
                 chance = random.Random(body)
-                keep, pieces = _answer(path, chance)
+                error = _error(path, json.loads(body), chance)
+                keep, pieces = (True, [error]) if error else _answer(path, chance)
                 for piece in pieces:
                     await _write(writer, piece, chance)
                 if not keep:
@@ -84,11 +100,37 @@ def _plain(status: str, content_type: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
+def _missing(number: int) -> str:
+    return f"missing-{number}:latest"
+
+
+def _error(path: str, document: dict[str, Any], chance: random.Random) -> bytes | None:
+    """An error as Ollama, or what stands before it, answers it; None for a request that is served."""
+    number = document["number"]
+    if path in _UNKNOWN:
+        return _plain("404 Not Found", "text/plain", b"404 page not found")
+    if document["model"] == _missing(number):
+        return _plain("404 Not Found", "application/json", _wrapped(path, f"model '{document['model']}' not found"))
+    if number % _BUSY_EVERY == _BUSY_EVERY - 1:
+        busy = "server busy, please try again.  maximum pending requests exceeded"
+        return _plain("503 Service Unavailable", "application/json", _wrapped(path, busy))
+    if chance.random() > _FAILED_SHARE:
+        return None
+    text = chance.choice(_FAILED)
+    if not text:
+        return _plain("502 Bad Gateway", "text/html", b"<html><h1>502 Bad Gateway</h1></html>")
+    return _plain("500 Internal Server Error", "application/json; charset=utf-8", _wrapped(path, text))
+
+
+def _wrapped(path: str, text: str) -> bytes:
+    if not path.startswith("/v1/"):
+        return json.dumps({"error": text}).encode()
+    return json.dumps({"error": {"message": text, "type": "api_error", "param": None, "code": None}}).encode()
+
+
 def _answer(path: str, chance: random.Random) -> tuple[bool, list[bytes]]:
     """Whether the connection stays, and the answer in pieces that respect neither lines nor characters."""
     status = chance.choice(_STATUSES)
-    if status.startswith("404") and not path.startswith(_ABOUT):
-        status = "400 Bad Request"  # to a router a model that is not found is a stale catalogue, see tests/router
     body = _body(path, chance)
     kind = "text/event-stream" if path.startswith("/v1/") else "application/x-ndjson"
     content_type = chance.choice((kind, "application/json", "application/json; charset=utf-8", "text/plain"))
@@ -137,8 +179,11 @@ async def _message(reader: asyncio.StreamReader) -> tuple[list[str], bytes]:
 def request(number: int) -> bytes:
     """The request of that number."""
     chance = random.Random(number)
-    path = chance.choice(_PATHS)
-    document: dict[str, Any] = {"model": chance.choice((MODEL, "Mixed", "library/mixed")), "number": number}
+    path = chance.choice(_UNKNOWN if chance.random() < _UNKNOWN_SHARE else _PATHS)
+    model = chance.choice((MODEL, "Mixed", "library/mixed"))
+    if number % _MISSING_EVERY == 0:
+        model = _missing(number)
+    document: dict[str, Any] = {"model": model, "number": number}
     if chance.random() < 0.5:
         document["prompt"] = _TEXT * chance.randint(0, 20)
     if chance.random() < 0.3:
@@ -217,7 +262,7 @@ async def compare(through: int, direct: int, numbers: range, *, connections: int
 
 
 async def _main(requests: int) -> dict[str, Any]:
-    backend = Backend()
+    backend = Backend(requests)
     server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
     port = server.sockets[0].getsockname()[1]
     specs = json.dumps([{"name": "b", "url": f"http://127.0.0.1:{port}", "numParallel": 4096}])

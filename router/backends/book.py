@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
 
 from crds import gpubackend
+from crds.gpubackend import Circuit
 from router import ceilings, models, scheduler
-from router.backends import placement
+from router.backends import placement, records
 from router.backends.circuit import Breaker
+from router.backends.records import Record
 
-Record = Mapping[str, Any]
+_BUSY_SECONDS, _LONGEST_BUSY_SECONDS = 1.0, 10.0
+"""For so long a server that answered "busy" gets nothing; the time doubles while it says so again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,22 +29,36 @@ class Observation:
     reason: str = ""
     final: bool = False
     """No connection at all: one such round is enough to call it away."""
-    about: Record = field(default_factory=dict)
+    silent: bool = False
+    """Nothing came back, not even a refusal: the server or the way to it is gone, with all that runs there."""
+    about: Mapping[str, object] = field(default_factory=dict)
     """Ollama's `/api/version`."""
     tags: tuple[Record, ...] | None = None
     ps: tuple[Record, ...] | None = None
 
 
+def _busy() -> Breaker:
+    return Breaker(threshold=1, pause=_BUSY_SECONDS, longest=_LONGEST_BUSY_SECONDS)
+
+
 @dataclass(slots=True)
 class Entry:
-    """One backend. `reachable` is None until the first probe has ended."""
+    """One backend. `reachable` is None until the first probe has ended.
+
+    It has three kinds of circuits, because failures say different things: `breaker` counts exchanges that broke (the
+    server, or the way to it), `busy` opens with the first "server busy", and those in `circuits` count failures of one
+    model, whose runner may crash or hang while the others work.
+    """
 
     name: str
     spec: gpubackend.Spec
     breaker: Breaker = field(default_factory=Breaker)
+    busy: Breaker = field(default_factory=_busy)
+    circuits: dict[str, Breaker] = field(default_factory=dict)
+    """By normalised model; one that is closed again is left out."""
     reachable: bool | None = None
     reason: str = "not probed yet"
-    about: Record = field(default_factory=dict)
+    about: Mapping[str, object] = field(default_factory=dict)
     tags: tuple[Record, ...] | None = None
     ps: tuple[Record, ...] = ()
 
@@ -51,14 +68,20 @@ class Entry:
         return str(self.about.get("version", ""))
 
     @property
+    def circuit(self) -> Circuit:
+        """Of the server as a whole."""
+        states = (self.breaker.state, self.busy.state)
+        return next((one for one in (Circuit.OPEN, Circuit.HALF_OPEN) if one in states), Circuit.CLOSED)
+
+    @property
     def healthy(self) -> bool:
         """Answers probes and its circuit lets requests through."""
-        return self.reachable is True and self.breaker.state is not gpubackend.Circuit.OPEN
+        return self.reachable is True and self.breaker.state is not Circuit.OPEN
 
     @property
     def served(self) -> frozenset[str] | None:
         """Models it can serve: what it lists, narrowed to its model sets if it has any; None while unknown."""
-        listed = None if self.tags is None else _names(self.tags)
+        listed = None if self.tags is None else records.names(self.tags)
         if not self.spec.model_sets:
             return listed
         return frozenset(member.name for one in placement.sets(self.spec, listed) for member in one.members)
@@ -66,20 +89,31 @@ class Entry:
     @property
     def loaded(self) -> frozenset[str]:
         """Models in its memory at the last probe."""
-        return _names(self.ps)
+        return records.names(self.ps)
+
+    def models_in(self, state: Circuit) -> frozenset[str]:
+        """Models whose own circuit is in that state."""
+        return frozenset(model for model, one in self.circuits.items() if one.state is state)
+
+    def _held(self, state: Circuit) -> frozenset[str]:
+        """Models that are held back in that way: all of them on a server that is busy, which still answers questions
+        about them."""
+        every = (self.served or frozenset()) if self.busy.state is state else frozenset()
+        return self.models_in(state) | every
 
     def view(self) -> scheduler.Backend:
         """What the scheduler needs to know."""
-        half_open = self.breaker.state is gpubackend.Circuit.HALF_OPEN
-        listed = None if self.tags is None else _names(self.tags)
+        listed = None if self.tags is None else records.names(self.tags)
         return placement.view(
             self.name,
             self.spec,
             listed=listed,
-            num_parallel=1 if half_open else self.spec.num_parallel,
+            num_parallel=1 if self.breaker.state is Circuit.HALF_OPEN else self.spec.num_parallel,
             available=self.healthy and not self.spec.drain,
             models=self.served,
             loaded=self.loaded,
+            tripped=self._held(Circuit.OPEN),
+            cautious=self._held(Circuit.HALF_OPEN),
         )
 
 
@@ -92,12 +126,17 @@ class Book:
         self._entries: dict[str, Entry] = {}
         self._views: dict[str, scheduler.Backend] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._silences: list[Callable[[str], None]] = []
         self.table = models.Table(())
         self.ceilings = ceilings.Ceilings(())
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every change that matters for scheduling, entries added and removed included."""
         self._listeners.append(listener)
+
+    def listen_for_silence(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the name of a backend that was there and answers nothing any more."""
+        self._silences.append(listener)
 
     def entries(self) -> list[Entry]:
         """All entries by name; do not change them."""
@@ -138,41 +177,77 @@ class Book:
         """A round of probes of `entry` ended; ignored when the entry was replaced or removed meanwhile."""
         if self._entries.get(entry.name) is not entry:
             return
+        fell_silent = entry.reachable is True and seen.silent
         entry.reachable, entry.reason = seen.reachable, seen.reason
         if seen.reachable:
             entry.about = seen.about
             entry.tags = entry.tags if seen.tags is None else seen.tags
             entry.ps = entry.ps if seen.ps is None else seen.ps
-            entry.breaker.probed(self._now())
+            for one in chain((entry.breaker, entry.busy), entry.circuits.values()):
+                one.probed(self._now())
         else:
             entry.ps = ()
         self._refresh(entry)
+        if fell_silent:
+            for listener in self._silences:
+                listener(entry.name)
 
-    def resident(self, name: str, records: tuple[Record, ...]) -> None:
+    def resident(self, name: str, loaded: tuple[Record, ...]) -> None:
         """`/api/ps` of a backend, read between two rounds."""
         entry = self._entries.get(name)
         if entry is not None and entry.reachable:
-            entry.ps = records
+            entry.ps = loaded
             self._refresh(entry)
 
     def lacks(self, name: str, model: str) -> None:
         """The backend says it does not have a model that it was thought to serve: the catalogue was stale."""
         entry = self._entries.get(name)
         if entry is not None and entry.tags is not None:
-            entry.tags = tuple(r for r in entry.tags if models.normalise(str(r.get("name", ""))) != model)
+            entry.tags = tuple(one for one in entry.tags if records.model(one) != model)
             self._refresh(entry)
 
-    def failed(self, name: str, reason: str) -> None:
-        """The backend spoiled a request."""
+    def away(self, name: str, reason: str) -> None:
+        """No connection could be made for a request: the backend is away until a probe is answered."""
         entry = self._entries.get(name)
-        if entry is not None and entry.breaker.failed(self._now()):
-            entry.reason = reason
+        if entry is not None and entry.reachable:
+            entry.breaker.failed(self._now())
+            self.observed(entry, Observation(reachable=False, reason=reason))
+
+    def failed(self, name: str, reason: str, *, model: str = "") -> None:
+        """The backend spoiled a request; with a `model`, that model's runner did. What is known to be away and breaks
+        off what ran there is not counted for it."""
+        entry = self._entries.get(name)
+        if entry is None or entry.reachable is False:
+            return
+        if not model:
+            changed = entry.breaker.failed(self._now())
+        else:
+            if (circuit := entry.circuits.get(model)) is None:
+                circuit = entry.circuits[model] = self._breakers()
+            changed = circuit.failed(self._now())
+        if changed:
+            entry.reason = reason if not model else entry.reason
             self._refresh(entry)
 
-    def succeeded(self, name: str) -> None:
-        """The backend answered a request."""
+    def busy(self, name: str) -> None:
+        """The backend has too much to do: it gets nothing for a moment, or it would attract every request by being
+        free so soon."""
         entry = self._entries.get(name)
-        if entry is not None and entry.breaker.succeeded():
+        if entry is not None and entry.busy.failed(self._now()):
+            self._refresh(entry)
+
+    def succeeded(self, name: str, model: str = "") -> None:
+        """The backend answered a request; with a `model`, that model did."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return
+        changed = entry.breaker.succeeded()
+        changed |= entry.busy.succeeded()
+        if model and (circuit := entry.circuits.get(model)) is not None:
+            changed |= circuit.succeeded()
+            if circuit.state is Circuit.CLOSED:
+                del entry.circuits[model]
+        if changed:
             self._refresh(entry)
 
     def _refresh(self, entry: Entry) -> None:
@@ -192,7 +267,3 @@ class Book:
         )
         for listener in self._listeners:
             listener()
-
-
-def _names(records: Iterable[Record]) -> frozenset[str]:
-    return frozenset(models.normalise(str(r.get("name") or r.get("model") or "")) for r in records) - {""}

@@ -51,12 +51,15 @@ def parse(item: Any, path: str) -> gpubackend.Spec:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join([path, *(str(part) for part in first["loc"])])
         raise Invalid(f"{field}: {first['msg']}.", field=field, remedy="See the GpuBackend reference.") from error
-    parts = urlsplit(spec.url)
     try:
+        parts = urlsplit(spec.url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # urlsplit reads the port lazily and raises for one out of range
+        usable = usable and not ("@" in parts.netloc or parts.query or parts.fragment)
+    except (
+        ValueError
+    ):  # for brackets without an IPv6 address, for characters that change a host, for a port out of range
         usable = False
-    if not usable or "@" in parts.netloc or parts.query or parts.fragment:
+    if not usable:
         raise Invalid(
             f"{path}.url {spec.url!r} is not the address of an Ollama server.",
             field=f"{path}.url",

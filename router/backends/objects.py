@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pydantic
 import structlog
@@ -25,10 +25,31 @@ _SILENCE = 75.0
 Specs = Mapping[str, gpubackend.Spec]
 
 
-class Source:
-    """Reports the valid specs by name to `changed` when they differ from the last report, first after a whole list."""
+class Leader(Protocol):
+    """The Lease under which statuses are written (`router.ha.Candidate`)."""
 
-    def __init__(self, api: kube.Kube, namespace: str, changed: Callable[[Specs], object]) -> None:
+    @property
+    def epoch(self) -> int:
+        """Its leaseTransitions."""
+
+    def heed(self, epoch: int) -> None:
+        """That epoch was seen on an object."""
+
+
+class Source:
+    """Reports the valid specs by name to `changed` when they differ from the last report, first after a whole list.
+    `leader` stamps what is written with the epoch of its Lease; None for a router without others."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        namespace: str,
+        changed: Callable[[Specs], object],
+        *,
+        leader: Leader | None = None,
+    ) -> None:
+        self._leader = leader
+        self._versions: dict[str, str] = {}
         self._api, self._namespace, self._changed = api, namespace, changed
         self._specs: dict[str, gpubackend.Spec] = {}
         self._statuses: dict[str, gpubackend.Status] = {}
@@ -38,9 +59,9 @@ class Source:
         self._stream = stream.Stream(
             api,
             stream.Source(kube.BACKENDS, namespace),
-            heard=self._hear,
+            on_object=self._hear,
             known=self._known,
-            heard_at=beats.Beats(time.monotonic),
+            answers=beats.Beats(time.monotonic),
             silence=_SILENCE,
             listed=self._all,
         )
@@ -54,11 +75,21 @@ class Source:
         return dict(self._statuses)
 
     async def patch(self, name: str, status: Mapping[str, Any]) -> None:
-        """Merge fields into an object's status; one that is gone needs none. Raises `crds.errors.JervisError`."""
+        """Merge fields into an object's status, as it was seen last; one that is gone needs none. Raises
+        `crds.errors.JervisError`: `kube.Conflict` when it has changed since, which the watch will tell."""
+        version = self._versions.get(name)
+        if version is None:
+            return
+        if self._leader is not None:
+            status = {**status, "routerEpoch": self._leader.epoch}
+        patch = {"metadata": {"resourceVersion": version}, "status": status}
         try:
-            await self._api.merge(kube.BACKENDS, self._namespace, name, {"status": status}, "status")
+            written = await self._api.merge(kube.BACKENDS, self._namespace, name, patch, "status")
         except kube.NotFound:
             return
+        # The watch may have told of a later one meanwhile.
+        if self._versions.get(name) == version:
+            self._versions[name] = written["metadata"]["resourceVersion"]
 
     def _known(self) -> Iterator[kube.Object]:
         for name, uid in self._uids.items():
@@ -67,10 +98,10 @@ class Source:
     def _hear(self, kind: str, raw: kube.Object) -> None:
         name, uid = raw["metadata"]["name"], raw["metadata"]["uid"]
         if kind != "DELETED":
-            self._uids[name] = uid
+            self._uids[name], self._versions[name] = uid, raw["metadata"]["resourceVersion"]
             self._put(name, raw)
         elif self._uids.get(name) == uid:  # after a list, an object of the same name may have taken its place
-            for kept in (self._uids, self._specs, self._statuses):
+            for kept in (self._uids, self._versions, self._specs, self._statuses):
                 kept.pop(name, None)
         if self._listed:
             self._tell()
@@ -83,9 +114,12 @@ class Source:
             _log.error("invalid GpuBackend", name=name, error=error.message, remedy=error.remedy)
             return
         try:
-            self._statuses[name] = gpubackend.Status.model_validate(raw.get("status") or {})
+            status = self._statuses[name] = gpubackend.Status.model_validate(raw.get("status") or {})
         except pydantic.ValidationError as error:
             _log.warning("status of a GpuBackend cannot be read", name=name, error=str(error))
+            return
+        if self._leader is not None:
+            self._leader.heed(status.router_epoch)
 
     def _all(self) -> None:
         self._listed = True

@@ -32,6 +32,8 @@ def view(
     available: bool,
     models: frozenset[str] | None,
     loaded: frozenset[str],
+    tripped: frozenset[str] = frozenset(),
+    cautious: frozenset[str] = frozenset(),
 ) -> scheduler.Backend:
     """What the scheduler is told."""
     gpu = spec.kind is gpubackend.Kind.GPU
@@ -42,6 +44,9 @@ def view(
         available=available,
         models=models,
         loaded=loaded,
+        expected=not spec.drain,
+        tripped=tripped,
+        cautious=cautious,
         capabilities=frozenset(spec.capabilities),
         pool=spec.pool,
         weight=spec.weight,

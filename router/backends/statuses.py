@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from crds import errors, gpubackend
-from router.backends import book
+from router.backends import book, records
 from router.effects import Held, Load, Unload, WriteStatus
 
 _log = structlog.get_logger("router.statuses")
@@ -100,15 +100,15 @@ class Writer:
 
     def _facts(self, entry: book.Entry) -> dict[str, Any]:
         if not entry.reachable:
-            return {"circuit": entry.breaker.state.value}
+            return {"circuit": entry.circuit.value}
         # A name that the schema refuses would hold up everything else that is to be written.
         loaded = [
-            {"name": name, "vram": str(record.get("size_vram") or 0)}
+            {"name": name, "vram": str(records.size(record, "size_vram"))}
             for record in entry.ps
-            if _NAME(name := str(record.get("name") or record.get("model") or ""))
+            if _NAME(name := records.name(record))
         ]
         return {
-            "circuit": entry.breaker.state.value,
+            "circuit": entry.circuit.value,
             "loadedModels": sorted(loaded, key=lambda one: one["name"])[:_MOST_MODELS],
         }
 

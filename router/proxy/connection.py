@@ -22,6 +22,8 @@ from router.proxy.answer import Passing
 HIGH_WATER = 64 * 1024
 MAX_HEAD = 64 * 1024
 """Bytes of an answer's head."""
+PARTING_SECONDS = 3.0
+"""For so long a backend may take to stop what nobody wants any more, see `Connection.part`."""
 
 Piece = bytes | bytearray | memoryview
 
@@ -32,6 +34,10 @@ class Broken(errors.Operational):
 
 class Late(Broken):
     """The backend was silent for too long."""
+
+
+class Lost(Broken):
+    """Probes say that the backend is gone; nothing can be heard of the exchange any more."""
 
 
 class Leaving(Broken):
@@ -56,6 +62,7 @@ class Connection(asyncio.Protocol):
         "_named",
         "_on_lost",
         "_parser",
+        "_parting",
         "_paused",
         "_sink",
         "_size",
@@ -81,6 +88,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._on_lost: list[Callable[[], None]] = []
+        self._parting: asyncio.TimerHandle | None = None
         self.listener: Callable[[], None] | None = None
         """Called once: when body bytes came that no sink takes, when a sink is congested, at the end, good or bad."""
         self.lost = False
@@ -130,6 +138,17 @@ class Connection(asyncio.Protocol):
                 self._waiter = None
         if self._error is not None and not self._chunks:
             raise self._error
+
+    async def gathered(self, most: int) -> bytes:
+        """Wait for the whole answer or its first `most` bytes (at most HIGH_WATER), and look at what came. It can still
+        be taken. To be called after `arrived`; an exchange that breaks meanwhile ends the wait."""
+        while not (self.complete or self._error) and self._size < most:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return b"".join(self._chunks)
 
     def take(self) -> bytes:
         """The body bytes that came since the last call, possibly none."""
@@ -196,10 +215,12 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def fail(self, error: Broken) -> None:
-        """End the exchange with an error and the connection with it; does nothing to a complete one."""
-        if self._error is None and not self.complete:
+        """End the exchange with an error; whoever has it then gives the connection up. Does nothing to a complete
+        one."""
+        if self.complete:
+            return
+        if self._error is None:
             self._error = error
-        self.abort()
         self._wake()
 
     def rest(self, now: float) -> None:
@@ -213,6 +234,24 @@ class Connection(asyncio.Protocol):
         """Close hard: the backend must notice that nobody waits, and a half-read answer is never reused."""
         if self._transport is not None and not self.lost:
             self._transport.abort()
+
+    def part(self) -> None:
+        """Nobody wants the answer any more: say so, and wait until the backend has stopped. Half-closed, a connection
+        tells Go's server to cancel the request, and its own end then tells us that it did (`net/http`, the background
+        read of a connection). What cannot be half-closed, or does not end in time, is closed hard."""
+        transport = self._transport
+        if transport is None or self.lost:
+            return
+        self._sink = self.listener = None
+        self._size = 0
+        # A body that is still being sent would have to be sent to its end first. TLS knows no half-closed connection.
+        if transport.get_write_buffer_size() or not transport.can_write_eof():
+            transport.abort()
+            return
+        self._parting = self._loop.call_later(PARTING_SECONDS, self.abort)
+        transport.write_eof()
+        if self._paused:
+            transport.resume_reading()
 
     def when_lost(self, callback: Callable[[], None]) -> None:
         """Call back once the connection is gone (at once if it is)."""
@@ -238,6 +277,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._parting is not None:
+            self._size += len(data)
+            if self._size > HIGH_WATER:
+                self.abort()  # it does not stop, or had finished: a whole answer comes
+            return
+        if self._error is not None:
+            return
         if not self.busy:
             # Nobody asked: an answer to nothing, or a server that says why it closes. Never to be reused.
             self.abort()
@@ -246,8 +292,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if not self.complete:
-                self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
+            self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
             self.abort()
             return
         if not self.status:
@@ -269,6 +314,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         self._transport = None
+        if self._parting is not None:
+            self._parting.cancel()
         self._parser = None  # it refers to this object: nothing here may wait for the collector of cycles
         if self.busy and not self.complete and self._error is None:
             if self.status and not self._framed and exc is None:

@@ -16,7 +16,7 @@ class Flight:
     takes nothing) does so in a task; who waits for nothing but the backend's answer is called back (`listen`), because
     that is how most requests go and a task costs more than all the rest."""
 
-    __slots__ = ("avoid", "backend", "call", "failed", "owned", "preempted", "relay", "returned", "sent", "ticket")
+    __slots__ = ("avoid", "backend", "call", "failed", "lost", "owned", "preempted", "relay", "sent", "ticket")
 
     def __init__(self, call: Call, ticket: scheduler.Request) -> None:
         self.call = call
@@ -33,8 +33,8 @@ class Flight:
         self.failed: Refusal | None = None
         """What to say if nobody else answers."""
         self.preempted = 0
-        self.returned = False
-        """It was turned away by a router that decides again, and offered once more."""
+        self.lost = 0
+        """Servers that ended, or could not be reached, while they had it."""
 
     @property
     def asked(self) -> bool:

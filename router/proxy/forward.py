@@ -16,9 +16,11 @@ import structlog
 
 from crds import gpubackend
 from router import dispatch, priority, scheduler
+from router.backends import verdict
+from router.backends.verdict import Verdict
 from router.proxy import hygiene, refusal, rewrite, turned_away
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Late, Leaving, Piece, Preempted
+from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
@@ -30,12 +32,22 @@ _log = structlog.get_logger("router.forward")
 
 SUCCESSOR = "(next router)"
 """Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
+_MOST_LOST = 3
+"""So many servers may end under one request before it is taken for the cause."""
 # Refusals that another router may have no reason for.
-_LEFT = frozenset({scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
+_LEFT = frozenset({scheduler.Reason.STEPPED_DOWN, scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
 
 
 class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
     """This backend did not answer the request; `refusal` is what to say if nobody else does."""
+
+    def __init__(self, said: refusal.Refusal) -> None:
+        super().__init__(said.message)
+        self.refusal = said
+
+
+class _Away(Exception):  # noqa: N818  # not an error: the request is offered again
+    """The backend is gone, and known to be: the request goes to another, or waits for this one for a while."""
 
     def __init__(self, said: refusal.Refusal) -> None:
         super().__init__(said.message)
@@ -99,10 +111,9 @@ class Forwarder:
                     said = flight.failed or turned_away.refusal(turned.reason, flight.call.asked)
                     if turned.reason in _LEFT and await self._hand_over(flight, said):
                         return
-                    if turned.reason in _LEFT and not flight.returned and parts.resumed():
-                        # Nobody has taken over, and this router decides again.
-                        flight.returned = True
-                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+                    if turned.reason is scheduler.Reason.STEPPED_DOWN and parts.deciding() and not parts.draining():
+                        # The Lease could not be renewed for a moment, and no other router took it.
+                        flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
                         self._offer(flight)
                         continue
                     parts.metrics.refused.labels(turned.reason).inc()
@@ -118,12 +129,19 @@ class Forwarder:
             except _Elsewhere as elsewhere:
                 flight.failed = elsewhere.refusal
                 flight.avoid |= {backend}
+            except _Away as away:
+                flight.failed = away.refusal
+                flight.lost += 1
+                if flight.lost > _MOST_LOST:
+                    raise away.refusal from away
             except _GaveWay:
                 flight.preempted += 1
-            flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted)
+            flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
             self._offer(flight)
 
-    def _ticket(self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0) -> scheduler.Request:
+    def _ticket(
+        self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0, lost: int = 0
+    ) -> scheduler.Request:
         return scheduler.Request(
             next(self._parts.numbers),
             call.model,
@@ -135,6 +153,7 @@ class Forwarder:
             call.client,
             len(call.request.body),
             preempted,
+            lost,
         )
 
     def _offer(self, flight: Flight) -> None:
@@ -145,8 +164,20 @@ class Forwarder:
 
     def _board(self, flight: Flight, backend: str) -> None:
         """There is a slot: begin an attempt, and send the request if a connection is there."""
-        parts, call = self._parts, flight.call
         flight.backend = backend
+        try:
+            self._send(flight, backend)
+        except Exception:
+            # No attempt, or half of one: the slot is given back by the one or by us.
+            if flight.relay is None:
+                self._parts.dispatcher.release(flight.ticket.id)
+            else:
+                relay, flight.relay = flight.relay, None
+                relay.close()
+            raise
+
+    def _send(self, flight: Flight, backend: str) -> None:
+        parts, call = self._parts, flight.call
         entry = parts.book.find(backend)
         if entry is None:
             return  # removed in the moment between grant and wake-up
@@ -174,7 +205,7 @@ class Forwarder:
         try:
             if not relay.begun:
                 await self._first_bytes(relay)
-                self._judge(flight, backend, relay)
+                await self._judge(flight, backend, relay)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
                 if self._begin(flight, relay):
@@ -207,10 +238,10 @@ class Forwarder:
     def _landed(self, flight: Flight, relay: Relay) -> None:
         """The attempt is over, however it ended."""
         backend = flight.backend or ""
-        if relay.spoiled:
-            self._parts.book.failed(backend, relay.spoiled)
-        elif relay.whole and relay.status < 500:
-            self._parts.book.succeeded(backend)
+        if relay.spoiled is not None:
+            self._failed(backend, relay.spoiled, flight.call)
+        elif relay.whole and relay.status < 400:
+            self._parts.book.succeeded(backend, flight.call.model)
         self._leave(flight, relay)
 
     def _leave(self, flight: Flight, relay: Relay) -> None:
@@ -311,7 +342,7 @@ class Forwarder:
             try:
                 await reused.arrived()
             except Broken as error:
-                if reused.heard or isinstance(error, Late | Leaving):
+                if reused.heard or isinstance(error, Late | Leaving | Lost):
                     raise
                 self._parts.metrics.retries.labels("keepalive").inc()
             else:
@@ -319,25 +350,47 @@ class Forwarder:
         relay.connection = None
         connection = await relay.pool.connect()
         relay.ask(connection)
-        await connection.arrived()
+        try:
+            await connection.arrived()
+        except Broken as error:
+            if not connection.heard and not isinstance(error, Late | Leaving | Lost):
+                # Has the server itself ended? Then that is what to say, and the request may wait for it.
+                (await relay.pool.connect()).abort()
+            raise
 
-    def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
-        """Look at the status before anything is sent to the client. Raises _Elsewhere to try another backend."""
-        assert relay.connection is not None
-        parts, call, status = self._parts, flight.call, relay.connection.status
+    async def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
+        """Look at an error before anything is sent to the client. Raises _Elsewhere to try another backend."""
+        connection = relay.connection
+        assert connection is not None
+        parts, call, status = self._parts, flight.call, connection.status
         if status < 400:
             return
-        if status == 404 and call.kind is Kind.INFERENCE and call.model:
-            said = f"backend {backend!r} does not have model {call.asked!r} any more"
-            parts.book.lacks(backend, call.model)
-        elif status >= 500:
-            said = f"backend {backend!r} answered {status}"
-            if status != 503:  # 503 is Ollama's "server busy": load, not damage
-                parts.book.failed(backend, f"answered {status}")
-        else:
-            return
+        inference = call.kind is Kind.INFERENCE and bool(call.model)
+        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference)
+        said = f"backend {backend!r} answered {status}"
+        match found:
+            case Verdict.BACKEND_FAILED:
+                parts.book.failed(backend, said)
+            case Verdict.BUSY:
+                parts.book.busy(backend)
+            case _:
+                parts.book.succeeded(backend)  # it answers; what its models do is counted apart
+        match found:
+            case Verdict.FINE | Verdict.REQUEST:
+                return
+            case Verdict.MODEL_MISSING:
+                said = f"backend {backend!r} does not have model {call.asked!r} any more"
+                parts.book.lacks(backend, call.model)
+            case Verdict.MODEL_FAILED:
+                parts.book.failed(backend, said, model=call.model)
         if self._may_move(flight, backend, f"status_{status}"):
             raise _Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
+
+    def _failed(self, backend: str, error: Broken, call: Call) -> None:
+        """Count an exchange that a backend spoiled. One that is silent while the server answers its probes has a runner
+        that hangs: the model's fault alone."""
+        silent = isinstance(error, Late) and call.kind is Kind.INFERENCE
+        self._parts.book.failed(backend, error.message, model=call.model if silent else "")
 
     def _spoiled(self, flight: Flight, backend: str, error: Broken) -> Exception:
         """A backend that gave no answer: what to raise."""
@@ -346,8 +399,10 @@ class Forwarder:
         parts = self._parts
         phase = "connect" if isinstance(error, Unreachable) else "first_byte"
         parts.metrics.broken.labels(backend, phase).inc()
-        if not (isinstance(error, Late) and flight.relay is not None and flight.relay.slow):
-            parts.book.failed(backend, error.message)
+        if isinstance(error, Unreachable):
+            parts.book.away(backend, error.message)
+        elif not (isinstance(error, Late) and flight.relay is not None and flight.relay.slow):
+            self._failed(backend, error, flight.call)
         _log.warning(
             "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
         )
@@ -357,6 +412,10 @@ class Forwarder:
             retry_after=2,
             reason=Cause.BACKEND_LATE if isinstance(error, Late) else Cause.BACKEND_FAILED,
         )
+        if isinstance(error, Unreachable | Lost) and flight.call.repeatable:
+            # No budget is spent: nothing more is sent there before a probe was answered.
+            parts.metrics.retries.labels("away").inc()
+            return _Away(said)
         return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
 
     def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:

@@ -16,8 +16,8 @@ async def _nobody() -> str:
     return ""
 
 
-def _never() -> bool:
-    return False
+def _always() -> bool:
+    return True
 
 
 def _unnoted(backend: str) -> None:
@@ -40,8 +40,8 @@ class Parts:
     now: Callable[[], float]
     draining: Callable[[], bool]
     successor: Callable[[], Awaitable[str]] = _nobody
-    resumed: Callable[[], bool] = _never
-    """Whether this router, one of several, decides at this moment."""
+    deciding: Callable[[], bool] = _always
+    """Whether this router decides (again)."""
     own_parameters: bool = True
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
     placed: Callable[[str], None] = _unnoted

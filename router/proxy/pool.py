@@ -16,10 +16,25 @@ from router.proxy.connection import Broken, Connection
 
 MOST_FETCHED = 4 << 20
 """Bytes of a document that the router asks for itself: the list of thousands of models is smaller."""
+# Seconds. A connection on which nothing moves is asked whether the other side still has it, and given up when nothing
+# comes back, or when what was sent is not confirmed: a host that is gone closes no connection.
+_SOCKET = (
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 10),
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 5),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 25_000),  # the only one in milliseconds
+)
+_OPTIONS = [(level, getattr(socket, name), value) for level, name, value in _SOCKET if hasattr(socket, name)]
+"""Other systems than Linux lack some of them."""
 
 
 class Unreachable(Broken):
     """No connection could be made."""
+
+
+class Refused(Unreachable):
+    """The machine is there, and nothing listens on it."""
 
 
 class Pool:
@@ -60,26 +75,29 @@ class Pool:
                 return await self._connect(loop, await self._judged(loop))
         except TimeoutError as error:
             raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
-        except OSError as error:
-            raise Unreachable(f"no connection: {error.strerror or error}") from error
-        except UnicodeError as error:
-            raise Unreachable("its host is no name") from error
+        except ConnectionRefusedError as error:
+            raise Refused(f"no connection: {error.strerror or error}") from error
+        except (OSError, UnicodeError) as error:  # a host that cannot be a name is found out by looking it up
+            raise Unreachable(f"no connection: {getattr(error, 'strerror', None) or error}") from error
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, found: list[str]) -> Connection:
         """To the first address that accepts one."""
         for last, address in enumerate(found, 1 - len(found)):
             try:
-                _, connection = await loop.create_connection(
+                transport, connection = await loop.create_connection(
                     lambda: Connection(loop),
                     address,
                     self._port,
                     ssl=self._tls,
                     server_hostname=self._host if self._tls else None,
                 )
-                return connection
             except OSError:
                 if last == 0:
                     raise
+            else:
+                for option in _OPTIONS:
+                    transport.get_extra_info("socket").setsockopt(*option)
+                return connection
         raise OSError("the name has no address")
 
     async def _judged(self, loop: asyncio.AbstractEventLoop) -> list[str]:
@@ -97,8 +115,10 @@ class Pool:
         if connection.complete and connection.keep and not connection.lost:
             connection.rest(now)
             self._idle.append(connection)
-        else:
+        elif connection.complete or connection.lost:
             connection.abort()
+        else:
+            connection.part()
 
     def sweep(self, now: float) -> None:
         """Close what has been idle for too long: backends and middleboxes forget connections."""

@@ -10,8 +10,9 @@ from router import metrics
 from router.proxy import hygiene, refusal, stall
 from router.proxy.answer import Answer
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Connection, Late, Leaving, Piece, Preempted
+from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.parts import Parts
+from router.proxy.paths import EMBEDDING
 from router.proxy.pool import Pool
 
 _log = structlog.get_logger("router.relay")
@@ -69,12 +70,13 @@ class Relay:
         """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
-        self.spoiled = ""
+        self.spoiled: Broken | None = None
         self.since = 0.0
         self.limit = stall.NEVER
         self._to_client = False  # what is waited for is the client, not the backend
         self.gave_way = False
-        self.first = (limits.cpu_first if slow else limits.first) if call.streams else limits.whole
+        first = limits.cpu_first if slow else limits.first
+        self.first = first if call.streams else limits.embedding if call.path in EMBEDDING else limits.whole
         """Seconds of silence until the first byte."""
         self._between = limits.whole if call.tools else limits.cpu_between if slow else limits.between
         self._ended = False
@@ -104,7 +106,7 @@ class Relay:
         if complete:
             self._release()
         else:
-            # The backend's slot is busy until it has lost us.
+            # The backend's slot is busy until it has stopped, see `Connection.part`.
             connection.when_lost(self._release)
 
     def ask(self, connection: Connection) -> None:
@@ -214,7 +216,7 @@ class Relay:
         answer = self._answer
         if not isinstance(error, Leaving):
             if not (self.slow and isinstance(error, Late)):
-                self.spoiled = error.message
+                self.spoiled = error
             self._parts.metrics.broken.labels(self._backend, "silent" if isinstance(error, Late) else "stream").inc()
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:
@@ -251,6 +253,12 @@ class Relay:
         """The process goes."""
         if self.connection is not None:
             self.connection.fail(Leaving("the router is shutting down; try again"))
+
+    def lose(self, backend: str) -> None:
+        """A backend answers nothing any more. An answer that has begun is left to the socket's own timeouts: nothing
+        can be done for it but to show that it broke off."""
+        if backend == self._backend and not self.begun and self.connection is not None:
+            self.connection.fail(Lost("the backend does not answer any more"))
 
     # Inside
 

@@ -18,11 +18,12 @@ NEVER = float("inf")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds of silence. `first` is longer than OLLAMA_LOAD_TIMEOUT (5 min); an answer that is not streamed comes in
-    one piece when it is finished, so `whole` bounds that. It bounds the silence of a request with tools as well:
-    Ollama sends nothing while a tool call is composed, however long that is."""
+    one piece when it is finished, so `whole` bounds that; `embedding` bounds vectors, which take less. `whole` bounds
+    the silence of a request with tools as well: Ollama sends nothing while it composes a tool call."""
 
     first: float = 330.0
     whole: float = 3600.0
+    embedding: float = 600.0
     between: float = 120.0
     write: float = 60.0
     cpu_first: float = 1800.0
@@ -43,6 +44,9 @@ class Guarded(Protocol):
 
     def cut(self) -> None:
         """The process goes."""
+
+    def lose(self, backend: str) -> None:
+        """That backend answers nothing any more."""
 
 
 class Watch:
@@ -71,6 +75,11 @@ class Watch:
             limit, one.limit = one.limit, NEVER
             one.expire(limit)
         return len(late)
+
+    def lose(self, backend: str) -> None:
+        """A backend answers nothing any more: what has not begun there need not wait for its limit."""
+        for one in list(self._guarded):
+            one.lose(backend)
 
     def cut_all(self) -> int:
         """The process goes: end every exchange; returns how many."""

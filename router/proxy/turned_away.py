@@ -20,6 +20,7 @@ _TURNED: Mapping[Reason, tuple[int, int | None, str]] = {
     Reason.CLIENT_QUEUE_FULL: (429, 5, "too many requests of this client are waiting, please try again"),
     Reason.DEADLINE: (408, 30, "the request waited for a slot of model '{model}' for too long"),
     Reason.EXHAUSTED: (503, 2, "no other backend that serves model '{model}' is available, please try again"),
+    Reason.STEPPED_DOWN: (503, 2, "another router decides now, please try again"),
     Reason.UNAVAILABLE: (
         503,
         2,

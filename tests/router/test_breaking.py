@@ -121,9 +121,10 @@ async def test_alone_without_an_answer_is_502_and_says_try_again(tmp_path: Path)
 
 
 async def test_circuit_opens_after_failures_in_a_row_and_heals(tmp_path: Path) -> None:
+    settings = {"circuit_pause_seconds": "0.5", "restart_grace_seconds": "0"}
     async with (
         wire.backend(_dies_after()) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url)], circuit_pause_seconds="0.5") as router,
+        process.running(tmp_path, [process.spec("raw", backend.url)], **settings) as router,
     ):
         raw = wire.post("/api/chat", {"model": "m"})
         statuses = [(await wire.ask(router.port, raw)).status for _ in range(7)]

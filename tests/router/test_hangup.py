@@ -108,19 +108,77 @@ async def test_hangup_in_the_queue_never_reaches_the_backend_and_wakes_the_next(
 
 
 async def test_slot_is_given_on_only_when_the_backend_has_lost_the_one_who_left(tmp_path: Path) -> None:
+    """Ollama stops at the next token, or after the prompt's next batch: until then its slot is taken."""
+    running, peak, stops = 0, 0, asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        nonlocal running, peak
+        running += 1
+        peak = max(peak, running)
+        if message.json()["stays"]:
+            writer.write(wire.plain(b"{}"))
+        else:
+            assert await reader.read() == b""
+            await stops.wait()
+        running -= 1
+        return bool(message.json()["stays"])
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
+    ):
+        for number in range(1, 6):
+            _, writer = await asyncio.open_connection("127.0.0.1", router.port)
+            writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
+
+            async def begun() -> int:
+                return running
+
+            await process.eventually(begun, partial(operator.eq, 1))
+            next_one = asyncio.create_task(wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True})))
+            await router.until(lambda s: s["queue"]["waiting"] == 1)
+            writer.close()
+            hangups = 'jervis_router_client_hangups_total{phase="first_byte"}'
+            await process.eventually(partial(router.metric, hangups), partial(operator.eq, number))
+            assert (await router.status())["queue"]["waiting"] == 1
+            stops.set()
+            assert (await next_one).status == 200
+            stops.clear()
+        assert (peak, len(backend.requests)) == (1, 10)
+
+
+async def test_slot_comes_free_although_the_backend_never_stops(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        if not message.json()["stays"]:
+            await asyncio.Event().wait()
+        writer.write(wire.plain(b"{}"))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
+    ):
+        _, writer = await asyncio.open_connection("127.0.0.1", router.port)
+        writer.write(wire.post("/api/chat", {"model": "m", "stays": False}))
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        writer.close()
+        answer = await wire.ask(router.port, wire.post("/api/chat", {"model": "m", "stays": True}))
+        assert (answer.status, len(backend.requests)) == (200, 2)
+
+
+async def test_hangup_is_seen_behind_requests_that_were_sent_ahead(tmp_path: Path) -> None:
     listener = Listener(b"")
     async with (
         wire.backend(listener.play) as backend,
-        process.running(tmp_path, [process.spec("raw", backend.url, numParallel=1)]) as router,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
     ):
-        for number in range(1, 11):
-            _, writer = await asyncio.open_connection("127.0.0.1", router.port)
-            writer.write(wire.post("/api/chat", {"model": "m"}))
+        _, writer = await asyncio.open_connection("127.0.0.1", router.port)
+        writer.write(wire.post("/api/chat", {"model": "m"}) * 3)
 
-            async def opened() -> int:
-                return listener.open
+        async def counts() -> tuple[int, int]:
+            return listener.open, listener.ended
 
-            await process.eventually(opened, partial(operator.eq, number))
-            writer.close()
-        await router.until(lambda s: s["backends"][0]["inFlight"] == 0)
-        assert len(backend.requests) == 10
+        await process.eventually(counts, partial(operator.eq, (1, 0)))
+        writer.close()
+        await process.eventually(counts, partial(operator.eq, (1, 1)))
+        assert len(backend.requests) == 1

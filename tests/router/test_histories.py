@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from crds.gpubackend import Preemption
 from router.ageing import Ageing
-from router.effects import Cancel, Dispatch, Effect, Refuse
+from router.effects import Cancel, Dispatch, Effect, Refuse, WriteStatus
 from router.host import Backend
 from router.priority import OVERFLOW, Level
 from router.scheduler import Scheduler
@@ -66,6 +66,8 @@ class History(RuleBasedStateMachine):
                 self.running[effect.request.id] = (self.waiting.pop(effect.request.id), effect.backend)
             elif isinstance(effect, Refuse):
                 assert not self.eligible(self.waiting.pop(effect.request.id))
+            elif isinstance(effect, WriteStatus):
+                assert effect.held is None
             else:
                 assert isinstance(effect, Cancel)
                 request, backend = self.running[effect.request.id]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from aiohttp import web
 
+import kube
 from crds import gpubackend
 from kube import lease
 from router import auth, outside
@@ -150,22 +151,86 @@ async def test_an_object_that_was_made_anew_while_nobody_watched_stays(tmp_path:
 
 async def test_a_status_is_a_merge_patch_and_one_of_an_object_that_is_gone_is_none(tmp_path: Path) -> None:
     api = Apiserver()
-    api.answers = {"PATCH gpubackends/gone/status": (404, {"message": "no"})}
+    api.items = [backend("one", GOOD), backend("gone", GOOD)]
+    api.answers = {
+        "PATCH gpubackends/gone/status": (404, {"message": "no"}),
+        "PATCH gpubackends/one/status": (200, {"metadata": {"resourceVersion": "12"}}),
+    }
     async with opened(api, tmp_path) as one:
-        source = Told(one).source
+        told = Told(one)
+        await told.until({"one": GOOD, "gone": GOOD})
+        await told.source.patch("one", {"circuit": "Open"})
+        await told.source.patch("gone", {"circuit": "Open"})
+        await told.source.patch("never", {"circuit": "Open"})
+        await told.source.patch("one", {"circuit": "Closed"})
+    assert api.heard == [
+        ("PATCH gpubackends/one/status", _patch("11", circuit="Open")),
+        ("PATCH gpubackends/gone/status", _patch("11", circuit="Open")),
+        ("PATCH gpubackends/one/status", _patch("12", circuit="Closed")),
+    ]
+
+
+def _patch(version: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": version}, "status": status}
+
+
+async def test_a_status_that_somebody_else_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """A router that was frozen and thaws has seen the object before the one that took over wrote to it."""
+    api = Apiserver()
+    api.items = [backend("one", GOOD)]
+    api.answers = {"PATCH gpubackends/one/status": (409, {"message": "the object has been modified"})}
+    async with opened(api, tmp_path) as one:
+        told = Told(one)
+        await told.until({"one": GOOD})
+        with pytest.raises(kube.Conflict):
+            await told.source.patch("one", {"reservation": None})
+
+
+class Term:
+    """A Lease with an epoch, which remembers those it was shown."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.seen = epoch, list[int]()
+
+    def heed(self, epoch: int) -> None:
+        self.seen.append(epoch)
+
+
+async def test_a_status_carries_the_epoch_and_those_of_objects_are_heeded(tmp_path: Path) -> None:
+    api, term = Apiserver(), Term(3)
+    api.items = [backend("one", GOOD, routerEpoch=7)]
+    api.answers = {"PATCH gpubackends/one/status": (200, {"metadata": {"resourceVersion": "12"}})}
+    async with opened(api, tmp_path) as one:
+        source = objects.Source(one._apiserver(), "here", lambda specs: told.set(), leader=term)
+        told = asyncio.Event()
+        running = asyncio.create_task(source.run())
+        async with asyncio.timeout(90):
+            await told.wait()
         await source.patch("one", {"circuit": "Open"})
-        await source.patch("gone", {"circuit": "Open"})
-    body = {"status": {"circuit": "Open"}}
-    assert api.heard == [("PATCH gpubackends/one/status", body), ("PATCH gpubackends/gone/status", body)]
+        running.cancel()
+    assert term.seen == [7]
+    assert api.heard == [("PATCH gpubackends/one/status", _patch("11", circuit="Open", routerEpoch=3))]
+
+
+@pytest.mark.parametrize("url", ["http://gpu\u2100.lab:11434", "http://[foo]:1", "http://gpu:99999"])
+async def test_an_object_with_a_url_that_cannot_be_read_harms_itself_only(tmp_path: Path, url: str) -> None:
+    api = Apiserver()
+    api.items = [backend("one", url), backend("two", GOOD)]
+    api.events = [[("MODIFIED", backend("two", url)), ("ADDED", backend("three", GOOD))]]
+    async with opened(api, tmp_path) as one:
+        await Told(one).until({"two": GOOD}, {"two": GOOD, "three": GOOD})
 
 
 async def test_a_router_that_does_not_decide_writes_no_status(tmp_path: Path) -> None:
     """The Lease may be lost between the look at it and the write."""
     api = Apiserver()
+    api.items = [backend("one", GOOD)]
     async with opened(api, tmp_path, lease="router") as one:
         assert one.candidate(lambda active: None) is not None
+        told = Told(one)
+        await told.until({"one": GOOD})
         with pytest.raises(lease.Fenced):
-            await Told(one).source.patch("one", {"circuit": "Open"})
+            await told.source.patch("one", {"circuit": "Open"})
     assert api.heard == []
 
 

@@ -125,9 +125,12 @@ class Backend:
         self.script = script
         self.models = list(models)
         self.ps: list[Any] = []
+        self.mute = False
+        """It answers nothing any more, not even probes; connections are accepted by the kernel."""
         self.requests: list[Message] = []
         self.connections = 0
         self.port = 0
+        self.server: asyncio.Server | None = None
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
@@ -147,6 +150,8 @@ class Backend:
             while True:
                 message = await read_head(reader)
                 await read_body(reader, message, until_eof=False)
+                if self.mute:
+                    await asyncio.Event().wait()
                 if (document := self._probe(message.path)) is not None:
                     body = json.dumps(document).encode()
                     writer.write(
@@ -183,6 +188,7 @@ async def backend(script: Script, models: Sequence[str] = ("m:latest",), port: i
     """A Backend for the length of the block."""
     served = Backend(script, models)
     server = await asyncio.start_server(served.accept, "127.0.0.1", port, limit=1 << 26)
+    served.server = server
     served.port = server.sockets[0].getsockname()[1]
     try:
         yield served

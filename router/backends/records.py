@@ -1,0 +1,43 @@
+"""Ollama's lists of models, `/api/tags` and `/api/ps`, as any server may write them. Pure.
+
+What is not a model object is left out, so that one odd record costs neither the others nor the backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crds import modelnames
+
+Record = Mapping[str, Any]
+
+
+def listed(document: Any) -> tuple[Record, ...] | None:
+    """The model objects of a list; None for a document that is none. `null` is how Go writes an empty list."""
+    if not isinstance(document, dict):
+        return None
+    models = document.get("models")
+    return tuple(one for one in models if isinstance(one, dict)) if isinstance(models, list) else ()
+
+
+def name(record: Record) -> str:
+    """As the server spells it, empty for none. Older servers have `name` alone, some others `model` alone."""
+    found = record.get("name") or record.get("model")
+    return found if isinstance(found, str) else ""
+
+
+def model(record: Record) -> str:
+    """The normalised name."""
+    return modelnames.normalise(name(record))
+
+
+def names(records: Iterable[Record]) -> frozenset[str]:
+    """The normalised names."""
+    return frozenset(map(model, records)) - {""}
+
+
+def size(record: Record, key: str = "size") -> int:
+    """A number of bytes; 0 for one that is none."""
+    value = record.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,0 +1,83 @@
+"""What an answer of a backend says about the backend, the model and the request. Pure.
+
+Ollama's status alone does not say it. 404 is a model that the server does not have, and any path that its version does
+not know; 500 is a runner that crashed, and an option of the wrong type. So the texts are looked at, which are Ollama's
+own: `handleScheduleError` and the handlers in `server/routes.go`, `Options.FromMap` in `api/types.go`, the wrappers of
+`/v1` in `middleware/openai.go` and `middleware/anthropic.go`, and gin's own answer to a path without a handler.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+import orjson
+
+MOST = 16 * 1024
+"""Bytes of an error's body that are looked at. Ollama's are a few hundred."""
+
+
+class Verdict(Enum):
+    """Where the cause lies."""
+
+    FINE = auto()
+    """It is an answer."""
+    MODEL_MISSING = auto()
+    """The server does not have the model that its catalogue listed. Another may."""
+    REQUEST = auto()
+    """The request is wrong, or its client has no right to it: every backend would say so."""
+    UNABLE = auto()
+    """This server cannot do it and is well: its version lacks the endpoint, or its memory is too small. Another may."""
+    BUSY = auto()
+    """The server has too much to do. Another may have less."""
+    MODEL_FAILED = auto()
+    """The model's runner failed; the server and its other models need not."""
+    BACKEND_FAILED = auto()
+    """The server, or what stands before it, failed."""
+
+
+# Ollama writes the name in single quotes, or with Go's %q, and some versions add "try pulling it first".
+_MISSING = re.compile(r"""\bmodel ['"\\].*['"] not found|\bmodel not found""", re.DOTALL)
+_REQUEST = re.compile(
+    r"""^template: |\btemplate error\b|\boption \\?".*" must be of type|^invalid (?:option|format|duration|image)"""
+    r"""|\binput(?: length)? exceeds (?:the |maximum )?(?:available )?context|\bfailed to parse grammar"""
+    r"""|\bdoes not support\b|\bimage: unknown format|\billegal base64""",
+    re.DOTALL,
+)
+_MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?memory\b")
+
+
+def of(status: int, body: bytes, *, model: bool) -> Verdict:
+    """The verdict on an answer of that status, whose body begins with `body` (at most MOST bytes matter). `model`: the
+    request is an inference that names a model."""
+    if status < 400:
+        return Verdict.FINE
+    said = text(body)
+    if status == 404 and model:
+        if said is not None and _MISSING.search(said):
+            return Verdict.MODEL_MISSING
+        return Verdict.UNABLE
+    if status < 500:
+        return Verdict.REQUEST
+    if status == 503:
+        return Verdict.BUSY
+    if said is None:
+        return Verdict.BACKEND_FAILED  # not Ollama's words: a proxy before it, or something else altogether
+    if _REQUEST.search(said):
+        return Verdict.REQUEST
+    if _MEMORY.search(said):
+        return Verdict.UNABLE
+    return Verdict.MODEL_FAILED
+
+
+def text(body: bytes) -> str | None:
+    """The sentence in an error of Ollama's: `{"error": "..."}`, on /v1 `{"error": {"message": "..."}}`. None for
+    anything else."""
+    try:
+        document = orjson.loads(body[:MOST])
+    except orjson.JSONDecodeError:
+        return None
+    said = document.get("error") if isinstance(document, dict) else None
+    if isinstance(said, dict):
+        said = said.get("message")
+    return said if isinstance(said, str) else None

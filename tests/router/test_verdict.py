@@ -1,0 +1,88 @@
+"""What an answer of a backend says about it: Ollama's own texts, by status and path."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.backends import records, verdict
+from router.backends.verdict import Verdict
+from tests.fakes.ollama.protocol import errors
+
+_CHAT, _OPENAI = "/api/chat", "/v1/chat/completions"
+
+
+@pytest.mark.parametrize("path", [_CHAT, _OPENAI])
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        (404, "model 'qwen3' not found", Verdict.MODEL_MISSING),
+        (404, 'model "qwen3" not found, try pulling it first', Verdict.MODEL_MISSING),
+        (404, "model 'it\"s' not found", Verdict.MODEL_MISSING),
+        (400, '"qwen3" does not support generate', Verdict.REQUEST),
+        (401, "unauthorized", Verdict.REQUEST),
+        (429, "too many requests", Verdict.REQUEST),
+        (499, "request canceled", Verdict.REQUEST),
+        (500, 'option "num_ctx" must be of type integer', Verdict.REQUEST),
+        (500, "template: :1: unexpected EOF", Verdict.REQUEST),
+        (500, "the input length exceeds the context length", Verdict.REQUEST),
+        (500, "model requires more system memory (8.1 GiB) than is available (7.3 GiB)", Verdict.UNABLE),
+        (503, "server busy, please try again.  maximum pending requests exceeded", Verdict.BUSY),
+        (500, "llama runner process has terminated: exit status 2", Verdict.MODEL_FAILED),
+        (500, "model runner has unexpectedly stopped, this may be due to resource limitations", Verdict.MODEL_FAILED),
+        (500, "unexpected EOF", Verdict.MODEL_FAILED),
+        (500, "POST predict: Post \"http://127.0.0.1:1/completion\": EOF", Verdict.MODEL_FAILED),
+    ],
+)  # fmt: skip
+def test_by_status_and_text_on_both_apis(path: str, status: int, text: str, expected: Verdict) -> None:
+    body = json.dumps(errors.envelope(path, status, text)).encode()
+    assert verdict.of(status, body, model=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, b'{"error":"in a stream"}', Verdict.FINE),
+        (404, b"404 page not found", Verdict.UNABLE),
+        (404, b'{"error":"file not found"}', Verdict.UNABLE),
+        (404, b'{"type":"error","error":{"type":"not_found_error","message":"model \'x\' not found"}}',
+         Verdict.MODEL_MISSING),
+        (500, b"<html>Internal Server Error</html>", Verdict.BACKEND_FAILED),
+        (502, b"<html>Bad Gateway</html>", Verdict.BACKEND_FAILED),
+        (504, b"", Verdict.BACKEND_FAILED),
+        (503, b"<html>Service Unavailable</html>", Verdict.BUSY),
+    ],
+)  # fmt: skip
+def test_answers_that_have_no_text_of_ollama_s(status: int, body: bytes, expected: Verdict) -> None:
+    assert verdict.of(status, body, model=True) is expected
+
+
+def test_404_of_what_names_no_model_is_the_client_s_answer() -> None:
+    assert verdict.of(404, b'{"error":"model \'x\' not found"}', model=False) is Verdict.REQUEST
+
+
+@given(st.integers(100, 599), st.binary(max_size=200))
+def test_any_answer_has_a_verdict_and_only_ollama_s_own_words_take_a_model_away(status: int, body: bytes) -> None:
+    found = verdict.of(status, body, model=True)
+    assert (found is Verdict.FINE) == (status < 400)
+    assert found is not Verdict.MODEL_MISSING or b"not found" in body
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["models", "name", "model"]), inner),
+    max_leaves=12,
+)
+
+
+@given(_JSON)
+def test_any_json_is_a_list_of_models_or_none(document: object) -> None:
+    found = records.listed(document)
+    assert (found is None) == (not isinstance(document, dict))
+    for record in found or ():
+        assert isinstance(records.name(record), str)
+        assert records.size(record, "name") >= 0
+    assert "" not in records.names(found or ())
