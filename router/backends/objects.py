@@ -38,9 +38,9 @@ class Source:
         self._stream = stream.Stream(
             api,
             stream.Source(kube.BACKENDS, namespace),
-            heard=self._hear,
+            on_object=self._hear,
             known=self._known,
-            heard_at=beats.Beats(time.monotonic),
+            answers=beats.Beats(time.monotonic),
             silence=_SILENCE,
             listed=self._all,
         )
