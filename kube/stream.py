@@ -2,7 +2,8 @@
 
 Each object goes to `on_object` as it arrives, synchronously and in the order of the wire. A deletion between two
 watches is in no event: after a list, every object that was known before it began and is not on it is reported as
-deleted, because a list is at least as new as its request. Bookmarks advance the place, so that a quiet collection does not lose it.
+deleted, because a list is at least as new as its request. Bookmarks advance the place, so that a quiet collection does
+not lose it.
 
 kopf would have a queue, a task and a dozen of its own steps for every object; here an event costs its JSON and its
 handler (docs/decisions/0020). Source: Kubernetes "API concepts", efficient detection of changes.
