@@ -77,8 +77,10 @@ class Pool:
             raise Unreachable(f"no connection within {self._connect_timeout:g} s") from error
         except ConnectionRefusedError as error:
             raise Refused(f"no connection: {error.strerror or error}") from error
-        except (OSError, UnicodeError) as error:  # a host that cannot be a name is found out by looking it up
-            raise Unreachable(f"no connection: {getattr(error, 'strerror', None) or error}") from error
+        except UnicodeError as error:
+            raise Unreachable("its host is no name") from error
+        except OSError as error:
+            raise Unreachable(f"no connection: {error.strerror or error}") from error
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, found: list[str]) -> Connection:
         """To the first address that accepts one."""

@@ -46,12 +46,12 @@ async def test_a_cpu_has_longer_deadlines_and_is_not_blamed_for_being_late(tmp_p
     async with wire.backend(silent, models=("cpu",)) as cpu, wire.backend(silent, models=("gpu",)) as gpu:
         specs = [process.spec("c", cpu.url, kind="CPU"), process.spec("g", gpu.url)]
         async with process.running(tmp_path, specs, **limits) as router:
-            for model, name, state in (("gpu", "g", "Open"), ("cpu", "c", "Closed")):
+            for model, name, failing in (("gpu", "g", ["gpu:latest"]), ("cpu", "c", [])):
                 answer = await wire.ask(router.port, wire.post("/api/chat", {**_CHAT, "model": model}))
                 assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (504, "BackendLate")
                 allowed = {"g": "1 s", "c": "3 s"}[name]
                 assert f"silent for {allowed}" in answer.json()["error"]
-                assert (await router.backend(name))["circuit"] == state
+                assert (await router.backend(name))["modelsFailing"] == failing
 
 
 async def test_options_of_the_runner_are_the_routers_for_models_that_it_owns(tmp_path: Path) -> None:

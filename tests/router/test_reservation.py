@@ -174,17 +174,14 @@ def test_a_set_that_loads_for_longer_than_the_idle_time_is_ready_in_the_end() ->
     assert moves(made.ticked(630)) == [("unload", "big")]  # from then on it was idle
 
 
-def test_a_load_that_failed_is_no_activity() -> None:
+def test_a_load_that_failed_ends_the_reservation() -> None:
     made = plan(owned(terms=_TERMS))
     _announce(made, 0)
-    made.loaded("gpu", "big", 100, "answered 500")
-    happened = [effect for second in range(101, 301) for effect in made.ticked(float(second))]
-    assert [status.held for status in written(happened)] == [None]
+    assert [status.held for status in written(made.loaded("gpu", "big", 100, "answered 500"))] == [None]
     bare = plan(gpu(terms=_TERMS))
     _announce(bare, 0, model="m:latest")
     assert written(bare.ticked(400)) == []
-    bare.loaded("gpu", "m:latest", 500, "answered 500")
-    assert [status.held for status in written(bare.ticked(501))] == [None]
+    assert [status.held for status in written(bare.loaded("gpu", "m:latest", 500, "answered 500"))] == [None]
 
 
 def test_a_p0_turns_a_change_that_has_begun_and_waits_for_one_load_at_most() -> None:
