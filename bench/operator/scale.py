@@ -92,14 +92,14 @@ async def idle(directory: Path, *, count: int = 1_000, seconds: float = 60.0) ->
     async with site(directory) as here:
         await here.backend(1)
         await here.listen()
-        async with here.running(**BUSY) as operator:
+        async with here.running(**BUSY, WAIT_REASON_SECONDS=wait_conditions.EVERY_SECONDS) as operator:
             await flow.warm(here, **flow.QUESTION)
             await flow.seed(here, count)
             await flow.known(operator, count)
             await until(_archived, "the first tasks are archived", 120.0, here)
             before = await here.requests()
             while True:
-                await asyncio.sleep(2 * wait_conditions.EVERY_SECONDS)
+                await asyncio.sleep(3 * wait_conditions.EVERY_SECONDS)
                 after = await here.requests()
                 if not any(key.startswith("PATCH pendingtasks") for key in changes(before, after)):
                     break
