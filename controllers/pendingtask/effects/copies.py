@@ -121,7 +121,7 @@ async def _create(api: kube.Kube, template: kube.Object, body: kube.Object, due:
 async def _exists(api: kube.Kube, template: kube.Object, meta: kube.Object) -> bool:
     """Whether the task of that name is a copy of the template. Raises `kube.NotFound` without one."""
     found = await api.get(kube.TASKS, meta["namespace"], meta["name"])
-    return views.owner_uid(found) == template["metadata"]["uid"]
+    return bool(views.owner_uid(found) == template["metadata"]["uid"])
 
 
 async def _holder(api: kube.Kube, task: pendingtask.PendingTask, wanted: str) -> str:
