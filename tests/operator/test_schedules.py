@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 import kube
@@ -66,6 +67,25 @@ async def test_a_copy_whose_maker_died_before_it_told_is_on_record_although_the_
         assert [status["recurrence"]["lastTask"]] == made(space)
         assert status["recurrence"]["lastRun"] == raw["status"]["scheduledFor"]
         assert datetime.fromisoformat(status["scheduledFor"]) == due + timedelta(days=1)
+
+
+async def test_a_copy_whose_creation_was_not_answered_is_on_record_at_once(kubeconfig: Path, space: Space) -> None:
+    """Before it can be finished, archived and deleted: after that the next try would make a second one."""
+
+    async def unanswered(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        response = await handler(request)
+        if request.method == "POST":
+            response.close()
+            raise aiohttp.ClientConnectionError("the answer is lost")
+        return response
+
+    raw: Any = space.submit("report", schedule={"cron": "0 12 * * *"})
+    loaded = kube.configuration(str(kubeconfig))
+    async with kube.session(loaded, middlewares=(unanswered,)) as http:
+        api = kube.Kube(loaded, http, fence=lambda: None)
+        found = await copies.make(api, pendingtask.PendingTask.model_validate(raw), DUE)
+    assert found == CopyMade(DUE, copies.name(raw, DUE))
+    assert made(space) == [copies.name(raw, DUE)]
 
 
 async def test_who_forbids_and_who_refuses_a_copy(kubeconfig: Path, space: Space) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -101,15 +102,26 @@ async def _create(api: kube.Kube, template: kube.Object, body: kube.Object, due:
     try:
         await api.create(kube.TASKS, meta["namespace"], body)
     except kube.AlreadyExists:
-        existing = await api.get(kube.TASKS, meta["namespace"], meta["name"])
-        if views.owner_uid(existing) != template["metadata"]["uid"]:
+        if not await _exists(api, template, meta):
             return Trouble(
                 f"a task named {meta['name']} exists and is not a copy of this one",
                 operational=False,
                 field="metadata.name",
                 remedy="Delete or rename that task.",
             )
+    except errors.Operational:
+        # It may have been created all the same. At the next try it may be finished and gone, and a second one be made.
+        with contextlib.suppress(kube.NotFound):
+            if await _exists(api, template, meta):
+                return CopyMade(due, meta["name"])
+        raise
     return CopyMade(due, meta["name"])
+
+
+async def _exists(api: kube.Kube, template: kube.Object, meta: kube.Object) -> bool:
+    """Whether the task of that name is a copy of the template. Raises `kube.NotFound` without one."""
+    found = await api.get(kube.TASKS, meta["namespace"], meta["name"])
+    return bool(views.owner_uid(found) == template["metadata"]["uid"])
 
 
 async def _holder(api: kube.Kube, task: pendingtask.PendingTask, wanted: str) -> str:
