@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -145,13 +145,15 @@ class Archivist:
         now = self._clock.agreed()
         self._measure(tasks)
         if now is not None:
-            await self._clear_jobs(tasks, now)
+            await self._clear_jobs(sweep.jobs(tasks.values(), self._terms, now))
         if not self._prepared:
             await self._archive.prepare()
             self._prepared = True
         waiting = sum(not task.archived and not self._is_rejected(task) for task in tasks.values())
         archived = await self._archive_all(tasks, waiting, now)
         planned = sweep.Plan() if now is None else sweep.plan(list(tasks.values()), self._terms, now, AT_ONCE)
+        # Before the tasks: a Job without its task would be left to the sweeps of `orphans`, fifty in half a minute.
+        await self._clear_jobs(one.task for one in planned.delete)
         removed = await self._remove(tasks, planned.delete)
         if now is not None:
             await self._kept.sweep(complete, listed, now)
@@ -273,10 +275,9 @@ class Archivist:
 
     # -- deleting --------------------------------------------------------------------------------------------------
 
-    async def _clear_jobs(self, tasks: dict[str, Finished], now: datetime) -> None:
-        """Remove the Jobs, and with them the pods, of tasks whose end is recorded for long enough; many per request."""
-        ended = sweep.jobs(tasks.values(), self._terms, now)
-        uids = sorted(task.uid for task in ended if self._ran(task.uid))
+    async def _clear_jobs(self, tasks: Iterable[Finished]) -> None:
+        """Remove the Jobs of finished tasks, and with them the pods; many per request."""
+        uids = sorted(task.uid for task in tasks if self._ran(task.uid))
         for start in range(0, len(uids), JOBS_AT_ONCE):
             some = uids[start : start + JOBS_AT_ONCE]
             await self._api.delete_all(kube.JOBS, self._runs, f"{labels.TASK_UID} in ({','.join(some)})")

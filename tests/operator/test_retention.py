@@ -147,6 +147,17 @@ def test_what_is_kept_of_a_deleted_task_stays_as_long_as_its_run_is_there(
             until(lambda: memories(database) == set(), "it goes once the pod has gone")
 
 
+def test_a_task_that_is_deleted_before_its_job_is_due_takes_it_with_it(space: Space, start: Start) -> None:
+    with (
+        Kubelet(space.api, space.name),
+        start(ARCHIVE_SECONDS=0.2, FINISHED_TTL_SECONDS=0, JOB_TTL_SECONDS=3600),
+    ):
+        space.submit("runs", type="UserInputProcessing", mode="Foreground")
+        until(lambda: bool(space.jobs()), "it runs")
+        until(lambda: not space.every(), "it is finished and deleted")
+        assert not space.jobs()
+
+
 def swept(space: Space, database: Any, uid: str) -> None:
     """Return once a sweep has removed what is kept of another deleted task."""
     remember(database, uid, space.name, "deleted")
