@@ -218,7 +218,7 @@ class Allotment:
             if not host.backend.available:  # it is carried over to another GPU
                 host.lease = None
                 answer, effects = self._reserve(owner, model, lease.id, now)
-                # Somebody may be waiting for the old one under the same id.
+                # An announcement may wait for the old one under the same id.
                 if answer.verdict is not Verdict.HELD:
                     effects.append(Announced(lease.id, answer.reason))
                 elif answer.lease is not None and answer.lease.ready:

@@ -44,7 +44,7 @@ def routes(
     patience: float,
     ceilings: Callable[[], Ceilings],
 ) -> Mapping[str, _Handler]:
-    """Handlers by path. `ids` makes lease ids that nobody can guess; `patience` bounds the wait, in seconds; a client
+    """Handlers by path. `ids` makes lease ids that cannot be guessed; `patience` bounds the wait, in seconds; a client
     whose ceiling (of `ceilings`, or of its token) is below P0 reserves nothing."""
 
     def moment(lease: Lease) -> datetime:

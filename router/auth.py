@@ -144,7 +144,7 @@ class Reviewed:
         self._now = now
         self._fresh, self._bad, self._stale, self._most, self._at_once = fresh, bad, stale, most, at_once
         self._kept: OrderedDict[bytes, tuple[float, Identity]] = OrderedDict()
-        # Apart, or tokens that somebody makes up would displace the good ones.
+        # Apart, because invalid tokens would displace the valid ones.
         self._refused: OrderedDict[bytes, float] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Identity | None]] = {}
 
@@ -206,7 +206,7 @@ class Gate:
     """Decides who a request is from. Without `tokens` and `reviewed` it is open, but for what a run token says.
 
     `checks`: requests have to be looked at at all. `closed`: tokens are the router's own business and reach no backend.
-    `required`: nobody is served without a token.
+    `required`: no caller is served without a token.
     """
 
     def __init__(

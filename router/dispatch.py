@@ -187,7 +187,7 @@ class Dispatcher:
     # Inside.
 
     def _stepped_down(self) -> bool:
-        """Does another router decide? Then whoever waits is turned away before a slot that comes free is given to them:
+        """Whether another router decides. Then what waits is turned away before it gets a slot that comes free:
         a process that was frozen may hear of its backends before it hears of its Lease."""
         if self._deciding is None or self._deciding():
             return False

@@ -153,7 +153,7 @@ class Fleet:
         return Unfit.CPU_NOT_ALLOWED if on_gpu else None
 
     def awaited(self, request: Request, now: float) -> bool:
-        """Is somebody expected back who may serve it? A server that starts again is waited for, not given up."""
+        """Whether a backend that may serve it is expected back. A server that starts again is waited for."""
         model, need = request.model, request.need
         on_cpu = self._cpu_allowed(model) or not any(
             host.backend.gpu and model in (host.backend.models or ()) for host in self.hosts.values()

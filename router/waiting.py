@@ -169,7 +169,7 @@ class Line:
         return len(self._fresh[level]) + len(self._returned[level])
 
     def demand(self) -> tuple[Level, float]:
-        """(the most urgent level, the earliest moment at which somebody is due). The line must not be empty."""
+        """(the most urgent level, the earliest moment at which a request is due). The line must not be empty."""
         best = min(level for level in _LEVELS if self.waits(level))
         return best, min(self._due(r.level, r.arrived) for r in self._oldest())
 

@@ -133,7 +133,7 @@ class Connections:
             if status:
                 await self._api.merge(kube.CONNECTIONS, meta["namespace"], meta["name"], body, "status")
         except (kube.Conflict, kube.NotFound):
-            pass
+            pass  # the newer version is looked at when the watch reports it
         except kube.Refused as error:
             log.error("unreadable connection refuses its condition", connection=meta["name"], reason=error.message)
         if self._unreadable.get(uid) is found:

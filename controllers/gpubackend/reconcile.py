@@ -194,7 +194,7 @@ class Backends:
                 written = await self._api.merge(kube.BACKENDS, meta["namespace"], meta["name"], body, "status")
                 self._recorder.post(written, unreadable.REASON, found.message, warning=True)
         except (kube.Conflict, kube.NotFound):
-            pass
+            pass  # the newer version is looked at when the watch reports it
         except kube.Refused as error:
             log.error("unreadable backend refuses its condition", backend=place, reason=error.message)
         if self._unreadable.get(place) is found:

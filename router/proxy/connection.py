@@ -23,7 +23,7 @@ HIGH_WATER = 64 * 1024
 MAX_HEAD = 64 * 1024
 """Bytes of an answer's head."""
 PARTING_SECONDS = 3.0
-"""For so long a backend may take to stop what nobody wants any more, see `Connection.part`."""
+"""For so long a backend may take to stop an exchange that was given up, see `Connection.part`."""
 
 Piece = bytes | bytearray | memoryview
 
@@ -215,8 +215,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def fail(self, error: Broken) -> None:
-        """End the exchange with an error; whoever has it then gives the connection up. Does nothing to a complete
-        one."""
+        """End the exchange with an error; its holder then gives the connection up. Does nothing to a complete one."""
         if self.complete:
             return
         if self._error is None:

@@ -313,7 +313,7 @@ class Incoming(asyncio.Protocol):
                 if reply is not None:
                     self.reply(request, reply)
                     if self.full and request.keep_alive:
-                        # Or requests sent ahead would fill memory with answers that nobody takes.
+                        # Or requests sent ahead would fill memory with answers that are not read.
                         self.since, self._taking = self._loop.time(), True
                         await self.room()
                         self._taking = False

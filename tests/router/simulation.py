@@ -359,7 +359,7 @@ class Simulation:
             served.append(request.level is Level.P0)
 
     def _could_start(self, server: Server) -> set[str]:
-        """Models for which the slot that somebody gets now would do as well, at once or when a model is out of use."""
+        """Models for which the slot that a request gets now would do as well, at once or when a model is out of use."""
         backend, host = server.backend, self._host(server)
         running = Counter(server.running.values())  # without the one that starts
         if running.total() >= backend.max_in_flight:

@@ -1,4 +1,4 @@
-"""Whose fault a failure is, and what follows: the request's, the model's, the server's, or nobody's (a restart)."""
+"""Whose fault a failure is, and what follows: the request's, the model's, the server's, or none (a restart)."""
 
 from __future__ import annotations
 

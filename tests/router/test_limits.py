@@ -84,7 +84,7 @@ async def test_requests_sent_ahead_are_answered_in_order_up_to_a_bound(tmp_path:
         assert await reader.read() == b""
 
 
-async def test_answers_that_nobody_takes_stop_the_next_ones(tmp_path: Path) -> None:
+async def test_answers_that_are_not_read_stop_the_next_ones(tmp_path: Path) -> None:
     async with process.running(tmp_path, [process.spec("raw", "http://127.0.0.1:1")]) as router:
         before = _resident(router)
         async with wire.connected(router.port) as (_, writer):
@@ -235,7 +235,7 @@ async def test_a_document_of_the_backend_is_read_up_to_a_bound(tmp_path: Path) -
 # Tokens.
 
 
-async def test_tokens_that_somebody_makes_up_displace_no_good_one_and_are_reviewed_a_few_at_a_time() -> None:
+async def test_invalid_tokens_displace_no_valid_one_and_are_reviewed_a_few_at_a_time() -> None:
     clock, asked, go = [0.0], 0, asyncio.Event()
 
     async def review(token: str) -> str | None:

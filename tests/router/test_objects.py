@@ -174,7 +174,7 @@ def _patch(version: str, **status: Any) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": version}, "status": status}
 
 
-async def test_a_status_that_somebody_else_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+async def test_a_status_that_another_client_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     """A router that was frozen and thaws has seen the object before the one that took over wrote to it."""
     api = Apiserver()
     api.items = [backend("one", GOOD)]

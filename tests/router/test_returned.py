@@ -1,4 +1,4 @@
-"""The Kubernetes API is gone for seconds and nobody else takes over: who waits goes on waiting."""
+"""The Kubernetes API is gone for seconds and no other router takes over: requests go on waiting."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def _echo(message: wire.Message, reader: Any, writer: Any) -> bool:
         (b"notexample.org", False),
     ],
 )
-def test_a_name_that_somebody_can_register_is_none_of_the_routers(host: bytes | None, good: bool) -> None:
+def test_a_name_that_can_be_registered_is_none_of_the_routers(host: bytes | None, good: bool) -> None:
     hosts = Hosts(["ollama.example.com", "*.example.org"])
     assert [hosts.allow(host), hosts.allow(host)] == [good, good]
     assert Hosts(["*"]).allow(host)
@@ -121,7 +121,7 @@ async def test_where_every_caller_shows_a_token_the_name_is_free(tmp_path: Path)
 # Paths.
 
 
-async def test_paths_that_nobody_named_are_an_administrators(tmp_path: Path) -> None:
+async def test_paths_that_no_setting_names_are_an_administrators(tmp_path: Path) -> None:
     async with wire.backend(_echo) as backend:
         tokens = {"tokens_file": _tokens(tmp_path), "extra_paths": '["/v1/rerank"]'}
         async with process.running(tmp_path, [process.spec("raw", backend.url)], **tokens) as router:
@@ -247,7 +247,7 @@ async def test_without_a_token_a_reservation_is_released_by_its_id_alone(tmp_pat
         assert (without.status, without.json()["error"].split(":")[0]) == (400, "leaseId")
         shown = (await router.status())["backends"][0]["reservation"]
         assert shown["owner"] == ""
-        # Nor can somebody without a token pretend to be somebody with one.
+        # Nor can a caller without a token pretend to be one with a token.
         assert (await wire.ask(router.port, wire.post("/router/announce", {"owner": "person/job"}))).status == 400
         done = await wire.ask(router.port, wire.post("/router/release", {"owner": "job", "leaseId": lease}))
         assert done.json()["released"] is True

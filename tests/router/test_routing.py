@@ -143,7 +143,7 @@ async def test_lists_are_merged_and_cost_the_backends_nothing(
         assert (shown.status_code, shown.headers["X-Ollama-Router-Backend"]) == (200, "c")
         for _ in range(50):
             assert (await http.get("/api/tags")).status_code == (await http.get("/api/ps")).status_code == 200
-        probes = gpu.count(path="/api/version")  # one a round, and nobody else asks for it
+        probes = gpu.count(path="/api/version")  # one a round; no other request asks for it
         assert gpu.count(path="/api/ps") <= probes + 1
         assert gpu.count(path="/api/tags") <= probes + 1
 

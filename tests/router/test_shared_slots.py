@@ -153,7 +153,7 @@ def test_a_p0_waits_for_one_job_at_most_whatever_else_there_is(seed: int) -> Non
 
 
 def test_the_account_lives_as_long_as_the_backend_not_as_the_queue() -> None:
-    """A queue that is empty for a moment takes nobody's turn away."""
+    """A queue that is empty for a moment takes no turn away."""
     made = plan(gpu(models=_BOTH, max_in_flight=1), ageing=Ageing(every=3))
     made.offered(ask(0, Level.P1, "chat", arrived=600.0), 600)
     made.offered(ask(1, Level.P1, "chat", arrived=600.0), 600)

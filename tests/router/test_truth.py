@@ -114,7 +114,7 @@ def test_waiters_and_newcomers_wait_for_a_backend_for_as_long_as_the_grace() -> 
     assert dispatched(made.offered(ask(5), 35.0)) == [(5, "gpu")]
 
 
-def test_nobody_waits_for_a_backend_that_drains_or_never_was_there_or_never_had_the_model() -> None:
+def test_no_request_waits_for_a_backend_that_drains_or_never_was_there_or_never_had_the_model() -> None:
     made = plan(gpu(), grace=30.0)
     made.reconfigured([gpu(available=False, expected=False)], 1.0)
     assert refused(made.offered(ask(2), 2.0)) == [(2, Reason.UNAVAILABLE)]
