@@ -43,8 +43,11 @@ class Artifacts:
         return key
 
     async def get(self, key: str) -> JsonValue:
-        """The value under `key`. Raises CheckpointRefused when it is missing or does not match its hash."""
+        """The value under `key`. Raises CheckpointRefused when it is missing or does not match its hash; Fenced, or
+        Forgotten, when it is missing because the task has been taken or removed meanwhile."""
         document = await self._database.find_one(COLLECTION, {"_id": self._id(key)})
+        if document is None:
+            await self._guard.check()
         if document is None or hashlib.sha256(str(document["body"]).encode()).hexdigest() != key:
             found = "missing" if document is None else "damaged"
             raise errors.CheckpointRefused(

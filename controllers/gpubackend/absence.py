@@ -29,6 +29,7 @@ class Absence:
         self._monotonic, self.patience = monotonic, patience
         self._offered: dict[str, int] = {}
         self._left: dict[str, tuple[int, float]] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def offered(self, slots: Mapping[str, int]) -> bool:
         """Note what is offered now, by name, without zeros. True when a backend offers nothing any more that did."""
@@ -43,6 +44,26 @@ class Absence:
         now = self._monotonic()
         self._left = {name: one for name, one in self._left.items() if now < one[1] + self.patience}
         return {name: count for name, (count, _) in self._left.items()}
+
+    def call_at_end(self, changed: Callable[[], None]) -> None:
+        """Call `changed` once for each end of a patience, not before it. Replaces the callback of the last call.
+
+        The clock decides, not the timer: uvloop counts from the start of the loop's round, so its timers can be early.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        expected = self.expected()
+        if not expected:
+            return
+        seconds = min(self._left[name][1] for name in expected) + self.patience - self._monotonic()
+
+        def end() -> None:
+            if self.expected() != expected:
+                changed()
+            self.call_at_end(changed)
+
+        self._timer = asyncio.get_running_loop().call_later(max(seconds, 0), end)
 
 
 log = structlog.get_logger(__name__)

@@ -137,7 +137,7 @@ class Backends:
     def _slots_changed(self) -> None:
         if self._absent.offered(self._offered()):
             # The tasks that wait for it are reconciled once it is not expected back any more.
-            asyncio.get_running_loop().call_later(self._absent.patience, self._changed)
+            self._absent.call_at_end(self._changed)
         self._changed()
 
     async def work(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,6 +47,42 @@ def test_a_backend_that_serves_again_is_not_expected_and_has_its_whole_patience_
     missing.offered({})
     clock.now += 50
     assert missing.expected() == {"gpu-0": 3}
+
+
+async def test_who_waits_is_told_when_the_patience_has_ended_also_if_the_timer_was_early() -> None:
+    clock, told = Clock(), asyncio.Event()
+    missing = absence.Absence(clock, 0.01)
+    missing.offered({"gpu-0": 2})
+    missing.offered({})
+    missing.call_at_end(told.set)
+    await asyncio.sleep(0.05)
+    assert not told.is_set(), "by the clock the patience has not ended"
+    clock.now += 0.01
+    async with asyncio.timeout(5):
+        await told.wait()
+    assert missing.expected() == {}
+
+
+async def test_each_end_is_told_once() -> None:
+    clock, calls = Clock(), [0]
+
+    def changed() -> None:
+        calls[0] += 1
+
+    missing = absence.Absence(clock, 0.02)
+    missing.offered({"gpu-0": 2, "gpu-1": 1})
+    missing.offered({"gpu-1": 1})
+    missing.call_at_end(changed)
+    clock.now += 0.01
+    missing.offered({})
+    missing.call_at_end(changed)
+    for told in (1, 2):
+        clock.now += 0.01
+        async with asyncio.timeout(5):
+            while calls[0] < told:
+                await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
+    assert calls == [2]
 
 
 @pytest.mark.parametrize(

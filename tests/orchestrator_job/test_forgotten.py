@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from crds import leftovers
-from orchestrator_job import errors, fence, mongo, patience
+from orchestrator_job import artifacts, errors, fence, mongo, patience
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, mongowire
 
@@ -60,6 +60,23 @@ async def test_a_run_whose_task_is_removed_at_any_write_leaves_nothing(
     assert removals == [collection]
     assert left(store, task.uid) == {}
     assert (ended.status, ended.message["exitReason"]) == (1, "Fenced")
+
+
+async def test_an_artifact_that_was_removed_with_its_task_is_no_damaged_checkpoint(
+    task: job.Job, store: job.Store
+) -> None:
+    """The node after a write reads while the write's own check of the fence is still on its way."""
+    database = mongo.Database(store.client, store.name, patience.Patience(5))
+    guard = fence.Fence(database, task.uid, 1, "this one")
+    await guard.claim(NOW)
+    kept = artifacts.Artifacts(database, guard, lambda: NOW)
+    key = await kept.put({"a": 1}, 1)
+    store.database["orchestrator_artifacts"].delete_many({"taskUid": task.uid})
+    with pytest.raises(errors.CheckpointRefused, match="missing"):
+        await kept.get(key)
+    remove(store, task.uid)
+    with pytest.raises(errors.Forgotten):
+        await kept.get(key)
 
 
 async def test_a_run_that_starts_after_the_removal_leaves_no_fence(task: job.Job, store: job.Store) -> None:
