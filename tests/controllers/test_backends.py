@@ -64,10 +64,11 @@ async def test_who_waits_is_told_when_the_patience_has_ended_also_if_the_timer_w
 
 
 async def test_each_end_is_told_once() -> None:
-    clock, calls = Clock(), [0]
+    clock, calls, told = Clock(), [0], asyncio.Event()
 
     def changed() -> None:
         calls[0] += 1
+        told.set()
 
     missing = absence.Absence(clock, 0.02)
     missing.offered({"gpu-0": 2, "gpu-1": 1})
@@ -76,11 +77,11 @@ async def test_each_end_is_told_once() -> None:
     clock.now += 0.01
     missing.offered({})
     missing.call_at_end(changed)
-    for told in (1, 2):
+    for _ in range(2):
         clock.now += 0.01
+        told.clear()
         async with asyncio.timeout(5):
-            while calls[0] < told:
-                await asyncio.sleep(0.01)
+            await told.wait()
     await asyncio.sleep(0.05)
     assert calls == [2]
 

@@ -18,7 +18,7 @@ NEVER = float("-inf")
 
 
 def waiter(number: int, client: str, *, position: int = 99, lane: int = 1, urgency: int = 1, since: int = 0) -> Waiter:
-    return Waiter(f"u{number}", Order(lane, position, urgency, number, f"n/{number:04}", client), since)
+    return Waiter(Order(lane, position, urgency, number, f"n/{number:04}", client), since, f"u{number}")
 
 
 waiters = st.lists(
@@ -42,7 +42,7 @@ waiters = st.lists(
 def filled(some: Sequence[Waiter], turns: Turns | None = None) -> WaitQueue:
     queue = WaitQueue(turns)
     for one in some:
-        queue.enter(*one)
+        queue.enter(one)
     return queue
 
 
@@ -95,10 +95,10 @@ def test_leaving_and_entering_again_elsewhere_changes_nothing_for_the_others(
     queue = filled(some)
     for one in data.draw(st.lists(st.sampled_from(some), max_size=10)) if some else ():
         queue.leave(one.uid)
-        queue.enter(one.uid, one.order._replace(position=3), 0)
+        queue.enter(Waiter(one.order._replace(position=3), 0, one.uid))
         queue.call(0, Counter("a"), 10)
         queue.leave(one.uid)
-        queue.enter(*one)
+        queue.enter(one)
     assert [uid for uid, _ in queue.call(99, {}, 10)] == naive(some, Counter(), {}, 10)
 
 
@@ -133,7 +133,7 @@ def test_three_clients_of_different_load_share_the_slots(seconds: dict[str, int]
             lacking = backlog.get(client, 0) - sum(one.order.client == client for one in queue.waiters())
             for _ in range(lacking if client != "c" else rng.random() < 0.02):
                 number += 1
-                queue.enter(*waiter(number, client, since=clock))
+                queue.enter(waiter(number, client, since=clock))
                 since[f"u{number}"] = clock
         for end, client in [one for one in running if one[0] <= clock]:
             running.remove((end, client))
@@ -154,12 +154,12 @@ def test_no_waiter_waits_for_ever(seed: int) -> None:
     """However many of better position come: once aged, a waiter goes within a number of places that is known."""
     rng = random.Random(seed)
     queue = WaitQueue()
-    queue.enter(*waiter(0, "old", position=99, since=0))
+    queue.enter(waiter(0, "old", position=99, since=0))
     for number in range(1, 6):
-        queue.enter(*waiter(number, "older", position=99, since=0))
+        queue.enter(waiter(number, "older", position=99, since=0))
     for place in range(2 * AGED_EVERY + 2):
         for extra in range(rng.randint(1, 3)):
-            queue.enter(*waiter(100 + 10 * place + extra, rng.choice("xyz"), position=1, since=50))
+            queue.enter(waiter(100 + 10 * place + extra, rng.choice("xyz"), position=1, since=50))
         if "u0" in {uid for uid, _ in queue.call(1, {}, 10)}:
             return
     raise AssertionError("it waits still")

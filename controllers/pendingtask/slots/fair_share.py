@@ -8,7 +8,8 @@ position; aged waiters take turns by client too, within a client the longest wai
 The order depends on the waiters, the places that clients hold, and each client's last turn. Only the last turns are not
 in the objects: after a restart they are derived from the current runs.
 
-`enter`, `leave` and `call` of one waiter cost O(log n).
+`enter`, `leave` and `call` of one waiter cost O(log n). A waiter costs one entry in two heaps and one in a dict: the
+heaps hold the waiters themselves, and a waiter that left stays in them until it comes first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from controllers.queue import Ranked
 from crds.order import Order
@@ -33,11 +34,11 @@ _Place = tuple[int, int, tuple[Any, ...], str]
 
 
 class Waiter(NamedTuple):
-    """`since`: start of the wait, in seconds since the epoch."""
+    """Smaller comes first within a client. `since`: start of the wait, in seconds since the epoch."""
 
-    uid: str
     order: Order
     since: int
+    uid: str
 
 
 class Turns:
@@ -135,11 +136,45 @@ def _by_age(one: Waiter) -> tuple[Any, ...]:
     return (one.since, *one.order)
 
 
+_ByAge = tuple[int, Waiter]
+"""(Waiter.since, the waiter)"""
+T = TypeVar("T", Waiter, _ByAge)
+
+
+class _Heap(Generic[T]):
+    """Waiters, the first at hand. `waits` says whether an entry still counts; `live` is the number of those that do."""
+
+    __slots__ = ("_entries", "_waits", "live")
+
+    def __init__(self, waits: Callable[[T], bool]) -> None:
+        self._entries: list[T] = []
+        self._waits: Callable[[T], bool] = waits
+        self.live = 0
+
+    def put(self, entry: T) -> None:
+        """Add an entry, which counts already."""
+        self.live += 1
+        heapq.heappush(self._entries, entry)
+        if len(self._entries) > 2 * self.live + 64:
+            self._entries = [one for one in self._entries if self._waits(one)]
+            heapq.heapify(self._entries)
+
+    def left(self) -> None:
+        """One entry does not count any more."""
+        self.live -= 1
+
+    def peek(self) -> T | None:
+        """The first entry; None when empty."""
+        while self._entries and not self._waits(self._entries[0]):
+            heapq.heappop(self._entries)
+        return self._entries[0] if self._entries else None
+
+
 @dataclass(slots=True)
-class _Group:
+class _Group(Generic[T]):
     """Waiters of one position, or the aged ones, by client. `clients` is filled while the group is `current`."""
 
-    lines: dict[str, Ranked[str]]
+    lines: dict[str, _Heap[T]]
     clients: Ranked[str]
     current: bool = False
 
@@ -152,11 +187,13 @@ class WaitQueue:
         self.since_aged = 0
         """Places given since the last aged waiter got one, counted while an aged waiter waits."""
         self._waiters: dict[str, Waiter] = {}
-        self._groups: dict[tuple[int, int], _Group] = {}
+        self._groups: dict[tuple[int, int], _Group[Waiter]] = {}
         self._positions: Ranked[tuple[int, int]] = Ranked()
         self._front: tuple[int, int] | None = None
-        self._young: Ranked[str] = Ranked()  # Background waiters by start of wait, without the aged
-        self._aged = _Group({}, Ranked(), current=True)
+        self._young: _Heap[_ByAge] = _Heap(lambda one: self._waits(one[1]) and one[1].uid not in self._old)
+        self._aged: _Group[_ByAge] = _Group({}, Ranked(), current=True)
+        self._old: set[str] = set()
+        """The waiters of `_aged`; the other Background ones are in `_young`."""
         self._held: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -169,9 +206,13 @@ class WaitQueue:
         """All waiters, unordered."""
         return list(self._waiters.values())
 
-    def enter(self, uid: str, order: Order, since: int) -> None:
+    def _waits(self, waiter: Waiter) -> bool:
+        """Whether it neither left nor was moved."""
+        return self._waiters.get(waiter.uid) is waiter
+
+    def enter(self, waiter: Waiter) -> None:
         """Add a waiter, or move it."""
-        waiter = Waiter(uid, order, since)
+        order, since, uid = waiter
         if self._waiters.get(uid) == waiter:
             return
         self.leave(uid)
@@ -181,9 +222,10 @@ class WaitQueue:
         if group is None:
             group = self._groups[position] = _Group({}, Ranked())
             self._positions.put(position, position)
-        self._join(group, waiter, _by_order(waiter))
+        group.lines.setdefault(order.client, _Heap(self._waits)).put(waiter)
+        self._place(group, order.client)
         if order.lane == _BACKGROUND:
-            self._young.put(uid, (since, order))
+            self._young.put((since, waiter))
 
     def leave(self, uid: str) -> None:
         """Remove a waiter."""
@@ -192,20 +234,23 @@ class WaitQueue:
             return
         position = waiter.order[:2]
         group = self._groups[position]
-        self._part(group, waiter)
+        self._part(group, waiter.order.client)
         if not group.lines:
             del self._groups[position]
             self._positions.discard(position)
             if self._front == position:
                 self._front = None
-        self._young.discard(uid)
-        self._part(self._aged, waiter)
+        if uid in self._old:
+            self._old.discard(uid)
+            self._part(self._aged, waiter.order.client)
+        elif waiter.order.lane == _BACKGROUND:
+            self._young.left()
 
     def next_to_age(self, aged_before: float) -> int | None:
         """Start of wait of the Background waiter that ages next; None without one."""
         self._age(aged_before)
         first = self._young.peek()
-        return None if first is None else int(first[1][0])
+        return None if first is None else first[0]
 
     def aged(self, aged_before: float) -> bool:
         """Whether a Background waiter has waited since before that time."""
@@ -223,11 +268,10 @@ class WaitQueue:
             due = bool(self._aged.lines) and self.since_aged >= AGED_EVERY - 1
             if aged_only and not self._aged.lines:
                 break
-            group = self._aged if due or aged_only else self._first()
-            client = _peek(group.clients)
-            waiter = self._waiters[_peek(group.lines[client])]
+            aged = due or aged_only
+            client, waiter = self._first_aged() if aged else self._first()
             if self._aged.lines:
-                self.since_aged = 0 if group is self._aged else self.since_aged + 1
+                self.since_aged = 0 if aged else self.since_aged + 1
             self.leave(waiter.uid)
             self._held[client] += 1
             self._rank(client)
@@ -239,7 +283,7 @@ class WaitQueue:
         self.turns.took(client)
         self._rank(client)
 
-    def _first(self) -> _Group:
+    def _first(self) -> tuple[str, Waiter]:
         position = _peek(self._positions)
         group = self._groups[position]
         if self._front != position:
@@ -248,7 +292,16 @@ class WaitQueue:
             self._front, group.current, group.clients = position, True, Ranked()
             for client in group.lines:
                 self._place(group, client)
-        return group
+        client = _peek(group.clients)
+        waiter = group.lines[client].peek()
+        assert waiter is not None
+        return client, waiter
+
+    def _first_aged(self) -> tuple[str, Waiter]:
+        client = _peek(self._aged.clients)
+        entry = self._aged.lines[client].peek()
+        assert entry is not None
+        return client, entry[1]
 
     def _hold(self, held: Mapping[str, int]) -> None:
         changed = [client for client in {*self._held, *held} if self._held[client] != held.get(client, 0)]
@@ -257,33 +310,31 @@ class WaitQueue:
             self._rank(client)
 
     def _age(self, aged_before: float) -> None:
-        while (first := self._young.peek()) is not None and first[1][0] < aged_before:
-            self._young.discard(first[0])
-            waiter = self._waiters[first[0]]
-            self._join(self._aged, waiter, _by_age(waiter))
+        while (first := self._young.peek()) is not None and first[0] < aged_before:
+            client = first[1].order.client
+            self._old.add(first[1].uid)
+            self._young.left()
+            self._aged.lines.setdefault(client, _Heap(self._waits_aged)).put(first)
+            self._place(self._aged, client)
 
-    def _join(self, group: _Group, waiter: Waiter, rank: tuple[Any, ...]) -> None:
-        client = waiter.order.client
-        group.lines.setdefault(client, Ranked()).put(waiter.uid, rank)
-        self._place(group, client)
+    def _waits_aged(self, entry: _ByAge) -> bool:
+        return self._waits(entry[1])
 
-    def _part(self, group: _Group, waiter: Waiter) -> None:
-        client = waiter.order.client
-        line = group.lines.get(client)
-        if line is None or waiter.uid not in line:
-            return
-        line.discard(waiter.uid)
-        if not len(line):
+    def _part(self, group: _Group[T], client: str) -> None:
+        """A waiter of the client left the group."""
+        line = group.lines[client]
+        line.left()
+        if not line.live:
             del group.lines[client]
         self._place(group, client)
 
     def _rank(self, client: str) -> None:
         """Update the client's position after a change of its places or its last turn."""
-        for group in (self._aged, None if self._front is None else self._groups.get(self._front)):
-            if group is not None and client in group.lines:
-                self._place(group, client)
+        self._place(self._aged, client)
+        if self._front is not None and self._front in self._groups:
+            self._place(self._groups[self._front], client)
 
-    def _place(self, group: _Group, client: str) -> None:
+    def _place(self, group: _Group[T], client: str) -> None:
         if not group.current:
             return
         line = group.lines.get(client)
@@ -291,7 +342,7 @@ class WaitQueue:
         if first is None:
             group.clients.discard(client)
             return
-        group.clients.put(client, (self._held[client], self.turns.last(client), first[1]))
+        group.clients.put(client, (self._held[client], self.turns.last(client), first))
 
 
 def _peek(ranked: Ranked[Any]) -> Any:

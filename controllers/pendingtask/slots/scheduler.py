@@ -114,7 +114,7 @@ class SlotScheduler:
             self._since.setdefault(uid, self._monotonic())
             return
         entry = self._tasks.entry(uid)
-        self._waiting[wait_for].enter(uid, place, place.created if entry is None else entry.queued)
+        self._waiting[wait_for].enter(fair_share.Waiter(place, place.created if entry is None else entry.queued, uid))
         if wait_for is WaitFor.GPU:
             self._users.wanted()
 
@@ -421,7 +421,7 @@ class SlotScheduler:
 
     def _users_line(self, uids: Iterable[str]) -> list[str]:
         known = self._tasks.bookings.user_waiters
-        waiting = [fair_share.Waiter(uid, known[uid].order, 0) for uid in uids if uid in known]
+        waiting = [fair_share.Waiter(known[uid].order, 0, uid) for uid in uids if uid in known]
         return fair_share.arrange(waiting, self._users_standing()) if waiting else []
 
     def _users_standing(self) -> fair_share.Standing:

@@ -135,7 +135,7 @@ def survey(found: Observed) -> Survey:
     for uid, entry in found.entries.items():
         if not entry.held and entry.not_before <= found.state.now:
             which = 0 if entry.phase is not Phase.READY_FOR_GPU else 1 if entry.order.lane == 0 else 2
-            lines[which].append(fair_share.Waiter(uid, entry.order, entry.queued))
+            lines[which].append(fair_share.Waiter(entry.order, entry.queued, uid))
     qualifier, users, others = (fair_share.arrange(*one) for one in zip(lines, found.standings, strict=True))
     return _placed(found.state, found.entries, qualifier, [*users, *others])
 
