@@ -26,8 +26,9 @@ _BESIDE_RESERVATION = mask(Level.P0, Level.P1, Level.P2)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Hosts that may serve a `Key` now, slots aside. `able` are all that have the model, for questions about it."""
+    """Hosts that may serve `key` now, slots aside. `able` are all that have the model, for questions about it."""
 
+    key: Key
     gpus: tuple[Host, ...]
     able: tuple[Host, ...]
     hosts: tuple[Host, ...]
@@ -125,7 +126,7 @@ class Fleet:
             if host.backend.name in avoid:
                 return False
             gpus = tuple(gpu for gpu in gpus if gpu.backend.name not in avoid)
-        return bool(self.levels(host, Key(request.model, request.need), gpus)[due] >> request.level & 1)
+        return bool(self.levels(host, route.key, gpus)[due] >> request.level & 1)
 
     def possible(self, request: Request, now: float) -> bool:
         """Is there a host, free or not, that may serve the request now or later?"""
@@ -186,7 +187,7 @@ class Fleet:
         able = tuple(host for host, unfit in why if unfit not in absent)
         gpus = tuple(host for host, unfit in why if unfit is None and host.backend.gpu)
         cpus = tuple(host for host, unfit in why if unfit is None and not host.backend.gpu)
-        route = Route(gpus, able, gpus + cpus)
+        route = Route(key, gpus, able, gpus + cpus)
         # Only what somebody serves is remembered: other names come from clients and have no end.
         if able:
             self._routes[key] = route

@@ -314,7 +314,7 @@ class Scheduler:
         if request.metered:
             host.turns.count(request.level, promoted)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
-        if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
+        if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
         return effects
 

@@ -255,21 +255,20 @@ class Forwarder:
     def _pack(self, relay: Relay, call: Call, body: tuple[Piece, ...], *, claim: bytes = b"") -> None:
         """The request as the relay's backend gets it. With a `claim` that is another router, which needs the client's
         own token."""
-        pool = relay.pool
+        pool, request = relay.pool, call.request
+        authorization = pool.authorization
+        if authorization is None and (self._parts.guarded or request.identity.run):
+            authorization = b""  # the caller's token is the router's business alone
         relay.body = body
         relay.head = hygiene.request_head(
-            call.request,
-            prefix=pool.base_path,
-            authority=pool.authority,
-            length=sum(map(len, body)) if call.request.has_body else None,
+            request,
+            pool.base_path,
+            pool.authority,
+            length=sum(map(len, body)) if request.has_body else None,
             request_id=call.request_id,
             claim=claim,
-            authorization=None if claim else pool.authorization or (b"" if self._private(call) else None),
+            authorization=None if claim else authorization,
         )
-
-    def _private(self, call: Call) -> bool:
-        """Whether the caller's token is the router's business alone."""
-        return self._parts.guarded or bool(call.request.identity.run)
 
     def _owned(self, call: Call, owned: scheduler.Owned) -> tuple[Piece, ...]:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with

@@ -90,6 +90,10 @@ class Request:
         self.held = 0
         """Bytes of the body that are kept."""
 
+    def twin(self) -> Request:
+        """Another request with the head of this one."""
+        return Request(self.link, self.method, self.target, self.lines, self.special, self.path)
+
     def get(self, name: bytes) -> str | None:
         """A special field by its name (in lower case) as text, or None."""
         value = self.special.get(name)

@@ -116,17 +116,14 @@ class Reader:
     def _again(self, head: Request, body: bytes) -> None:
         """The head of a request before, with another body."""
         link = self._link
-        request = Request(link, head.method, head.target, head.lines, head.special, head.path)
+        request = self.request = head.twin()
         request.has_body = True
-        self.request = request
-        link.head(request, len(body))
-        if not self.thrown and body:
-            request.body = body
-            request.held = len(body)
-            link.grown(request, len(body), len(body))
-        if self.thrown:
+        if not link.head(request, len(body)):
             link.thrown_whole()
             return
+        request.body = body
+        request.held = len(body)
+        link.service.kept(len(body))
         self.request = None
         link.arrived(request)
 
@@ -184,7 +181,7 @@ class Reader:
         elif self._link.head(request, length):
             if upgrade:
                 self._offered = length
-            else:
+            elif request.modern and request.keep_alive:
                 self._repeated.learn(request)
 
     def _announced(self, request: Request) -> int:

@@ -190,6 +190,9 @@ class Server:
             return self._refuse(_too_much(), request)
         return None
 
+    def kept(self, size: int) -> None:
+        self._buffered += size
+
     def shrunk(self, size: int) -> None:
         self._buffered -= size
 

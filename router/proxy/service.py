@@ -32,6 +32,9 @@ class Service(Protocol):
     def grown(self, request: Request, size: int, more: int) -> Reply | None:
         """A body grew by `more` to `size` bytes. A reply refuses it."""
 
+    def kept(self, size: int) -> None:
+        """The whole body came, with the length that was admitted in this moment."""
+
     def shrunk(self, size: int) -> None:
         """Body bytes were let go of."""
 
