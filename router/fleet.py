@@ -60,7 +60,8 @@ class Fleet:
         self.managed = False
         """Is there a GPU whose memory the router owns?"""
         self._gone: dict[str, Host] = {}
-        self._routes: dict[Key, Route] = {}
+        # A Key is equal to the tuple of its parts, which is made in a tenth of the time.
+        self._routes: dict[tuple[str, Capability | None], Route] = {}
         self._patience = patience
         self._cpu_allowed: Callable[[str], bool] = lambda model: False
 
@@ -110,6 +111,11 @@ class Fleet:
         found = self._routes.get(key)
         return found if found is not None else self._find(key, now)
 
+    def route_of(self, request: Request, now: float) -> Route:
+        """Who may serve that request."""
+        found = self._routes.get((request.model, request.need))
+        return found if found is not None else self._find(Key(request.model, request.need), now)
+
     def levels(self, host: Host, key: Key, gpus: Iterable[Host]) -> tuple[int, int]:
         """The rule of who may go to a host that is fit, slots aside: levels (as bits) that may now, and levels that may
         once they are due. `gpus` are those of the route that may serve the request too."""
@@ -130,7 +136,7 @@ class Fleet:
 
     def possible(self, request: Request, now: float) -> bool:
         """Is there a host, free or not, that may serve the request now or later?"""
-        route = self.route(Key(request.model, request.need), now)
+        route = self.route_of(request, now)
         if not request.metered:
             return any(host.backend.name not in request.avoid for host in route.able)
         return any(self.admits(host, route, request, due=True) for host in route.hosts)
