@@ -129,7 +129,8 @@ async def test_a_compressed_body_is_decoded_each_time(port: int) -> None:
         for number in range(3):
             writer.write(_raw(gzip.compress(b'{"model":"m","n":%d}' % number), *fields))
             answer = await _read(reader)
-            assert (answer.status, answer.json()[2]) == (200, '{"model":"m","n":%d}' % number)
+            assert answer.status == 200
+            assert json.loads(answer.json()[2])["n"] == number
 
 
 async def _read(reader: asyncio.StreamReader) -> wire.Message:
