@@ -130,7 +130,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     prober = health.Prober(
         backends,
         pools,
-        health.Pace(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
+        health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
         chance=random.Random(),  # noqa: S311  # jitter
     )
     warmer = warmup.Warmer(
