@@ -253,10 +253,9 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         backends.listen(writer.notice)
         sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
-    # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
+    # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
     jobs = [watch.run(_SWEEP), clients.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
     sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
