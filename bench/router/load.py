@@ -22,6 +22,7 @@ def _post(path: str, body: bytes) -> bytes:
 
 EMBED = _post("/api/embed", b'{"model":"embed","input":"the quick brown fox jumps over the lazy dog"}')
 GENERATE = _post("/api/generate", b'{"model":"chat","prompt":"say something"}')
+COMPLETE = _post("/v1/chat/completions", b'{"model":"code","stream":true,"messages":[{"role":"user","content":"say"}]}')
 
 
 class _Sample:

@@ -159,7 +159,8 @@ class Server:
         """What can be refused by its head alone. Raises Refusal."""
         if length > self._bounds.body:
             raise _too_large(self._bounds.body)
-        if self._buffered + length > self._calm and self._crowded(request, length):
+        # Without a body it adds nothing: a probe or a look at the status is answered also while the queue is full.
+        if length and self._buffered + length > self._calm and self._crowded(request, length):
             raise _too_much()
         path = request.path
         special = request.special

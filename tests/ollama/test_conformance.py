@@ -23,7 +23,7 @@ from tests.router import process
 PROGRAM = os.environ.get("JERVIS_TEST_OLLAMA", "")
 pytestmark = pytest.mark.skipif(not PROGRAM, reason="JERVIS_TEST_OLLAMA names no program: see make test-ollama")
 
-_BIG, _SMALL = "big:latest", "small:latest"
+_BIG, _SMALL, _OTHER = "big:latest", "small:latest", "other:latest"
 _TOKEN = "conformance-administrator"  # of this test
 # One thread and a seed: the same nonsense each time, on any machine.
 _OPTIONS = {"seed": 7, "temperature": 0, "num_predict": 12, "num_thread": 1}
@@ -52,11 +52,11 @@ def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(name="models", scope="module", autouse=True)
 def _models(server: str) -> None:
-    """Both models, made with the server itself."""
+    """The models, made with the server itself."""
     transport = httpx.HTTPTransport(retries=20)
     with httpx.Client(base_url=server, timeout=120, trust_env=False, transport=transport, verify=False) as http:
-        for name, seed in ((_BIG, 1), (_SMALL, 2)):
-            _make(http, name, gguf.tiny(seed, layers=3 - seed))
+        for name, seed, layers in ((_BIG, 1, 2), (_SMALL, 2, 1), (_OTHER, 5, 1)):
+            _make(http, name, gguf.tiny(seed, layers=layers))
 
 
 def _make(http: httpx.Client, name: str, file: bytes, **parameters: float) -> None:
@@ -91,7 +91,7 @@ async def _empty(server: str) -> None:
             found: list[Any] = (await direct.get("/api/ps")).json()["models"]
             return found
 
-        for name in (_BIG, _SMALL):
+        for name in (_BIG, _SMALL, _OTHER):
             await direct.post("/api/generate", json={"model": name, "keep_alive": 0})
         assert await process.eventually(shown, lambda seen: not seen, 60) == []
 
@@ -165,7 +165,7 @@ async def test_openai_s_paths_too(router: process.Router) -> None:
         streamed = await http.post("/v1/chat/completions", json=said | {"stream": True})
         assert streamed.text.endswith("data: [DONE]\n\n")
         assert (await http.post("/v1/chat/completions", json=said)).json()["usage"]["completion_tokens"] >= 1
-        assert {model["id"] for model in (await http.get("/v1/models")).json()["data"]} == {_BIG, _SMALL}
+        assert {model["id"] for model in (await http.get("/v1/models")).json()["data"]} == {_BIG, _SMALL, _OTHER}
 
 
 async def test_load_keep_alive_and_unload_show_in_ps(router: process.Router) -> None:
@@ -202,7 +202,7 @@ async def test_hang_ups_free_the_slot(router: process.Router) -> None:
         assert (await router.backend("real"))["circuit"] == "Closed"
 
 
-async def test_its_503_moves_nobody_and_opens_no_circuit(tmp_path: Path, server: str) -> None:
+async def test_its_503_rests_it_for_seconds_and_no_longer(tmp_path: Path, server: str) -> None:
     """Somebody goes past the router: the server's own queue (of one) is full of cold models."""
     specs = [process.spec("real", server, numParallel=16)]
     async with process.running(tmp_path, specs) as router, _client(server) as direct, _client(router.url) as http:
@@ -216,7 +216,10 @@ async def test_its_503_moves_nobody_and_opens_no_circuit(tmp_path: Path, server:
         codes = [answer.status_code for answer in answers]
         assert set(codes) == {200, 503}, codes
         assert all("maximum pending requests exceeded" in a.text or "busy" in a.text for a in answers if a.is_error)
-        assert (await router.backend("real"))["circuit"] == "Closed"
+        # What the client got is the server's own word, since there is no other one; it is asked again soon.
+        await router.until(lambda s: s["backends"][0]["circuit"] != "Open", 15)
+        assert (await http.post("/api/generate", json={"model": _BIG, "prompt": "x", "options": _OPTIONS})).is_success
+        await router.until(lambda s: s["backends"][0]["circuit"] == "Closed")
 
 
 async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path: Path, server: str) -> None:
@@ -233,6 +236,31 @@ async def test_a_set_that_the_router_owns_is_loaded_announced_and_left(tmp_path:
         lease = {"owner": "conformance", "leaseId": ready["leaseId"]}
         assert (await http.post("/router/release", json=lease)).json()["released"] is True
         await router.until(lambda s: [m["name"] for m in s["backends"][0]["memory"]] == [_SMALL], 60)
+
+
+async def test_three_models_share_one_slot_and_the_most_urgent_request_is_next(tmp_path: Path, server: str) -> None:
+    specs = [process.spec("real", server, numParallel=1, maxInFlight=1, maxLoadedModels=1)]
+    ended: list[str] = []
+    async with process.running(tmp_path, specs) as router, _client(router.url) as http:
+
+        async def ask(model: str, priority: str) -> None:
+            body = {"model": model, "prompt": "on and on", "options": {**_OPTIONS, "num_predict": 200}, "stream": False}
+            answer = await http.post("/api/generate", json=body, headers={"X-Ollama-Priority": priority})
+            assert (answer.status_code, answer.json()["done"]) == (200, True)
+            ended.append(priority)
+
+        background = [asyncio.create_task(ask(name, "3")) for name in (_BIG, _SMALL, _OTHER) * 5]
+        await router.until(lambda s: s["queue"]["waiting"] >= 10)
+        for model in (_BIG, _SMALL, _OTHER):
+            before = len(ended)
+            urgent = asyncio.create_task(ask(model, "0"))
+            while not urgent.done():
+                assert (await router.backend("real"))["inFlight"] <= 1
+                await asyncio.sleep(0.01)
+            # One job may have been running, and its answer or the next one's start may have been under way.
+            assert ended[before:].index("0") <= 2, ended
+        await asyncio.gather(*background)
+    assert sorted(ended) == ["0"] * 3 + ["3"] * 15
 
 
 async def test_models_are_made_and_deleted_by_an_administrator(router: process.Router) -> None:
