@@ -24,6 +24,8 @@ class Backend:
 
     name: str
     gpu: bool = True
+    openai: bool = False
+    """It speaks OpenAI's API alone: nothing of /api may go there, its models are always ready, nobody reserves it."""
     num_parallel: int = 1
     available: bool = True
     """Healthy, circuit not open, not draining."""

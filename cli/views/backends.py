@@ -25,7 +25,7 @@ def draw(backends: Sequence[gpubackend.GpuBackend], load: Load | None) -> consol
     """One line per backend, by name; below it the router's queue."""
     if not backends:
         return text.Text("No GpuBackends are in this namespace.")
-    headings = ["NAME", "KIND", "POOL", "VRAM", "READY", "REASON", "SET", "LOADED", "CIRCUIT", "DRAIN"]
+    headings = ["NAME", "KIND", "ENGINE", "POOL", "VRAM", "READY", "REASON", "SET", "LOADED", "CIRCUIT", "DRAIN"]
     rows = []
     for one in sorted(backends, key=lambda each: each.metadata.name):
         spec, status = one.spec, one.status
@@ -33,6 +33,7 @@ def draw(backends: Sequence[gpubackend.GpuBackend], load: Load | None) -> consol
         row = [
             one.metadata.name,
             spec.kind.value,
+            spec.engine.value,
             spec.pool,
             spec.vram or "",
             ready.status.value if ready else conditions.Status.UNKNOWN.value,

@@ -8,7 +8,7 @@ from crds.gpubackend import Capability
 from router.priority import Level
 from router.proxy import rewrite
 from router.proxy.message import Request
-from router.proxy.paths import EMBEDDING, Kind
+from router.proxy.paths import EMBEDDING, MODEL_PREFIX, Kind
 
 
 @dataclass(slots=True)
@@ -42,6 +42,11 @@ class Call:
     def metered(self) -> bool:
         """Takes a slot of its model."""
         return self.kind in (Kind.INFERENCE, Kind.OTHER) and bool(self.model)
+
+    @property
+    def ollama(self) -> bool:
+        """Can only an Ollama server answer it? So also a question about a model, which the router knows of others."""
+        return self.path.startswith("/api/") or self.path.startswith(MODEL_PREFIX)
 
     @property
     def need(self) -> Capability | None:

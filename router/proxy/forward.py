@@ -154,6 +154,7 @@ class Forwarder:
             len(call.request.body),
             preempted,
             lost,
+            call.ollama,
         )
 
     def _offer(self, flight: Flight) -> None:
@@ -366,7 +367,9 @@ class Forwarder:
         if status < 400:
             return
         inference = call.kind is Kind.INFERENCE and bool(call.model)
-        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference)
+        entry = parts.book.find(backend)
+        openai = entry is not None and entry.openai
+        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference, openai=openai)
         said = f"backend {backend!r} answered {status}"
         match found:
             case Verdict.BACKEND_FAILED:
@@ -380,10 +383,12 @@ class Forwarder:
                 return
             case Verdict.MODEL_MISSING:
                 said = f"backend {backend!r} does not have model {call.asked!r} any more"
-                parts.book.lacks(backend, call.model)
+                parts.book.lacks(backend, call.model, call.asked)
             case Verdict.MODEL_FAILED:
                 parts.book.failed(backend, said, model=call.model)
-        if self._may_move(flight, backend, f"status_{status}"):
+        # OpenAI servers differ in what they can: to learn that costs little, and no failure is repeated.
+        cheap = openai and found is Verdict.UNABLE
+        if self._may_move(flight, backend, f"status_{status}", cheap=cheap):
             raise _Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
 
     def _failed(self, backend: str, error: Broken, call: Call) -> None:
@@ -418,10 +423,12 @@ class Forwarder:
             return _Away(said)
         return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
 
-    def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:
+    def _may_move(self, flight: Flight, backend: str, reason: str, *, cheap: bool = False) -> bool:
         parts, ticket = self._parts, flight.ticket
         moved = ticket._replace(avoid=ticket.avoid | {backend})
-        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
+        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved):
+            return False
+        if not cheap and not parts.budget.spend():
             return False
         parts.metrics.retries.labels(reason).inc()
         return True
