@@ -132,8 +132,7 @@ class Spec(Model):
                 "a model in modelSets needs more vram than the backend has; raise spec.vram or take the model out",
             ),
             (
-                "self.engine != 'OpenAI' || !isURL(self.url)"
-                " || !url(self.url).getEscapedPath().matches('/v1/*$')",
+                "self.engine != 'OpenAI' || !self.url.matches('/v1/*$')",
                 "url of engine OpenAI is given without the /v1 at its end; take it away",
             ),
             (

@@ -90,9 +90,10 @@ class Queue:
         return line
 
     def regroup(self) -> None:
-        """`key` tells other lines apart than before."""
+        """`key` tells other lines apart than before. Turns of clients begin anew."""
+        waiters = sorted((one for line in self.lines.values() for one in line), key=lambda one: one.arrived)
         self.lines.clear()
-        for request in self:
+        for request in waiters:
             self._line(request).push(request)
 
     def _line(self, request: Request) -> Line:

@@ -25,15 +25,14 @@ def draw(backends: Sequence[gpubackend.GpuBackend], load: Load | None) -> consol
     """One line per backend, by name; below it the router's queue."""
     if not backends:
         return text.Text("No GpuBackends are in this namespace.")
-    headings = ["NAME", "KIND", "ENGINE", "POOL", "VRAM", "READY", "REASON", "SET", "LOADED", "CIRCUIT", "DRAIN"]
+    headings = ["NAME", "KIND", "POOL", "VRAM", "READY", "REASON", "SET", "LOADED", "CIRCUIT", "DRAIN"]
     rows = []
     for one in sorted(backends, key=lambda each: each.metadata.name):
         spec, status = one.spec, one.status
         ready = conditions.find(status.conditions, "Ready")
         row = [
             one.metadata.name,
-            spec.kind.value,
-            spec.engine.value,
+            spec.kind.value + (", OpenAI" if spec.engine is gpubackend.Engine.OPENAI else ""),
             spec.pool,
             spec.vram or "",
             ready.status.value if ready else conditions.Status.UNKNOWN.value,
