@@ -7,7 +7,7 @@ own: `handleScheduleError` and the handlers in `server/routes.go`, `Options.From
 
 Other servers have other texts, and statuses that Ollama does not use. Source: vLLM's `entrypoints/openai` (ErrorResponse,
 and `{"object": "error", "message": ...}` of older versions), llama.cpp's `tools/server` (`format_error_response`,
-"Loading model"), FastAPI's `{"detail": "Not Found"}`.
+"Loading model"), llama-cpp-python's `server/errors.py`, FastAPI's `{"detail": "Not Found"}`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ _MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?
 
 
 _OPENAI_MISSING = re.compile(r"\bmodel\b.*\b(?:does not exist|not found|not loaded)\b", re.DOTALL | re.IGNORECASE)
-_OPENAI_UNABLE = re.compile(r"\bdoes not support\b.*\b(?:API|embeddings?|completions?)\b", re.DOTALL | re.IGNORECASE)
+_OPENAI_UNABLE = re.compile(
+    r"\bdoes not support\b.*\b(?:API|embeddings?|completions?)\b|\bmust be created with embedding\b",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdict:
@@ -61,8 +64,10 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
     if status < 400:
         return Verdict.FINE
     said = text(body)
-    if openai and model and (status in (429, 501) or (status == 400 and said and _OPENAI_UNABLE.search(said))):
-        return Verdict.BUSY if status == 429 else Verdict.UNABLE
+    if openai and status == 429:
+        return Verdict.BUSY
+    if openai and (status == 501 or (status in (400, 500) and said is not None and _OPENAI_UNABLE.search(said))):
+        return Verdict.UNABLE
     if status == 404 and model:
         if said is not None and (_OPENAI_MISSING if openai else _MISSING).search(said):
             return Verdict.MODEL_MISSING

@@ -4,13 +4,15 @@ async with openai.running(models=["m"]) as fake:
     fake.failure = openai.loading()      # what the next inferences are answered with
     fake.hold()                          # inferences wait after their head was read, until fake.go()
 
-Source: vLLM's `entrypoints/openai` (ErrorResponse, /health, `stream_options.include_usage`), llama.cpp's "Loading model".
+Source: vLLM's `entrypoints/openai` (ErrorResponse, /health, `stream_options.include_usage`), llama.cpp's "Loading
+model", llama-cpp-python's server for X-Request-Id.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -69,6 +71,10 @@ class Server:
         if request.path not in self.paths or request.method != "POST":
             return _json((404, {"detail": "Not Found"}))
         body = await request.read()
+        try:  # as llama-cpp-python's server, by starlette-context
+            uuid.UUID(request.headers.get("X-Request-Id") or uuid.uuid4().hex)
+        except ValueError:
+            return web.Response(status=400)
         self.requests.append((request.path, body))
         try:
             await self._open.wait()

@@ -76,6 +76,8 @@ def _vllm(message: str, kind: str, code: int) -> bytes:
         (400, _vllm("The model does not support Embeddings API", "BadRequestError", 400), Verdict.UNABLE),
         (400, _vllm("This model's maximum context length is 4096 tokens.", "BadRequestError", 400), Verdict.REQUEST),
         (501, _vllm("This server does not support embeddings.", "not_supported_error", 501), Verdict.UNABLE),
+        (500, _vllm("Llama model must be created with embedding=True to call this method", "internal_server_error", 500),
+         Verdict.UNABLE),
         (429, _vllm("Rate limit exceeded", "rate_limit_error", 429), Verdict.BUSY),
         (503, _vllm("Loading model", "unavailable_error", 503), Verdict.BUSY),
         (500, _vllm("EngineCore encountered an issue.", "InternalServerError", 500), Verdict.MODEL_FAILED),
