@@ -152,9 +152,9 @@ class Spec(Model):
     url: HttpUrl
     """Base URL of the server, for example http://gpu-0:11434; without /v1 at its end."""
     engine: Engine = Engine.OLLAMA
-    """Ollama or OpenAI. A server of engine OpenAI, such as vLLM or llama.cpp's, gets the requests to /v1 alone. It loads
-    its models itself: modelSets then says which of them are served and how urgent they are, and it is never reserved;
-    maxLoadedModels and reservation have no effect."""
+    """Ollama or OpenAI. A server of engine OpenAI, such as vLLM or llama.cpp's, gets the requests to /v1 alone. It
+    loads its models itself: modelSets then says which of them are served and how urgent they are, and it is never
+    reserved; maxLoadedModels and reservation have no effect."""
     kind: Kind = Kind.GPU
     """GPU or CPU."""
     pool: Identifier = "default"

@@ -34,7 +34,7 @@ from router import (
 )
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
-from router.proxy import forward, stall
+from router.proxy import connections, forward, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
 from router.proxy.parts import Parts
@@ -130,7 +130,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     prober = health.Prober(
         backends,
         pools,
-        health.Pace(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
+        health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
         chance=random.Random(),  # noqa: S311  # jitter
     )
     warmer = warmup.Warmer(
@@ -223,20 +223,23 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             ),
         },
         gate=gate,
-        bounds=Bounds(
-            body=min(settings.max_body_bytes, whole),
-            buffered=shares.buffered,
-            unsent=shares.unsent,
-            connections=settings.max_connections or shares.connections,
-            reading=settings.client_read_seconds,
-            rate=settings.client_bytes_per_second,
-            idle=settings.client_idle_seconds,
-        ),
+        bounds=Bounds(body=min(settings.max_body_bytes, whole), buffered=shares.buffered),
         ids=_ids(str(uuid.uuid4())),
         now=now,
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
+    )
+    clients = connections.Connections(
+        connections.Bounds(
+            most=settings.max_connections or shares.connections,
+            unsent=shares.unsent,
+            reading=settings.client_read_seconds,
+            rate=settings.client_bytes_per_second,
+            idle=settings.client_idle_seconds,
+        ),
+        counters,
+        now=now,
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []
@@ -250,11 +253,10 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         backends.listen(writer.notice)
         sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
-    # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
+    # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
-    jobs = [watch.run(_SWEEP), server.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
+    jobs = [watch.run(_SWEEP), clients.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
     sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
@@ -265,6 +267,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     try:
         await lifetime.serve(
             server,
+            clients,
             dispatcher,
             watch,
             state,

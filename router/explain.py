@@ -18,12 +18,11 @@ from router.effects import Reason
 from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
-from router.proxy.message import Reply, Request
+from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
-from router.proxy.server import Own
 
 
-class Candidate(status.Wire):
+class Choice(status.Wire):
     """One backend and what speaks for or against it."""
 
     backend: str
@@ -42,7 +41,7 @@ class Explanation(status.Wire):
     backend: str | None = Field(default=None, description="where it would run, if at once")
     ahead: int = Field(default=0, description="requests in the queue for this model that are at least as urgent")
     why: str
-    candidates: list[Candidate]
+    candidates: list[Choice]
 
 
 def explain(
@@ -119,7 +118,7 @@ _UNFIT = {
 
 def _candidate(
     prospect: scheduler.Prospect, request: scheduler.Request, entries: Mapping[str, book.Entry], *, chosen: bool
-) -> Candidate:
+) -> Choice:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
     free = chosen
@@ -145,7 +144,7 @@ def _candidate(
         why = "as many models as it may have; requests for another one go first"
     else:
         free, why = True, f"{host.limit - slots} slots free"
-    return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
+    return Choice(backend=name, eligible=prospect.later, free=free, why=why)
 
 
 def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float]) -> Mapping[str, Own]:
@@ -168,7 +167,9 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
-        said = explain(plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp, ollama=api == "api")
+        said = explain(
+            plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp, ollama=api == "api"
+        )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
     return {"/router/explain": show}

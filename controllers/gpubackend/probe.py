@@ -220,5 +220,6 @@ def _remedy(engine: Engine) -> str:
 
 
 def _other(engine: Engine, cause: str) -> _Failed:
-    reason, what = ("NotOpenAI", "one with OpenAI's API") if engine is Engine.OPENAI else ("NotOllama", "an Ollama server")
+    openai = engine is Engine.OPENAI
+    reason, what = ("NotOpenAI", "one with OpenAI's API") if openai else ("NotOllama", "an Ollama server")
     return _Failed(Failure(reason, f"It does not answer like {what}. {_remedy(engine)}", cause=cause))

@@ -23,8 +23,8 @@ def listed(document: Any, key: str = "models") -> tuple[Record, ...] | None:
 
 
 def name(record: Record) -> str:
-    """As the server spells it, empty for none. Older servers have `name` alone, some others `model` alone, OpenAI's `id`
-    alone."""
+    """As the server spells it, empty for none. Older servers have `name` alone, some others `model` alone, OpenAI's
+    `id` alone."""
     found = record.get("name") or record.get("model") or record.get("id")
     return found if isinstance(found, str) else ""
 

@@ -5,9 +5,9 @@ not know; 500 is a runner that crashed, and an option of the wrong type. So the 
 own: `handleScheduleError` and the handlers in `server/routes.go`, `Options.FromMap` in `api/types.go`, the wrappers of
 `/v1` in `middleware/openai.go` and `middleware/anthropic.go`, and gin's own answer to a path without a handler.
 
-Other servers have other texts, and statuses that Ollama does not use. Source: vLLM's `entrypoints/openai` (ErrorResponse,
-and `{"object": "error", "message": ...}` of older versions), llama.cpp's `tools/server` (`format_error_response`,
-"Loading model"), llama-cpp-python's `server/errors.py`, FastAPI's `{"detail": "Not Found"}`.
+Other servers have other texts, and statuses that Ollama does not use. Source: vLLM's `entrypoints/openai`
+(ErrorResponse, and `{"object": "error", "message": ...}` of older versions), llama.cpp's `tools/server`
+(`format_error_response`, "Loading model"), llama-cpp-python's `server/errors.py`, FastAPI's `{"detail": "Not Found"}`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A real server with the API of OpenAI behind the router (`make test-llama-cpp`): what its random model says is nonsense."""
+"""A real server with OpenAI's API behind the router (`make test-llama-cpp`), with a model of random numbers."""

@@ -1,4 +1,4 @@
-"""The router before a real server with OpenAI's API: what the fake plays, the real one does, and Ollama stands beside."""
+"""The router before a real server with OpenAI's API: what the fake plays, the real one does."""
 
 from __future__ import annotations
 

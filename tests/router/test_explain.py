@@ -34,9 +34,11 @@ def _explain(
     return explain.explain(plan, _book(cpu_allowed), "M", header, need, now, clamp=lambda level: level, ollama=ollama)
 
 
+_SAMPLES = [plans.gpu(name) for name in "abc"] + [plans.gpu("o", openai=True)]
+_SAMPLES += [plans.cpu(name) for name in "de"] + [plans.owned("s")]
 _BACKENDS = st.builds(
     replace,
-    st.sampled_from([plans.gpu(name) for name in "abc"] + [plans.gpu("o", openai=True)] + [plans.cpu(name) for name in "de"] + [plans.owned("s")]),
+    st.sampled_from(_SAMPLES),
     available=st.booleans(),
     num_parallel=st.integers(1, 2),
     max_loaded=st.sampled_from([1, 2, 9]),

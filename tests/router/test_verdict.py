@@ -76,7 +76,7 @@ def _vllm(message: str, kind: str, code: int) -> bytes:
         (400, _vllm("The model does not support Embeddings API", "BadRequestError", 400), Verdict.UNABLE),
         (400, _vllm("This model's maximum context length is 4096 tokens.", "BadRequestError", 400), Verdict.REQUEST),
         (501, _vllm("This server does not support embeddings.", "not_supported_error", 501), Verdict.UNABLE),
-        (500, _vllm("Llama model must be created with embedding=True to call this method", "internal_server_error", 500),
+        (500, _vllm("Llama model must be created with embedding=True to call", "internal_server_error", 500),
          Verdict.UNABLE),
         (429, _vllm("Rate limit exceeded", "rate_limit_error", 429), Verdict.BUSY),
         (503, _vllm("Loading model", "unavailable_error", 503), Verdict.BUSY),
@@ -102,7 +102,9 @@ def test_any_answer_has_a_verdict_and_only_ollama_s_own_words_take_a_model_away(
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["models", "name", "model", "id"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["models", "name", "model", "id"]), inner)
+    ),
     max_leaves=12,
 )
 
