@@ -90,6 +90,10 @@ test-faults: venv services-up ## Break everything around the operator, at length
 test-ollama: venv ## The router before a real Ollama with tiny random models (builds it once, a quarter of an hour)
 	@program="$$($(BIN)/python -m hack.ollama)" && JERVIS_TEST_OLLAMA="$$program" $(BIN)/pytest tests/ollama
 
+.PHONY: test-llama-cpp
+test-llama-cpp: venv ## The router before a real server with OpenAI's API and a tiny random model (builds it once, minutes)
+	@program="$$($(BIN)/python -m hack.llama_cpp)" && JERVIS_TEST_LLAMA_CPP="$$program" $(BIN)/pytest tests/llama_cpp
+
 .PHONY: e2e
 e2e: venv cluster-up image ## Tests on the whole cluster
 	$(BIN)/pytest -m e2e

@@ -164,6 +164,7 @@ ALL = (
             Column("Set", ".status.activeSet"),
             Column("Reserved", ".status.reservation.holder"),
             Column("Circuit", ".status.circuit", wide=True),
+            Column("Engine", ".spec.engine", wide=True),
             Column("Version", ".status.version", wide=True),
             Column("Url", ".spec.url", wide=True),
             Column("Message", _condition("Ready", "message"), wide=True),

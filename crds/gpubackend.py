@@ -1,4 +1,4 @@
-"""GpuBackend (`gpu`): one Ollama server, its capacity and its model sets.
+"""GpuBackend (`gpu`): one Ollama server, or one that speaks OpenAI's API, its capacity and its model sets.
 
 Source: blueprint section 3; seed 000 "Model Sets (alternating on GPU)" and "Key Configuration".
 """
@@ -23,6 +23,13 @@ class Kind(StrEnum):
 
     GPU = "GPU"
     CPU = "CPU"
+
+
+class Engine(StrEnum):
+    """The API that a server speaks. An OpenAI server (vLLM, llama.cpp's, LM Studio, SGLang) serves /v1 alone."""
+
+    OLLAMA = "Ollama"
+    OPENAI = "OpenAI"
 
 
 class Capability(StrEnum):
@@ -124,11 +131,30 @@ class Spec(Model):
                 " quantity(m.vram).compareTo(quantity(self.vram)) <= 0))",
                 "a model in modelSets needs more vram than the backend has; raise spec.vram or take the model out",
             ),
+            (
+                "self.engine != 'OpenAI' || !self.url.matches('/v1/*$')",
+                "url of engine OpenAI is given without the /v1 at its end; take it away",
+            ),
+            (
+                "self.engine != 'OpenAI' || !has(self.modelSets) || self.modelSets.size() <= 1",
+                "modelSets of engine OpenAI has one set at most, because its server keeps its models in memory;"
+                " put the models into one set",
+            ),
+            (
+                "self.engine != 'OpenAI' || !has(self.modelSets)"
+                " || self.modelSets.all(s, s.models.all(m, !has(m.numCtx) && !has(m.vram)))",
+                "numCtx and vram of a model are for engine Ollama; leave them out and set them with the server's own"
+                " flags",
+            ),
         )
     )
 
     url: HttpUrl
-    """Base URL of the Ollama server, for example http://gpu-0:11434."""
+    """Base URL of the server, for example http://gpu-0:11434; without /v1 at its end."""
+    engine: Engine = Engine.OLLAMA
+    """Ollama or OpenAI. A server of engine OpenAI, such as vLLM or llama.cpp's, gets the requests to /v1 alone. It
+    loads its models itself: modelSets then says which of them are served and how urgent they are, and it is never
+    reserved; maxLoadedModels and reservation have no effect."""
     kind: Kind = Kind.GPU
     """GPU or CPU."""
     pool: Identifier = "default"
@@ -138,7 +164,8 @@ class Spec(Model):
     vram: Quantity | None = None
     """Memory of the GPU."""
     num_parallel: Annotated[int, Field(ge=1, le=65_536)] = 1
-    """OLLAMA_NUM_PARALLEL of the server: requests in flight per model."""
+    """OLLAMA_NUM_PARALLEL of the server: requests in flight per model. For engine OpenAI, how many it serves at once
+    (--max-num-seqs of vLLM, --parallel of llama.cpp)."""
     max_in_flight: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Requests in flight over all models. When absent: numParallel for a CPU, no further bound for a GPU."""
     max_loaded_models: Annotated[int, Field(ge=1, le=64)] = 3
@@ -233,7 +260,7 @@ class Status(Model):
 
 
 class GpuBackend(Model):
-    """One Ollama server that the router may use."""
+    """One server that the router may use."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["GpuBackend"] = "GpuBackend"

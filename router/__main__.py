@@ -222,7 +222,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         },
         gate=gate,
         bounds=Bounds(body=min(settings.max_body_bytes, whole), buffered=shares.buffered),
-        ids=_ids(uuid.uuid4().hex),
+        ids=_ids(str(uuid.uuid4())),
         now=now,
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
@@ -285,9 +285,10 @@ async def _serve(settings: Settings, outside: Outside) -> None:
 
 
 def _ids(process: str) -> Callable[[], str]:
-    """Request ids: one random part per process and a count, because randomness costs a system call per request."""
-    numbers = itertools.count(1)
-    return lambda: f"{process}-{next(numbers)}"
+    """Request ids: one random part per process and a count, because randomness costs a system call per request. They
+    are UUIDs, for llama-cpp-python's server answers 400 to any other."""
+    numbers, first = itertools.count(1), process[:24]
+    return lambda: f"{first}{next(numbers):012x}"
 
 
 def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:

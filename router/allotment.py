@@ -71,7 +71,7 @@ class Allotment:
         held = self._kept.pop(host.backend.name, None)
         if host.lease is not None:
             return self._prepare(host, host.lease, now)
-        if held is None or held.until <= now:
+        if held is None or held.until <= now or host.backend.openai:
             return self.status(host)
         host.lease = Reservation(held.lease, held.owner, host.backend.name, held.model_set, held.until, now)
         host.lease.implicit = held.owner == IMPLICIT
@@ -236,9 +236,7 @@ class Allotment:
 
     def _reserve(self, owner: str, model: str, fresh_id: str, now: float) -> tuple[Answer, list[Effect]]:
         able = [
-            h
-            for h in self._fleet.hosts.values()
-            if h.backend.gpu and h.backend.available and (not model or model in (h.backend.models or ()))
+            h for h in self._fleet.hosts.values() if _reservable(h) and (not model or model in (h.backend.models or ()))
         ]
         if not able:
             what = f"that serves model {model!r}" if model else "at all"
@@ -355,7 +353,7 @@ class Allotment:
 
     def _spare(self, host: Host) -> bool:
         """May it be reserved? One GPU of a pool stays free of reservations, unless it is the only one."""
-        pool = [h for h in self._fleet.hosts.values() if h.backend.gpu and h.backend.available]
+        pool = [h for h in self._fleet.hosts.values() if _reservable(h)]
         pool = [h for h in pool if h.backend.pool == host.backend.pool]
         return sum(h.lease is not None for h in pool) < max(1, len(pool) - 1)
 
@@ -378,3 +376,8 @@ class Allotment:
             if lease is not None and not lease.ready:
                 effects.append(Announced(lease.id, f"backend {name!r} was removed"))
         return effects
+
+
+def _reservable(host: Host) -> bool:
+    """An OpenAI server loads and unloads nothing for others."""
+    return host.backend.gpu and host.backend.available and not host.backend.openai

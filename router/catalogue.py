@@ -1,4 +1,6 @@
-"""What all backends together have, in Ollama's words: `/api/tags`, `/api/ps`, `/v1/models`, `/api/version`.
+"""What all backends together have: `/api/tags`, `/api/ps`, `/v1/models`, `/api/version`.
+
+Those of /api are of the Ollama backends alone: what an OpenAI server has cannot be asked for there.
 
 Answered from the last probes, so that a client that polls costs no backend anything and never causes a load. A model
 that several backends have is listed once, as the first of them describes it (GPUs first, then by name).
@@ -6,7 +8,7 @@ that several backends have is listed once, as the first of them describes it (GP
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -20,11 +22,8 @@ _LIBRARY = "library"
 def tags(entries: Iterable[book.Entry]) -> dict[str, Any]:
     """`GET /api/tags`: models that can be asked for now."""
     found: dict[str, Record] = {}
-    for entry in _ready(entries):
-        served = entry.served or frozenset()
-        for record in entry.tags or ():
-            if (name := records.model(record)) in served:
-                found.setdefault(name, record)
+    for _, name, record in _listed(_ollama(entries)):
+        found.setdefault(name, record)
     return {"models": list(found.values())}
 
 
@@ -38,29 +37,50 @@ def loaded(entries: Iterable[book.Entry]) -> dict[str, Any]:
 
 
 def openai(entries: Iterable[book.Entry]) -> dict[str, Any]:
-    """`GET /v1/models`, derived from the tags as Ollama itself derives it."""
-    return {
-        "object": "list",
-        "data": [
-            {
-                "id": records.name(record),
-                "object": "model",
-                "created": _seconds(str(record.get("modified_at", ""))),
-                "owned_by": _owner(records.name(record)),
-            }
-            for record in tags(entries)["models"]
-        ],
-    }
+    """`GET /v1/models`: an OpenAI server's own objects, and Ollama's tags as Ollama itself shows them there."""
+    found: dict[str, Record] = {}
+    for entry, name, record in _listed(_ready(entries)):
+        found.setdefault(name, record if entry.openai else _shown(record))
+    return {"object": "list", "data": list(found.values())}
+
+
+def foreign(entries: Iterable[book.Entry], model: str) -> Record | None:
+    """`GET /v1/models/NAME` of a model (normalised) that only OpenAI servers have, many of which lack that path."""
+    having = [(entry, record) for entry, name, record in _listed(_ready(entries)) if name == model]
+    return having[0][1] if having and all(entry.openai for entry, _ in having) else None
 
 
 def version(entries: Iterable[book.Entry]) -> dict[str, Any]:
-    """`GET /api/version`: that of the first backend; clients decide by it what they may ask for."""
-    return dict(next((entry.about for entry in _ready(entries)), {}))
+    """`GET /api/version`: that of the first backend; clients decide by it what they may ask for. Without an Ollama
+    backend that of a build without a version."""
+    return dict(next((entry.about for entry in _ollama(entries)), {"version": "0.0.0"}))
 
 
 def _ready(entries: Iterable[book.Entry]) -> list[book.Entry]:
     ready = [e for e in entries if e.healthy and not e.spec.drain]
     return sorted(ready, key=lambda e: (e.spec.kind is not gpubackend.Kind.GPU, e.name))
+
+
+def _ollama(entries: Iterable[book.Entry]) -> list[book.Entry]:
+    return [entry for entry in _ready(entries) if not entry.openai]
+
+
+def _listed(entries: Iterable[book.Entry]) -> Iterator[tuple[book.Entry, str, Record]]:
+    """What each backend serves: the entry, the normalised name and the server's object."""
+    for entry in entries:
+        served = entry.served or frozenset()
+        for record in entry.tags or ():
+            if (name := records.model(record)) in served:
+                yield entry, name, record
+
+
+def _shown(record: Record) -> Record:
+    return {
+        "id": records.name(record),
+        "object": "model",
+        "created": _seconds(str(record.get("modified_at", ""))),
+        "owned_by": _owner(records.name(record)),
+    }
 
 
 def _owner(name: str) -> str:

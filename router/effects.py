@@ -21,6 +21,8 @@ class Reason(StrEnum):
     NO_BACKEND = "NoBackend"
     UNAVAILABLE = "Unavailable"
     UNKNOWN_MODEL = "UnknownModel"
+    OTHER_API = "OtherApi"
+    """Only OpenAI servers have the model, and it was asked for by /api."""
     INCAPABLE = "Incapable"
     EXHAUSTED = "Exhausted"
     QUEUE_FULL = "QueueFull"

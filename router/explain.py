@@ -53,15 +53,17 @@ def explain(
     now: float,
     *,
     clamp: Callable[[Level], Level],
+    ollama: bool = True,
 ) -> Explanation:
-    """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for."""
+    """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for,
+    `ollama` whether by /api or by /v1."""
     name = models.normalise(model)
     claimed = priority.level(header, name, backends.table)
     level = clamp(claimed)
     source = _source(header, name, backends)
     if level is not claimed:
         source += f", lowered from {claimed.label} to the client's ceiling"
-    request = scheduler.Request(-1, name, level, now, need=need, client="explain")
+    request = scheduler.Request(-1, name, level, now, need=need, client="explain", ollama=ollama)
     fate, prospects = plan.outlook(request, now)
     entries = {entry.name: entry for entry in backends.entries()}
     seen = [_candidate(prospect, request, entries, chosen=prospect.host is fate) for prospect in prospects]
@@ -103,9 +105,11 @@ def _source(header: str | None, model: str, backends: book.Book) -> str:
     return "nothing (Auto)"
 
 
+_APIS = ("api", "v1")
 _UNFIT = {
     Unfit.UNKNOWN_MODELS: "its models are not known yet",
     Unfit.NO_MODEL: "does not have the model",
+    Unfit.OTHER_API: "speaks OpenAI's API alone, and the request comes by /api",
     Unfit.TRIPPED: "requests for the model failed there in a row, or it is busy",
     Unfit.BROKEN: "the model could not be loaded there, again and again",
     Unfit.CPU_NOT_ALLOWED: "a GPU serves the model, and cpuAllowed is not set",
@@ -154,6 +158,8 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             need = Capability(query.get("need") or Capability.GENERATE)
         except ValueError:
             raise Refusal(400, f"need is one of {', '.join(Capability)}") from None
+        if (api := query.get("api") or "api") not in _APIS:
+            raise Refusal(400, f"api is one of {', '.join(_APIS)}")
         name = query.get("client") or request.identity.name or request.link.peer
 
         def clamp(level: Level) -> Level:
@@ -161,7 +167,9 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
-        said = explain(plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp)
+        said = explain(
+            plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp, ollama=api == "api"
+        )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
     return {"/router/explain": show}
@@ -184,6 +192,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
                 parameter("model", "the model as a client spells it", required=True),
                 parameter("priority", "the value of X-Ollama-Priority"),
                 parameter("need", "generate (default), embed or vision"),
+                parameter("api", "api (default) or v1: which paths it comes by; an OpenAI backend serves /v1 alone"),
                 parameter("client", "for whom, as far as ceilings are concerned; the asking client by default"),
             ],
             "responses": {

@@ -40,6 +40,8 @@ class Unfit(Enum):
     UNKNOWN_MODELS = auto()
     """No probe could ask it for its models yet."""
     NO_MODEL = auto()
+    OTHER_API = auto()
+    """It speaks OpenAI's API, and the request came by /api."""
     AWAY = auto()
     INCAPABLE = auto()
     TRIPPED = auto()
@@ -59,9 +61,11 @@ class Fleet:
         self.hosts: dict[str, Host] = {}
         self.managed = False
         """Is there a GPU whose memory the router owns?"""
+        self.foreign: frozenset[str] = frozenset()
+        """Models of OpenAI servers, and "" for anything that names none; empty without such a server."""
         self._gone: dict[str, Host] = {}
         # A Key is equal to the tuple of its parts, which is made in a tenth of the time.
-        self._routes: dict[tuple[str, Capability | None], Route] = {}
+        self._routes: dict[tuple[str, Capability | None, bool], Route] = {}
         self._patience = patience
         self._cpu_allowed: Callable[[str], bool] = lambda model: False
 
@@ -88,6 +92,8 @@ class Fleet:
         for host in before.values():
             host.residency, host.lease = None, None
         self.managed = any(host.residency is not None for host in self.hosts.values())
+        openai = [host.backend.models or frozenset() for host in self.hosts.values() if host.backend.openai]
+        self.foreign = frozenset({""}).union(*openai) if openai else frozenset()
         self._gone = {name: host for name, host in before.items() if host.load}
         self.forget_routes()
         return fresh
@@ -106,6 +112,10 @@ class Fleet:
         host = self.hosts.get(name) or self._gone.get(name)
         return host.load if host is not None else 0
 
+    def key(self, request: Request) -> Key:
+        """What it waits for. Both APIs of one model share a line, unless an OpenAI server has the model too."""
+        return Key(request.model, request.need, request.ollama and request.model in self.foreign)
+
     def route(self, key: Key, now: float) -> Route:
         """Who may serve it."""
         found = self._routes.get(key)
@@ -113,8 +123,8 @@ class Fleet:
 
     def route_of(self, request: Request, now: float) -> Route:
         """Who may serve that request."""
-        found = self._routes.get((request.model, request.need))
-        return found if found is not None else self._find(Key(request.model, request.need), now)
+        found = self._routes.get((request.model, request.need, request.ollama and request.model in self.foreign))
+        return found if found is not None else self._find(self.key(request), now)
 
     def levels(self, host: Host, key: Key, gpus: Iterable[Host]) -> tuple[int, int]:
         """The rule of who may go to a host that is fit, slots aside: levels (as bits) that may now, and levels that may
@@ -143,9 +153,11 @@ class Fleet:
 
     def unfit(self, host: Host, key: Key, now: float) -> Unfit | None:
         """Why a host cannot serve that at all, None if it can. What is busy or reserved is fit."""
-        backend, (model, need) = host.backend, key
+        backend, (model, need, ollama) = host.backend, key
         if model and model not in (backend.models or ()):
             return Unfit.UNKNOWN_MODELS if backend.models is None else Unfit.NO_MODEL
+        if ollama and backend.openai:
+            return Unfit.OTHER_API
         if not backend.available:
             return Unfit.AWAY
         if need is not None and need not in backend.capabilities:
@@ -156,20 +168,25 @@ class Fleet:
             return Unfit.BROKEN
         if backend.gpu or not model or self._cpu_allowed(model):
             return None
-        on_gpu = any(h.backend.gpu and model in (h.backend.models or ()) for h in self.hosts.values())
-        return Unfit.CPU_NOT_ALLOWED if on_gpu else None
+        return Unfit.CPU_NOT_ALLOWED if self._on_gpu(model, ollama=ollama) else None
+
+    def _on_gpu(self, model: str, *, ollama: bool) -> bool:
+        """Does a GPU serve it, by the API that is asked for?"""
+        return any(
+            host.backend.gpu and model in (host.backend.models or ()) and not (ollama and host.backend.openai)
+            for host in self.hosts.values()
+        )
 
     def awaited(self, request: Request, now: float) -> bool:
         """Whether a backend that may serve it is expected back. A server that starts again is waited for."""
         model, need = request.model, request.need
-        on_cpu = self._cpu_allowed(model) or not any(
-            host.backend.gpu and model in (host.backend.models or ()) for host in self.hosts.values()
-        )
+        on_cpu = self._cpu_allowed(model) or not self._on_gpu(model, ollama=request.ollama)
         return any(
             host.returns(model, now, self._grace)
             and host.backend.name not in request.avoid
             and (need is None or need in host.backend.capabilities)
             and (host.backend.gpu or on_cpu)
+            and not (request.ollama and host.backend.openai)
             for host in self.hosts.values()
             if host.gone
         )
@@ -183,13 +200,16 @@ class Fleet:
         having = [b for b in backends if not model or model in (b.models or ())]
         if not having:
             return Reason.UNAVAILABLE if any(b.models is None for b in backends) else Reason.UNKNOWN_MODEL
+        if request.ollama and all(b.openai for b in having):
+            asked = all(b.openai or b.models is not None for b in backends)
+            return Reason.OTHER_API if asked else Reason.UNAVAILABLE
         if need is not None and not any(need in b.capabilities for b in having):
             return Reason.INCAPABLE
         return Reason.UNAVAILABLE
 
     def _find(self, key: Key, now: float) -> Route:
         why = [(host, self.unfit(host, key, now)) for host in self.hosts.values()]
-        absent = (Unfit.UNKNOWN_MODELS, Unfit.NO_MODEL, Unfit.AWAY)
+        absent = (Unfit.UNKNOWN_MODELS, Unfit.NO_MODEL, Unfit.OTHER_API, Unfit.AWAY)
         able = tuple(host for host, unfit in why if unfit not in absent)
         gpus = tuple(host for host, unfit in why if unfit is None and host.backend.gpu)
         cpus = tuple(host for host, unfit in why if unfit is None and not host.backend.gpu)

@@ -1,7 +1,8 @@
 """Probes: is a backend there, what does it have, what is in its memory.
 
-`/api/version` and `/api/ps` every round, `/api/tags` every few rounds. One probe per backend in flight, never on the
-way of a request, and never a generation. A backend that is away is asked less and less often.
+`/api/version` and `/api/ps` every round, `/api/tags` every few rounds; of an OpenAI server `/health` and `/v1/models`.
+One probe per backend in flight, never on the way of a request, and never a generation. A backend that is away is asked
+less and less often.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import orjson
 import structlog
 
+from crds.gpubackend import Engine
 from router.backends import book, records
 from router.proxy.connection import Broken
 from router.proxy.pool import Pool, Pools, Refused, Unreachable
@@ -83,6 +85,7 @@ class Prober:
                 seen = await probe(
                     self._pools.of(entry.name, entry.spec.url),
                     self._pace.timeout,
+                    engine=entry.spec.engine,
                     tags=rounds % self._pace.tags_every == 0,
                 )
             except Exception as error:  # noqa: BLE001  # an odd object or answer must not end its backend's probes
@@ -114,16 +117,13 @@ class Prober:
 
 
 class _WrongError(Broken):
-    """It answered, and not what an Ollama server answers."""
+    """It answered, and not what a server of its engine answers."""
 
 
-async def probe(pool: Pool, timeout: float, *, tags: bool) -> book.Observation:
-    """One round of questions; `tags` asks for the catalogue too."""
+async def probe(pool: Pool, timeout: float, *, tags: bool, engine: Engine = Engine.OLLAMA) -> book.Observation:
+    """One round of questions; `tags` asks for the catalogue too, which of an OpenAI server is asked for always."""
     try:
-        about = await _document(pool, "/api/version", timeout)
-        listed = records.listed(await _document(pool, "/api/tags", timeout)) if tags else None
-        loaded = records.listed(await _document(pool, "/api/ps", timeout))
-        return book.Observation(reachable=True, about=about, tags=listed, ps=loaded)
+        return await (_openai(pool, timeout) if engine is Engine.OPENAI else _ollama(pool, timeout, tags=tags))
     except _WrongError as error:
         return book.Observation(reachable=False, reason=error.message)
     except Broken as error:
@@ -131,14 +131,33 @@ async def probe(pool: Pool, timeout: float, *, tags: bool) -> book.Observation:
         return book.Observation(reachable=False, reason=error.message, final=final, silent=silent)
 
 
-async def _document(pool: Pool, path: str, timeout: float) -> dict[str, Any]:
+async def _ollama(pool: Pool, timeout: float, *, tags: bool) -> book.Observation:
+    about = await _document(pool, "/api/version", timeout)
+    listed = records.listed(await _document(pool, "/api/tags", timeout)) if tags else None
+    loaded = records.listed(await _document(pool, "/api/ps", timeout))
+    return book.Observation(reachable=True, about=about, tags=listed, ps=loaded)
+
+
+async def _openai(pool: Pool, timeout: float) -> book.Observation:
+    # llama.cpp lists its model while it loads it, and vLLM after its engine has died: /health knows. Some have none.
+    code, _ = await pool.fetch("/health", timeout=timeout)
+    if code >= 500:
+        raise _WrongError(f"/health answered {code}: the server loads its model, or has failed")
+    document = await _document(pool, "/v1/models", timeout, what="a server with OpenAI's API")
+    if not isinstance(document.get("data"), list):
+        raise _WrongError("/v1/models has no list 'data': is this a server with OpenAI's API?")
+    return book.Observation(reachable=True, tags=records.listed(document, "data"), ps=())
+
+
+async def _document(pool: Pool, path: str, timeout: float, *, what: str = "an Ollama server") -> dict[str, Any]:
     code, text = await pool.fetch(path, timeout=timeout)
     if code != 200:
-        raise _WrongError(f"{path} answered {code}")
+        hint = f": is this {what}? Look at spec.engine" if code == 404 else ""
+        raise _WrongError(f"{path} answered {code}{hint}")
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _WrongError(f"{path} is not JSON: is this an Ollama server?") from error
+        raise _WrongError(f"{path} is not JSON: is this {what}?") from error
     if not isinstance(document, dict):
-        raise _WrongError(f"{path} is not a JSON object: is this an Ollama server?")
+        raise _WrongError(f"{path} is not a JSON object: is this {what}?")
     return document

@@ -40,6 +40,8 @@ class Backend:
     cautious: frozenset[str] = frozenset()
     """Models that get one request at a time, which shows whether they work again."""
     capabilities: frozenset[Capability] = _CAN
+    openai: bool = False
+    """It speaks OpenAI's API alone: nothing of /api may go there, its models are always ready, nobody reserves it."""
     pool: str = "default"
     weight: int = 1
     """A backend of weight 2 takes twice as many requests as one of weight 1."""

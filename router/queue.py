@@ -7,7 +7,7 @@ urgent first, and of those the youngest first. If all of them together would not
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from router.ageing import Ageing
@@ -29,14 +29,19 @@ class Bounds:
     deadlines: tuple[float, float, float, float, float] = (600.0, 900.0, 1800.0, 1800.0, 3600.0)
 
 
+def _key(request: Request) -> Key:
+    return Key(request.model, request.need)
+
+
 @dataclass(slots=True)
 class Queue:
-    """Lines by what they wait for; no line is empty."""
+    """Lines by what they wait for (`key`); no line is empty."""
 
     ageing: Ageing = field(default_factory=Ageing)
     bounds: Bounds = field(default_factory=Bounds)
     lines: dict[Key, Line] = field(default_factory=dict)
     size: int = 0
+    key: Callable[[Request], Key] = _key
     _order: tuple[OrderedDict[int, Request], ...] = field(default_factory=lambda: tuple(OrderedDict() for _ in Level))
     _clients: dict[str, int] = field(default_factory=dict)
     _by_id: dict[int, Request] = field(default_factory=dict)
@@ -74,10 +79,7 @@ class Queue:
 
     def push(self, request: Request) -> Line:
         """It waits. Who came back stands before the others of its level when deadlines are looked at."""
-        key = Key(request.model, request.need)
-        line = self.lines.get(key)
-        if line is None:
-            line = self.lines[key] = Line(self.ageing.due)
+        line = self._line(request)
         line.push(request)
         self._by_id[request.id] = request
         self._order[request.level][request.id] = request
@@ -87,15 +89,29 @@ class Queue:
         self.size += request.size
         return line
 
+    def regroup(self) -> None:
+        """`key` tells other lines apart than before. Turns of clients begin anew."""
+        waiters = sorted((one for line in self.lines.values() for one in line), key=lambda one: one.arrived)
+        self.lines.clear()
+        for request in waiters:
+            self._line(request).push(request)
+
+    def _line(self, request: Request) -> Line:
+        key = self.key(request)
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = Line(self.ageing.due)
+        return line
+
     def remove(self, request: Request) -> None:
         """It leaves without being served."""
-        key = Key(request.model, request.need)
+        key = self.key(request)
         self.lines[key].remove(request)
         self._gone(key, request)
 
     def take(self, request: Request) -> None:
         """It is served."""
-        key = Key(request.model, request.need)
+        key = self.key(request)
         self.lines[key].take(request)
         self._gone(key, request)
 

@@ -130,6 +130,7 @@ class Report:
         return status.Backend(
             name=entry.name,
             kind=entry.spec.kind.value,
+            engine=entry.spec.engine.value,
             url=entry.spec.url,
             healthy=entry.healthy,
             reason="" if entry.healthy else entry.reason,

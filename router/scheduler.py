@@ -27,7 +27,7 @@ from router.queue import Bounds, Queue
 from router.reservation import Answer, Reservation
 from router.residency import Member, ModelSet, Patience
 from router.swaps import Pace
-from router.waiting import Key, Line, Request
+from router.waiting import Line, Request
 
 _NOTHING: list[Effect] = []
 
@@ -63,7 +63,7 @@ class Scheduler:
     ) -> None:
         """`grace`: seconds for which requests wait for a backend that went away, see `Fleet.awaited`."""
         self._fleet = Fleet(patience, grace)
-        self._queue = Queue(ageing or Ageing(), bounds or Bounds())
+        self._queue = Queue(ageing or Ageing(), bounds or Bounds(), key=self._fleet.key)
         self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
         self._running: dict[int, Run] = {}
 
@@ -125,8 +125,10 @@ class Scheduler:
         self, backends: Iterable[Backend], now: float, cpu_allowed: Callable[[str], bool] | None = None
     ) -> list[Effect]:
         """Backends came, went or changed, /api/ps included."""
-        before = {name: host.lease for name, host in self._fleet.hosts.items()}
+        before, foreign = {name: host.lease for name, host in self._fleet.hosts.items()}, self._fleet.foreign
         fresh = self._fleet.configure(backends, cpu_allowed, now)
+        if self._fleet.foreign != foreign:
+            self._queue.regroup()
         effects = self._allotment.forget({n: lease for n, lease in before.items() if n not in self._fleet.hosts})
         for host in fresh:
             effects += self._allotment.settle(host, now)
@@ -208,7 +210,7 @@ class Scheduler:
     def outlook(self, request: Request, now: float) -> tuple[Host | Reason | None, list[Prospect]]:
         """What `offered` would do with a metered request: run it on a host, refuse it, or let it wait (None). And what
         each host means for it. Nothing changes."""
-        key = Key(request.model, request.need)
+        key = self._fleet.key(request)
         route = self._fleet.route(key, now)
         prospects = []
         for host in self._fleet.hosts.values():

@@ -51,6 +51,7 @@ class Backend(Wire):
 
     name: str
     kind: str = Field(description="GPU or CPU")
+    engine: str = Field(default="Ollama", description="Ollama, or OpenAI: a server that takes requests to /v1 alone")
     url: str = Field(description="without user information")
     healthy: bool
     reason: str = Field(default="", description="why it is not healthy, empty when it is")

@@ -46,6 +46,9 @@ class Request(NamedTuple):
     lost: int = 0
     """How often a backend ended, or could not be reached, while it had the request."""
 
+    ollama: bool = True
+    """It came by /api, which OpenAI servers do not have."""
+
     @property
     def returned(self) -> bool:
         """It had a slot before: it stands before the others of its level."""
@@ -57,6 +60,8 @@ class Key(NamedTuple):
 
     model: str
     need: Capability | None
+    ollama: bool = False
+    """An OpenAI server has the model and cannot serve this, because it came by /api."""
 
 
 class _Lane:

@@ -32,7 +32,7 @@ def draw(backends: Sequence[gpubackend.GpuBackend], load: Load | None) -> consol
         ready = conditions.find(status.conditions, "Ready")
         row = [
             one.metadata.name,
-            spec.kind.value,
+            spec.kind.value + (", OpenAI" if spec.engine is gpubackend.Engine.OPENAI else ""),
             spec.pool,
             spec.vram or "",
             ready.status.value if ready else conditions.Status.UNKNOWN.value,

@@ -70,9 +70,11 @@ def _conditions(
             make(READY, False, found.reason, found.message),
         )
     absent = missing(backend, found.models)
-    reachable = make("Reachable", True, "Answered", f"Ollama {found.version or 'of an unknown version'}.")
+    openai = backend.spec.engine is gpubackend.Engine.OPENAI
+    says = "It lists its models by OpenAI's API." if openai else f"Ollama {found.version or 'of an unknown version'}."
+    reachable = make("Reachable", True, "Answered", says)
     if absent:
-        text = _lacks(absent)
+        text = _lacks(absent, "Have the server serve models" if openai else "Pull models")
         return reachable, make("ModelsLoaded", False, "ModelsMissing", text), make(READY, False, "ModelsMissing", text)
     present = make("ModelsLoaded", True, "Present", "The server has every model of its sets.")
     if backend.spec.drain:
@@ -86,25 +88,30 @@ def ready(backend: gpubackend.GpuBackend) -> bool:
     return found is not None and found.status is conditions.Status.TRUE
 
 
+def runs(backend: gpubackend.GpuBackend) -> bool:
+    """Can a run's requests go there? It is a GPU, and runs speak Ollama's API."""
+    return backend.spec.kind is gpubackend.Kind.GPU and backend.spec.engine is gpubackend.Engine.OLLAMA
+
+
 def offers(backend: gpubackend.GpuBackend) -> bool:
     """May its slots be booked?"""
-    return backend.spec.kind is gpubackend.Kind.GPU and not backend.spec.drain and ready(backend)
+    return runs(backend) and not backend.spec.drain and ready(backend)
 
 
 def serves(backend: gpubackend.GpuBackend) -> bool:
     """May what runs on it go on? One that drains takes nothing new, but ends what it has."""
     found = conditions.find(backend.status.conditions, "Reachable")
     reachable = found is not None and found.status is conditions.Status.TRUE
-    return backend.spec.kind is gpubackend.Kind.GPU and (ready(backend) or (backend.spec.drain and reachable))
+    return runs(backend) and (ready(backend) or (backend.spec.drain and reachable))
 
 
-def _lacks(absent: list[str]) -> str:
+def _lacks(absent: list[str], pull: str) -> str:
     names = ", ".join(name for name in absent if not modelnames.is_pattern(name))
     patterns = ", ".join(name for name in absent if modelnames.is_pattern(name))
     said = [f"The server lacks {names}."] if names else []
     if patterns:
         said.append(f"No model of the server matches {patterns}.")
-    return " ".join([*said, "Pull models that fit, or correct spec.modelSets."])[:1024]
+    return " ".join([*said, f"{pull} that fit, or correct spec.modelSets."])[:1024]
 
 
 def _said(one: conditions.Condition) -> tuple[str, str, str, str]:

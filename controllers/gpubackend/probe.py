@@ -1,4 +1,4 @@
-"""Ask an Ollama server what it is and what it has.
+"""Ask a server, Ollama's or one with OpenAI's API, what it is and what it has.
 
 The URL is a user's input, called from the operator's place in the network. So its host is resolved first, every address
 is judged (`crds.addresses`), and the connection goes to an address that was judged: a name that is resolved a second
@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 
 from crds import addresses
+from crds.gpubackend import Engine
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host; empty when it has none."""
@@ -27,13 +28,13 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 MOST_BYTES = 4 * 1024 * 1024
 _MOST_ADDRESSES = 4
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){0,3}([-+][0-9A-Za-z.-]{1,24})?")
-_PRIVATE_REMEDY = "Set it to the address of an Ollama server."
+_PRIVATE_REMEDY = "Set it to the address of a server."
 _LOOPBACK_REMEDY = "It leads back to the operator's own pod. Set it to http://SERVICE:PORT of the server."
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The server answered. `models` are the names of /api/tags; `version` is "" when it is none."""
+    """The server answered. `models` are the names of /api/tags or /v1/models; `version` is "" when it says none."""
 
     version: str
     models: frozenset[str]
@@ -72,18 +73,18 @@ class Probe:
     ) -> None:
         self._http, self._resolve, self._loopback, self._timeout = http, resolve, loopback, timeout
 
-    async def ask(self, url: str, token: str = "") -> Answer | Failure:
-        """GET /api/version and /api/tags with the bearer token, if there is one; never raises for what a server or
-        network can do."""
+    async def ask(self, url: str, token: str = "", engine: Engine = Engine.OLLAMA) -> Answer | Failure:
+        """GET /api/version and /api/tags, for engine OpenAI /health and /v1/models, with the bearer token, if there is
+        one; never raises for what a server or network can do."""
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._ask(url, token)
+                return await self._ask(url, token, engine)
         except _Failed as failed:
             return failed.failure
         except (TimeoutError, httpx.HTTPError, OSError) as error:
             return _unreachable(self._timeout, f"{type(error).__name__}: {error}")
 
-    async def _ask(self, url: str, token: str) -> Answer:
+    async def _ask(self, url: str, token: str, engine: Engine) -> Answer:
         parts, port = _split(url)
         found = await self._judged(parts.hostname or "", port)
         headers = {"Host": parts.netloc, "Accept": "application/json"}
@@ -93,9 +94,13 @@ class Probe:
         for address in found[:_MOST_ADDRESSES]:
             host = f"[{address}]" if ":" in address else address
             base = f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
+            name = parts.hostname or ""
             try:
-                about = await self._get(f"{base}/api/version", headers, parts.hostname or "")
-                tags = await self._get(f"{base}/api/tags", headers, parts.hostname or "")
+                if engine is Engine.OPENAI:
+                    await self._healthy(f"{base}/health", headers, name)
+                    return _openai(await self._get(f"{base}/v1/models", headers, name, engine))
+                about = await self._get(f"{base}/api/version", headers, name, engine)
+                tags = await self._get(f"{base}/api/tags", headers, name, engine)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 refused = error
                 continue
@@ -116,26 +121,41 @@ class Probe:
                 raise _Failed(Failure("ForbiddenURL", message[:512], cause=text))
         return found
 
-    async def _get(self, url: str, headers: dict[str, str], name: str) -> Any:
-        """JSON of a small document. Raises _Failed for an answer that is none."""
+    async def _healthy(self, url: str, headers: dict[str, str], name: str) -> None:
+        """llama.cpp lists its model while it loads it, and vLLM after its engine has died: /health knows. Some servers
+        have none. Raises _Failed."""
+        answer = await self._send(url, headers, name)
+        await self._close(answer)
+        if answer.status_code >= 500:
+            text = "The server loads its model, or has failed: its /health says that it is not ready. See its log."
+            raise _Failed(Failure("NotHealthy", text, cause=f"HTTP {answer.status_code}"))
+
+    async def _send(self, url: str, headers: dict[str, str], name: str) -> httpx.Response:
         request = self._http.build_request("GET", url, headers=headers, extensions={"sni_hostname": name})
-        answer = await self._http.send(request, stream=True, follow_redirects=False)
+        return await self._http.send(request, stream=True, follow_redirects=False)
+
+    async def _close(self, answer: httpx.Response) -> None:
+        await answer.aclose()
+        # The client knows addresses, not names: a cookie would go to every server at the same address.
+        self._http.cookies.clear()
+
+    async def _get(self, url: str, headers: dict[str, str], name: str, engine: Engine) -> Any:
+        """JSON of a small document. Raises _Failed for an answer that is none."""
+        answer = await self._send(url, headers, name)
         try:
             if answer.status_code != 200:
-                raise _Failed(_status(answer.status_code, "Authorization" in headers))
+                raise _Failed(_status(answer.status_code, "Authorization" in headers, engine))
             body = bytearray()
             async for piece in answer.aiter_bytes():
                 body += piece
                 if len(body) > MOST_BYTES:
-                    raise _not_ollama(f"an answer of more than {MOST_BYTES} bytes")
+                    raise _other(engine, f"an answer of more than {MOST_BYTES} bytes")
         finally:
-            await answer.aclose()
-            # The client knows addresses, not names: a cookie would go to every server at the same address.
-            self._http.cookies.clear()
+            await self._close(answer)
         try:
             return json.loads(bytes(body))
         except (ValueError, RecursionError) as error:
-            raise _not_ollama(f"no JSON: {type(error).__name__}") from error
+            raise _other(engine, f"no JSON: {type(error).__name__}") from error
 
 
 def _split(url: str) -> tuple[SplitResult, int]:
@@ -157,11 +177,18 @@ def _answer(about: Any, tags: Any) -> Answer:
         version, models = str(about.get("version", "")), tags.get("models") or ()
         known = frozenset(str(model["name"]) for model in models)
     except (KeyError, TypeError, AttributeError) as error:
-        raise _not_ollama(f"other JSON: {type(error).__name__}") from error
+        raise _other(Engine.OLLAMA, f"other JSON: {type(error).__name__}") from error
     return Answer(version if _VERSION.fullmatch(version) else "", known)
 
 
-def _status(code: int, with_token: bool) -> Failure:
+def _openai(listed: Any) -> Answer:
+    try:
+        return Answer("", frozenset(str(model["id"]) for model in listed["data"]))
+    except (KeyError, TypeError) as error:
+        raise _other(Engine.OPENAI, f"other JSON: {type(error).__name__}") from error
+
+
+def _status(code: int, with_token: bool, engine: Engine) -> Failure:
     if code in (401, 403):
         if with_token:
             text = "The server refuses the token of spec.secretRef. Put the right one into that Secret."
@@ -174,7 +201,7 @@ def _status(code: int, with_token: bool) -> Failure:
     if 300 <= code < 400:
         text = "The server answers with a redirect, which is not followed. Set spec.url to where it leads."
         return Failure("HTTPError", text, cause=f"HTTP {code}")
-    text = f"The server answers with HTTP {code // 100}xx. Is this an Ollama server? Check spec.url."
+    text = f"The server answers with HTTP {code // 100}xx. {_remedy(engine)}"
     return Failure("HTTPError", text, cause=f"HTTP {code}")
 
 
@@ -186,5 +213,13 @@ def _unreachable(timeout: float, cause: str) -> Failure:
     return Failure("Unreachable", text, cause=cause[:300])
 
 
-def _not_ollama(cause: str) -> _Failed:
-    return _Failed(Failure("NotOllama", "It does not answer like an Ollama server. Check spec.url.", cause=cause))
+def _remedy(engine: Engine) -> str:
+    if engine is Engine.OPENAI:
+        return "Is this a server with OpenAI's API? Check spec.url, which has no /v1 at its end, and spec.engine."
+    return "Is this an Ollama server? Check spec.url; for a server with OpenAI's API set spec.engine to OpenAI."
+
+
+def _other(engine: Engine, cause: str) -> _Failed:
+    openai = engine is Engine.OPENAI
+    reason, what = ("NotOpenAI", "one with OpenAI's API") if openai else ("NotOllama", "an Ollama server")
+    return _Failed(Failure(reason, f"It does not answer like {what}. {_remedy(engine)}", cause=cause))

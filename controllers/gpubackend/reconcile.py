@@ -89,7 +89,7 @@ class Backends:
     def reservable(self, model: str) -> bool:
         """Is a GPU there whose model sets mean the model, and another backend for all who are kept off it?"""
         serving = [one for one in self._used() if not one.backend.spec.drain and decide.ready(one.backend)]
-        gpus = (one for one in serving if one.backend.spec.kind is gpubackend.Kind.GPU)
+        gpus = (one for one in serving if decide.runs(one.backend))
         return len(serving) > 1 and any(decide.has(one.backend, model, one.models) for one in gpus)
 
     def serves(self, name: str) -> bool:
@@ -202,7 +202,8 @@ class Backends:
 
     async def _ask(self, backend: gpubackend.GpuBackend) -> probe.Answer | probe.Failure:
         bearer = await token.read(self._api, backend)
-        found = bearer if isinstance(bearer, probe.Failure) else await self._probe.ask(backend.spec.url, bearer)
+        spec = backend.spec
+        found = bearer if isinstance(bearer, probe.Failure) else await self._probe.ask(spec.url, bearer, spec.engine)
         self._metrics.probes.labels(found.reason if isinstance(found, probe.Failure) else "Answered").inc()
         if isinstance(found, probe.Failure):
             log.info("backend does not answer", backend=backend.metadata.name, reason=found.reason, cause=found.cause)

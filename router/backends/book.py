@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from crds import gpubackend
-from crds.gpubackend import Circuit
+from crds.gpubackend import Circuit, Engine
 from router import ceilings, models, scheduler
 from router.backends import placement, records
 from router.backends.circuit import Breaker
@@ -23,7 +23,8 @@ _BUSY_SECONDS, _LONGEST_BUSY_SECONDS = 1.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one round of probes saw. `tags` and `ps` are Ollama's own model objects; None was not asked this time."""
+    """What one round of probes saw. `tags` and `ps` are the server's own model objects (`ps` is empty for an OpenAI
+    server, which does not say what is in its memory); None was not asked this time."""
 
     reachable: bool
     reason: str = ""
@@ -63,6 +64,11 @@ class Entry:
     ps: tuple[Record, ...] = ()
 
     @property
+    def openai(self) -> bool:
+        """Does it speak OpenAI's API alone?"""
+        return self.spec.engine is Engine.OPENAI
+
+    @property
     def version(self) -> str:
         """What the server calls itself, empty while unknown."""
         return str(self.about.get("version", ""))
@@ -88,8 +94,8 @@ class Entry:
 
     @property
     def loaded(self) -> frozenset[str]:
-        """Models in its memory at the last probe."""
-        return records.names(self.ps)
+        """Models in its memory at the last probe; those of an OpenAI server are always ready."""
+        return self.served or frozenset() if self.openai else records.names(self.ps)
 
     def models_in(self, state: Circuit) -> frozenset[str]:
         """Models whose own circuit is in that state."""
@@ -151,11 +157,12 @@ class Book:
         return self._views.values()
 
     def put(self, name: str, spec: gpubackend.Spec) -> None:
-        """Add a backend or change its specification. Another URL is another server: what was observed is forgotten."""
+        """Add a backend or change its specification. Another URL or engine is another server: what was observed is
+        forgotten."""
         old = self._entries.get(name)
         if old is not None and old.spec == spec:
             return
-        if old is not None and old.spec.url == spec.url:
+        if old is not None and (old.spec.url, old.spec.engine) == (spec.url, spec.engine):
             old.spec = spec
         else:
             self._entries[name] = Entry(name, spec, breaker=self._breakers())
@@ -199,11 +206,16 @@ class Book:
             entry.ps = loaded
             self._refresh(entry)
 
-    def lacks(self, name: str, model: str) -> None:
-        """The backend says it does not have a model that it was thought to serve: the catalogue was stale."""
+    def lacks(self, name: str, model: str, asked: str) -> None:
+        """The backend says it does not have a model that it was thought to serve: the catalogue was stale. `asked` is
+        the client's spelling: an OpenAI server takes its own alone, and another one says nothing about the model."""
         entry = self._entries.get(name)
         if entry is not None and entry.tags is not None:
-            entry.tags = tuple(one for one in entry.tags if records.model(one) != model)
+            entry.tags = tuple(
+                one
+                for one in entry.tags
+                if records.model(one) != model or (entry.openai and records.name(one) != asked)
+            )
             self._refresh(entry)
 
     def away(self, name: str, reason: str) -> None:

@@ -59,9 +59,15 @@ def parse(item: Any, path: str) -> gpubackend.Spec:
         ValueError
     ):  # for brackets without an IPv6 address, for characters that change a host, for a port out of range
         usable = False
+    if usable and spec.engine is gpubackend.Engine.OPENAI and parts.path.rstrip("/").endswith("/v1"):
+        raise Invalid(
+            f"{path}.url {spec.url!r} ends with /v1.",
+            field=f"{path}.url",
+            remedy="Give it without /v1: the router adds the path of each request.",
+        )
     if not usable:
         raise Invalid(
-            f"{path}.url {spec.url!r} is not the address of an Ollama server.",
+            f"{path}.url {spec.url!r} is not the address of a server.",
             field=f"{path}.url",
             remedy="Give an http(s) URL without credentials, query and fragment, such as http://gpu-0:11434.",
         )

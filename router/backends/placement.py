@@ -37,9 +37,11 @@ def view(
 ) -> scheduler.Backend:
     """What the scheduler is told."""
     gpu = spec.kind is gpubackend.Kind.GPU
+    openai = spec.engine is gpubackend.Engine.OPENAI
     return scheduler.Backend(
         name=name,
         gpu=gpu,
+        openai=openai,
         num_parallel=num_parallel,
         available=available,
         models=models,
@@ -50,10 +52,10 @@ def view(
         capabilities=frozenset(spec.capabilities),
         pool=spec.pool,
         weight=spec.weight,
-        max_loaded=spec.max_loaded_models,
+        max_loaded=_UNBOUNDED if openai else spec.max_loaded_models,
         max_in_flight=spec.max_in_flight or (_UNBOUNDED if gpu else spec.num_parallel),
         vram=None if spec.vram is None else quantity_bytes(spec.vram),
-        sets=sets(spec, listed),
+        sets=() if openai else sets(spec, listed),
         terms=Durations(longest=spec.reservation.max_seconds, idle=spec.reservation.idle_release_seconds),
         keep_alive=spec.reservation.max_seconds + _GRACE,
         preemption=spec.preemption,

@@ -1,4 +1,4 @@
-"""Ollama's lists of models, `/api/tags` and `/api/ps`, as any server may write them. Pure.
+"""Lists of models as any server may write them: Ollama's `/api/tags` and `/api/ps`, OpenAI's `/v1/models`. Pure.
 
 What is not a model object is left out, so that one odd record costs neither the others nor the backend.
 """
@@ -13,17 +13,19 @@ from crds import modelnames
 Record = Mapping[str, Any]
 
 
-def listed(document: Any) -> tuple[Record, ...] | None:
-    """The model objects of a list; None for a document that is none. `null` is how Go writes an empty list."""
+def listed(document: Any, key: str = "models") -> tuple[Record, ...] | None:
+    """The model objects of a list; None for a document that is none. `null` is how Go writes an empty list. OpenAI's
+    `key` is `data`."""
     if not isinstance(document, dict):
         return None
-    models = document.get("models")
+    models = document.get(key)
     return tuple(one for one in models if isinstance(one, dict)) if isinstance(models, list) else ()
 
 
 def name(record: Record) -> str:
-    """As the server spells it, empty for none. Older servers have `name` alone, some others `model` alone."""
-    found = record.get("name") or record.get("model")
+    """As the server spells it, empty for none. Older servers have `name` alone, some others `model` alone, OpenAI's
+    `id` alone."""
+    found = record.get("name") or record.get("model") or record.get("id")
     return found if isinstance(found, str) else ""
 
 

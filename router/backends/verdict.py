@@ -4,6 +4,10 @@ Ollama's status alone does not say it. 404 is a model that the server does not h
 not know; 500 is a runner that crashed, and an option of the wrong type. So the texts are looked at, which are Ollama's
 own: `handleScheduleError` and the handlers in `server/routes.go`, `Options.FromMap` in `api/types.go`, the wrappers of
 `/v1` in `middleware/openai.go` and `middleware/anthropic.go`, and gin's own answer to a path without a handler.
+
+Other servers have other texts, and statuses that Ollama does not use. Source: vLLM's `entrypoints/openai`
+(ErrorResponse, and `{"object": "error", "message": ...}` of older versions), llama.cpp's `tools/server`
+(`format_error_response`, "Loading model"), llama-cpp-python's `server/errors.py`, FastAPI's `{"detail": "Not Found"}`.
 """
 
 from __future__ import annotations
@@ -47,14 +51,25 @@ _REQUEST = re.compile(
 _MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?memory\b")
 
 
-def of(status: int, body: bytes, *, model: bool) -> Verdict:
+_OPENAI_MISSING = re.compile(r"\bmodel\b.*\b(?:does not exist|not found|not loaded)\b", re.DOTALL | re.IGNORECASE)
+_OPENAI_UNABLE = re.compile(
+    r"\bdoes not support\b.*\b(?:API|embeddings?|completions?)\b|\bmust be created with embedding\b",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdict:
     """The verdict on an answer of that status, whose body begins with `body` (at most MOST bytes matter). `model`: the
-    request is an inference that names a model."""
+    request is an inference that names a model. `openai`: of a server of that engine."""
     if status < 400:
         return Verdict.FINE
     said = text(body)
+    if openai and status == 429:
+        return Verdict.BUSY
+    if openai and (status == 501 or (status in (400, 500) and said is not None and _OPENAI_UNABLE.search(said))):
+        return Verdict.UNABLE
     if status == 404 and model:
-        if said is not None and _MISSING.search(said):
+        if said is not None and (_OPENAI_MISSING if openai else _MISSING).search(said):
             return Verdict.MODEL_MISSING
         return Verdict.UNABLE
     if status < 500:
@@ -71,13 +86,15 @@ def of(status: int, body: bytes, *, model: bool) -> Verdict:
 
 
 def text(body: bytes) -> str | None:
-    """The sentence in an error of Ollama's: `{"error": "..."}`, on /v1 `{"error": {"message": "..."}}`. None for
-    anything else."""
+    """The sentence in an error of Ollama's: `{"error": "..."}`, on /v1 `{"error": {"message": "..."}}`, and of older
+    vLLMs `{"object": "error", "message": "..."}`. None for anything else."""
     try:
         document = orjson.loads(body[:MOST])
     except orjson.JSONDecodeError:
         return None
-    said = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return None
+    said = document.get("error", document.get("message") if document.get("object") == "error" else None)
     if isinstance(said, dict):
         said = said.get("message")
     return said if isinstance(said, str) else None

@@ -52,7 +52,9 @@ class Blame:
         if status < 400:
             return
         inference = call.kind is Kind.INFERENCE and bool(call.model)
-        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference)
+        entry = parts.book.find(backend)
+        openai = entry is not None and entry.openai
+        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference, openai=openai)
         said = f"backend {backend!r} answered {status}"
         match found:
             case Verdict.BACKEND_FAILED:
@@ -66,10 +68,12 @@ class Blame:
                 return
             case Verdict.MODEL_MISSING:
                 said = f"backend {backend!r} does not have model {call.asked!r} any more"
-                parts.book.lacks(backend, call.model)
+                parts.book.lacks(backend, call.model, call.asked)
             case Verdict.MODEL_FAILED:
                 parts.book.failed(backend, said, model=call.model)
-        if self._may_move(flight, backend, f"status_{status}"):
+        # OpenAI servers differ in what they can: to learn that costs little, and no failure is repeated.
+        cheap = openai and found is Verdict.UNABLE
+        if self._may_move(flight, backend, f"status_{status}", cheap=cheap):
             raise Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
 
     def failed(self, backend: str, error: Broken, call: Call) -> None:
@@ -104,10 +108,12 @@ class Blame:
             return Away(said)
         return Elsewhere(said) if self._may_move(flight, backend, phase) else said
 
-    def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:
+    def _may_move(self, flight: Flight, backend: str, reason: str, *, cheap: bool = False) -> bool:
         parts, ticket = self._parts, flight.ticket
         moved = ticket._replace(avoid=ticket.avoid | {backend})
-        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
+        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved):
+            return False
+        if not cheap and not parts.budget.spend():
             return False
         parts.metrics.retries.labels(reason).inc()
         return True

@@ -8,7 +8,7 @@ from crds.gpubackend import Capability
 from router.priority import Level
 from router.proxy import rewrite
 from router.proxy.message import Request
-from router.proxy.paths import EMBEDDING, Kind
+from router.proxy.paths import EMBEDDING, MODEL_PREFIX, Kind
 
 # A member of an enumeration is looked up by a function of the standard library, each time (Python 3.11).
 _INFERENCE = Kind.INFERENCE
@@ -46,6 +46,11 @@ class Call:
     def metered(self) -> bool:
         """Takes a slot of its model."""
         return self.kind in _METERED and bool(self.model)
+
+    @property
+    def ollama(self) -> bool:
+        """Can only an Ollama server answer it? So also a question about a model, which the router knows of others."""
+        return self.path.startswith("/api/") or self.path.startswith(MODEL_PREFIX)
 
     @property
     def need(self) -> Capability | None:

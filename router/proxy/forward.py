@@ -140,6 +140,7 @@ class Forwarder:
             len(call.request.body),
             preempted,
             lost,
+            call.ollama,
         )
 
     def _offer(self, flight: Flight) -> None:

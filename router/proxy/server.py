@@ -222,6 +222,12 @@ class Server:
                 return Reply(body=b"Ollama is running", content_type="text/plain; charset=utf-8")
             if path in _LISTS:
                 return self._list(path)
+            if path.startswith(paths.MODEL_PREFIX):
+                record = catalogue.foreign(
+                    self._book.entries(), models.normalise(path.removeprefix(paths.MODEL_PREFIX))
+                )
+                if record is not None:
+                    return Reply(body=orjson.dumps(record))
         kind = self._kind(path)
         if kind is Kind.FOREIGN:
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API")

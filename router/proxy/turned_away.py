@@ -10,6 +10,12 @@ from router.proxy.refusal import Refusal
 # Reason -> (status, Retry-After in seconds, text; {model} is the client's spelling).
 _TURNED: Mapping[Reason, tuple[int, int | None, str]] = {
     Reason.UNKNOWN_MODEL: (404, None, "model '{model}' not found: no GpuBackend serves it; see /api/tags"),
+    Reason.OTHER_API: (
+        400,
+        None,
+        "model '{model}' is served by a backend of engine OpenAI, which has no /api: ask for it by /v1, for example "
+        "/v1/chat/completions",
+    ),
     Reason.INCAPABLE: (
         400,
         None,

@@ -281,6 +281,9 @@ def test_backends() -> None:
         "Router: 5 waiting (P0 1, P3 4), the oldest for 12s.",
     ]
     assert lines(backends.draw(some, backends.Load({}, {"P0": 0}, 0.0)))[-1] == "Router: nothing waits."
+    spec = {"url": "http://vllm:8000", "engine": "OpenAI"}
+    vllm = gpubackend.GpuBackend.model_validate({"metadata": {"name": "v"}, "spec": spec})
+    assert "v      GPU, OpenAI   default" in lines(backends.draw([vllm], None))[-1]
     assert lines(backends.draw([], None)) == ["No GpuBackends are in this namespace."]
 
 

@@ -107,3 +107,16 @@ def test_which_model_the_sets_of_a_backend_mean(
         {"metadata": {"name": "g"}, "spec": {"url": "http://gpu:11434", "modelSets": sets}}
     )
     assert decide.has(known, model, None if installed is None else frozenset(installed)) is meant
+
+
+@pytest.mark.parametrize(("engine", "offered"), [("Ollama", True), ("OpenAI", False)])
+def test_runs_are_booked_on_servers_that_speak_their_api(engine: str, offered: bool) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "Serving", "lastTransitionTime": "2026-11-24T00:00:00Z"}
+    known = gpubackend.GpuBackend.model_validate(
+        {
+            "metadata": {"name": "g"},
+            "spec": {"url": "http://gpu:8000", "engine": engine},
+            "status": {"conditions": [ready]},
+        }
+    )
+    assert (decide.offers(known), decide.serves(known), decide.ready(known)) == (offered, offered, True)

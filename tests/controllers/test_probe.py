@@ -10,6 +10,8 @@ import httpx
 import pytest
 
 from controllers.gpubackend import probe
+from crds.gpubackend import Engine
+from tests.fakes import openai
 
 TOKEN = "s3cret"  # a test's
 
@@ -207,3 +209,43 @@ async def test_a_closed_port_and_a_name_without_address_say_the_same(server: Ser
     assert (closed.reason, closed.message) == (nowhere.reason, nowhere.message)
     assert closed.reason == "Unreachable"
     assert closed.cause != nowhere.cause
+
+
+async def _ask_openai(url: str, token: str = "") -> probe.Answer | probe.Failure:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        return await probe.Probe(http, loopback=True).ask(url, token, Engine.OPENAI)
+
+
+async def test_an_openai_server_is_asked_for_its_health_and_its_models() -> None:
+    async with openai.running(["m", "Org/N-7B"]) as vllm:
+        vllm.token = TOKEN
+        assert await _ask_openai(vllm.url, TOKEN) == probe.Answer("", frozenset({"m", "Org/N-7B"}))
+        without = await _ask_openai(vllm.url)
+        vllm.health = 404  # it has none
+        assert isinstance(await _ask_openai(vllm.url, TOKEN), probe.Answer)
+        vllm.health = 503
+        loading = await _ask_openai(vllm.url, TOKEN)
+        below = await _ask_openai(f"{vllm.url}/v1", TOKEN)
+    for found, reason, said in (
+        (without, "Unauthorized", "spec.secretRef"),
+        (loading, "NotHealthy", "loads its model"),
+        (below, "HTTPError", "no /v1 at its end"),
+    ):
+        assert isinstance(found, probe.Failure)
+        assert (found.reason, said in found.message) == (reason, True), found
+
+
+@pytest.mark.parametrize("body", [b"[1]", b'{"models": [{"name": "CANARY"}]}', b'{"data": [1]}', b"<html>CANARY"])
+async def test_what_is_no_list_of_openai_s_is_not_repeated(server: Server, body: bytes) -> None:
+    server.body = body
+    found = await _ask_openai(f"http://127.0.0.1:{server.port}")
+    assert isinstance(found, probe.Failure)
+    assert found.reason == "NotOpenAI"
+    assert "CANARY" not in found.message
+
+
+async def test_a_server_of_the_other_engine_is_named_as_the_likely_cause() -> None:
+    async with openai.running() as vllm:
+        found = await ask(vllm.url)
+    assert isinstance(found, probe.Failure)
+    assert "set spec.engine to OpenAI" in found.message

@@ -127,11 +127,19 @@ class Simulation:
         self.now = until
 
     def ask(
-        self, level: Level, model: str, work: float = 1.0, *, client: str = "", gives_up: float | None = None
+        self,
+        level: Level,
+        model: str,
+        work: float = 1.0,
+        *,
+        client: str = "",
+        gives_up: float | None = None,
+        ollama: bool = True,
     ) -> Job:
-        """A client asks now; `work` is the length on a GPU, `gives_up` the patience in seconds."""
+        """A client asks now; `work` is the length on a GPU, `gives_up` the patience in seconds, `ollama` whether it
+        comes by /api."""
         number = len(self.jobs)
-        request = Request(next(self._ids), model, level, self.now, client=client)
+        request = Request(next(self._ids), model, level, self.now, client=client, ollama=ollama)
         job = Job(number, request, work, min(work * 0.5, 2.0), gives_up)
         self.jobs.append(job)
         self._offer(job)
@@ -229,6 +237,7 @@ class Simulation:
     def _start(self, job: Job, name: str) -> None:
         server = self.servers[name]
         assert server.alive, f"{job} was sent to a dead server"
+        assert not (job.request.ollama and server.backend.openai), f"{job} came by /api"
         self._check_order(job, server)
         job.backend, job.dispatched = name, self.now
         job.attempts.append(name)
@@ -371,9 +380,11 @@ class Simulation:
         return {model for model in models if book is None or (book.warm(model) and not book.broken(model, self.now))}
 
     def _admitted(self, rival: Request, server: Server) -> bool:
-        """May it go there by its level? Background goes to a reserved GPU only because it is due, in turns."""
+        """May it go there by its level and its API? Background goes to a reserved GPU only because it is due, in
+        turns."""
         closed = rival.level > Level.P2 and self._host(server).lease is not None
-        return server.backend.name not in rival.avoid and not closed
+        spoken = not (rival.ollama and server.backend.openai)
+        return server.backend.name not in rival.avoid and spoken and not closed
 
     def _host(self, server: Server) -> Host:
         return next(host for host in self.plan.hosts() if host.backend.name == server.backend.name)

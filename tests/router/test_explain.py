@@ -29,14 +29,16 @@ def _book(cpu_allowed: bool) -> book.Book:
 
 
 def _explain(
-    plan: scheduler.Scheduler, header: str, *, cpu_allowed: bool, need: Capability, now: float
+    plan: scheduler.Scheduler, header: str, *, cpu_allowed: bool, need: Capability, now: float, ollama: bool = True
 ) -> explain.Explanation:
-    return explain.explain(plan, _book(cpu_allowed), "M", header, need, now, clamp=lambda level: level)
+    return explain.explain(plan, _book(cpu_allowed), "M", header, need, now, clamp=lambda level: level, ollama=ollama)
 
 
+_SAMPLES = [plans.gpu(name) for name in "abc"] + [plans.gpu("o", openai=True)]
+_SAMPLES += [plans.cpu(name) for name in "de"] + [plans.owned("s")]
 _BACKENDS = st.builds(
     replace,
-    st.sampled_from([plans.gpu(name) for name in "abc"] + [plans.cpu(name) for name in "de"] + [plans.owned("s")]),
+    st.sampled_from(_SAMPLES),
     available=st.booleans(),
     num_parallel=st.integers(1, 2),
     max_loaded=st.sampled_from([1, 2, 9]),
@@ -56,6 +58,7 @@ _BACKENDS = st.builds(
     count=st.sampled_from([1, 4, 20]),
     header=st.sampled_from(list(_HEADERS)),
     need=st.sampled_from(list(Capability)),
+    ollama=st.booleans(),
 )
 def test_the_verdict_is_what_would_happen(
     backends: list[Backend],
@@ -66,14 +69,15 @@ def test_the_verdict_is_what_would_happen(
     count: int,
     header: str,
     need: Capability,
+    ollama: bool,
 ) -> None:
     plan = plans.plan(*backends, cpu_allowed=cpu_allowed, bounds=Bounds(count=count))
     if reserve:
         plan.announced("somebody", "", "", "lease", 0.0)
     for number, (level, model) in enumerate(before, 1):
         plan.offered(plans.ask(number, level, model, need=Capability.GENERATE), 1.0)
-    said = _explain(plan, header, cpu_allowed=cpu_allowed, need=need, now=now)
-    request = scheduler.Request(999, "m:latest", _HEADERS[header], now, need=need, client="explain")
+    said = _explain(plan, header, cpu_allowed=cpu_allowed, need=need, now=now, ollama=ollama)
+    request = scheduler.Request(999, "m:latest", _HEADERS[header], now, need=need, client="explain", ollama=ollama)
     effects = copy.deepcopy(plan).offered(request, now)
     mine = [effect for effect in effects if isinstance(effect, Dispatch | Refuse) and effect.request.id == 999]
     if not mine:
@@ -102,6 +106,7 @@ def test_the_reasons_name_what_stands_in_the_way() -> None:
         plans.gpu("other", models=frozenset({"n:latest"})),
         plans.gpu("busy"),
         plans.cpu("spare"),
+        plans.gpu("vllm", openai=True),
     )
     plan.offered(plans.ask(1, Level.P1), 0.0)
     said = _explain(plan, "P1", cpu_allowed=True, need=Capability.GENERATE, now=1.0)
@@ -111,6 +116,7 @@ def test_the_reasons_name_what_stands_in_the_way() -> None:
         "other": "does not have the model",
         "busy": "1 of 1 slots in use",
         "spare": "P1 waits for the GPU",
+        "vllm": "speaks OpenAI's API alone, and the request comes by /api",
     }
     moved = _explain(plan, "P3", cpu_allowed=True, need=Capability.GENERATE, now=1.0)
     assert (moved.verdict, moved.backend) == ("Dispatch", "spare")

@@ -91,6 +91,7 @@ class History(RuleBasedStateMachine):
             if chosen.level > other.level:
                 passed.append(other)
             same = (chosen.level, chosen.client, chosen.model) == (other.level, other.client, other.model)
+            same = same and chosen.ollama == other.ollama
             if same and not chosen.avoid | other.avoid:
                 assert chosen.id < other.id
         if passed:
@@ -108,10 +109,11 @@ class History(RuleBasedStateMachine):
         model=st.sampled_from(sorted(_ALL)),
         client=st.sampled_from(["x", "y"]),
         avoid=st.frozensets(st.sampled_from(["a", "b", "c"]), max_size=2),
+        ollama=st.booleans(),
     )
-    def offer(self, level: Level, model: str, client: str, avoid: frozenset[str]) -> object:
-        """A request comes."""
-        return multiple(*self.offered([Request(0, model, level, avoid=avoid, client=client)]))
+    def offer(self, level: Level, model: str, client: str, avoid: frozenset[str], ollama: bool) -> object:
+        """A request comes, by /api or by /v1."""
+        return multiple(*self.offered([Request(0, model, level, avoid=avoid, client=client, ollama=ollama)]))
 
     def offered(self, requests: Iterable[Request]) -> list[int]:
         """Their ids, of those that were not refused."""
@@ -167,12 +169,22 @@ class History(RuleBasedStateMachine):
         available=st.booleans(),
         models=st.sampled_from([None, _M, _M | {"n:latest"}, _ALL]),
         most=_BOUNDS,
+        openai=st.booleans(),
     )
     def change(
-        self, name: str, on_gpu: bool, slots: int, available: bool, models: frozenset[str] | None, most: tuple[int, int]
+        self,
+        name: str,
+        on_gpu: bool,
+        slots: int,
+        available: bool,
+        models: frozenset[str] | None,
+        most: tuple[int, int],
+        openai: bool,
     ) -> None:
         """A backend comes or changes."""
-        self.views[name] = Backend(name, on_gpu, slots, available, models, max_loaded=most[0], max_in_flight=most[1])
+        self.views[name] = Backend(
+            name, on_gpu, slots, available, models, max_loaded=most[0], max_in_flight=most[1], openai=openai
+        )
         self.tell()
 
     @rule(name=st.sampled_from(["a", "b", "c"]))
@@ -193,7 +205,8 @@ class History(RuleBasedStateMachine):
 
     def eligible(self, request: Request) -> list[Backend]:
         """The rule, written the long way."""
-        having = [b for b in self.views.values() if request.model in (b.models or ())]
+        spoken = [b for b in self.views.values() if not (request.ollama and b.openai)]
+        having = [b for b in spoken if request.model in (b.models or ())]
         able = [b for b in having if b.available and b.name not in request.avoid]
         gpus = [b for b in able if b.gpu]
         cpus = [b for b in able if not b.gpu]
@@ -266,7 +279,7 @@ def _server(chance: Random, name: str) -> Server:
     trio = sets(orchestrator=["big=20"], background=["small=6", "embed=5"], vision=["eye=9"])
     models = frozenset({"big", "small", "embed", "eye"})
     slots, policy = chance.randint(1, 4), chance.choice(list(Preemption))
-    kind = chance.randrange(4)
+    kind = chance.randrange(5)
     if kind == 0:
         backend = cpu(name, slots, models=models, max_in_flight=chance.randint(1, slots))
         return Server(backend, speed=0.3, memory=set(models))
@@ -274,6 +287,9 @@ def _server(chance: Random, name: str) -> Server:
         most, loaded = chance.choice([chance.randint(1, 6), 1 << 30]), chance.randint(1, 4)
         backend = gpu(name, slots, models=models, max_loaded=loaded, max_in_flight=most, preemption=policy)
         return Server(backend, speed=1.0, memory=set(models))
+    if kind == 2:
+        backend = gpu(name, slots, models=frozenset({"small", "eye"}), openai=True, preemption=policy)
+        return Server(backend, speed=1.0, memory={"small", "eye"})
     backend = owned(name, slots, sets=trio[: chance.randint(1, 3)], preemption=policy)
     return Server(backend, load_seconds=chance.choice([0.1, 5, 30]), unload_seconds=chance.choice([0.1, 4]))
 
@@ -294,6 +310,7 @@ def test_any_world(seed: int) -> None:
             chance.expovariate(0.2),
             client=chance.choice("abc"),
             gives_up=chance.uniform(0, 30) if chance.random() < 0.2 else None,
+            ollama=chance.random() < 0.5,
         )
         world.at(moment, ask)
     for _ in range(chance.randint(0, 6)):

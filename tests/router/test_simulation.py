@@ -12,7 +12,7 @@ import pytest
 from crds.gpubackend import Preemption
 from router.priority import Level
 from router.scheduler import Scheduler
-from tests.router.plans import cpu, gpu, owned, sets
+from tests.router.plans import ask, cpu, dispatched, gpu, owned, sets
 from tests.router.simulation import Job, Server, Simulation
 
 _SMALL = frozenset({"small", "embed"})
@@ -207,3 +207,52 @@ def test_a_day(seed: int) -> None:
     background = [job.waited for job in done if job.request.level is Level.P3]
     assert max(background) <= 600.0
     assert max(job.request.preempted for job in world.jobs) <= 2
+
+
+def test_one_model_on_both_engines_and_one_on_each() -> None:
+    """Four models, an Ollama whose sets take turns, an OpenAI server and a CPU; the OpenAI server dies meanwhile."""
+    world = _simulate(
+        Server(owned(loaded=_SMALL), memory=set(_SMALL)),
+        Server(gpu("vllm", 2, models=frozenset({"small", "big", "only"}), openai=True), memory={"small"}),
+        _cpu(models=_SMALL),
+    )
+    chance = world.chance
+    for number in range(900):
+        level, model = chance.choice(list(Level)), chance.choice(["small", "big", "embed", "only"])
+        ollama = model != "only" and chance.random() < 0.5
+        work = chance.expovariate(0.5)
+        world.at(number * 1.5, partial(world.ask, level, model, work, client=str(number % 3), ollama=ollama))
+    world.at(400, partial(world.kill, "vllm"))
+    world.at(415, partial(world.revive, "vllm"))
+    world.run(4000)
+    assert not world.unfinished()
+    ends = Counter((job.request.model == "only", job.end.split()[0]) for job in world.jobs)
+    assert ends.keys() <= {(False, "done"), (False, "broken"), (True, "done"), (True, "broken"), (True, "refused")}
+    where = Counter((job.backend, job.request.ollama) for job in world.jobs if job.end == "done")
+    assert where["vllm", True] == 0
+    assert min(where["vllm", False], where["gpu", True], where["gpu", False]) > 0
+    assert not world.servers["vllm"].loads
+
+
+def test_v1_goes_on_at_the_other_engine_when_a_server_dies() -> None:
+    for dies, stays in (("vllm", "gpu"), ("gpu", "vllm")):
+        world = _simulate(Server(gpu(slots=2)), Server(gpu("vllm", 2, openai=True)))
+        jobs = [world.ask(Level.P1, _M, 9.0, ollama=False) for _ in range(4)]
+        world.at(1.0, partial(world.kill, dies))
+        world.run(100)
+        assert {job.end for job in jobs} == {"done"}
+        assert Counter(tuple(job.attempts) for job in jobs) == {(stays,): 2, (dies, stays): 2}
+
+
+def test_the_lines_of_both_apis_are_told_apart_while_they_have_to_be() -> None:
+    """An OpenAI server with the model comes and goes while requests by both APIs wait for Ollama."""
+    made = Scheduler()
+    ollama, vllm = gpu(), gpu("vllm", openai=True)
+    made.reconfigured([ollama], 0.0, lambda model: True)
+    for number in range(5):
+        made.offered(ask(number, Level.P2, client="abcab"[number], ollama=number % 2 == 0), float(number))
+    assert dispatched(made.reconfigured([ollama, vllm], 5.0)) == [(1, "vllm")]
+    assert dispatched(made.released(0, 6.0)) == [(2, "gpu")]
+    made.reconfigured([ollama], 7.0)
+    assert [request.id for request in made.waiting()] == [3, 4]
+    assert dispatched(made.released(2, 8.0)) == [(3, "gpu")]

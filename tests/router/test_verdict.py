@@ -60,6 +60,35 @@ def test_answers_that_have_no_text_of_ollama_s(status: int, body: bytes, expecte
     assert verdict.of(status, body, model=True) is expected
 
 
+def _vllm(message: str, kind: str, code: int) -> bytes:
+    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, _vllm("The model `m` does not exist.", "NotFoundError", 404), Verdict.MODEL_MISSING),
+        (404, b'{"object":"error","message":"The model `m` does not exist.","type":"NotFoundError","code":404}',
+         Verdict.MODEL_MISSING),
+        (404, _vllm("model 'm' not found", "not_found_error", 404), Verdict.MODEL_MISSING),
+        (404, _vllm("File Not Found", "not_found_error", 404), Verdict.UNABLE),
+        (404, b'{"detail":"Not Found"}', Verdict.UNABLE),
+        (400, _vllm("The model does not support Embeddings API", "BadRequestError", 400), Verdict.UNABLE),
+        (400, _vllm("This model's maximum context length is 4096 tokens.", "BadRequestError", 400), Verdict.REQUEST),
+        (501, _vllm("This server does not support embeddings.", "not_supported_error", 501), Verdict.UNABLE),
+        (500, _vllm("Llama model must be created with embedding=True to call", "internal_server_error", 500),
+         Verdict.UNABLE),
+        (429, _vllm("Rate limit exceeded", "rate_limit_error", 429), Verdict.BUSY),
+        (503, _vllm("Loading model", "unavailable_error", 503), Verdict.BUSY),
+        (500, _vllm("EngineCore encountered an issue.", "InternalServerError", 500), Verdict.MODEL_FAILED),
+        (500, b"Internal Server Error", Verdict.BACKEND_FAILED),
+        (401, b'{"error":"Unauthorized"}', Verdict.REQUEST),
+    ],
+)  # fmt: skip
+def test_answers_of_openai_servers(status: int, body: bytes, expected: Verdict) -> None:
+    assert verdict.of(status, body, model=True, openai=True) is expected
+
+
 def test_404_of_what_names_no_model_is_the_client_s_answer() -> None:
     assert verdict.of(404, b'{"error":"model \'x\' not found"}', model=False) is Verdict.REQUEST
 
@@ -73,7 +102,9 @@ def test_any_answer_has_a_verdict_and_only_ollama_s_own_words_take_a_model_away(
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["models", "name", "model"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["models", "name", "model", "id"]), inner)
+    ),
     max_leaves=12,
 )
 
