@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from crds import errors, gpubackend
 from router import (
+    affinity,
     announce,
     dispatch,
     documents,
@@ -110,6 +111,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         ),
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
         grace=settings.restart_grace_seconds,
+        affinity=affinity.Affinity(settings.affinity_requests),
     )
     outbox: list[Callable[[dispatch.Outward], None]] = []
     gate = outside.gate()
@@ -122,7 +124,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
-    registry.register(metrics.Gauges(state.document, dispatcher.counts))
+    registry.register(metrics.Gauges(state.document, dispatcher.counts, plan.affinity.counts))
     # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
     local = settings.gpu_backends is not None or settings.backend_loopback
     pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
@@ -237,6 +239,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
+        conversations=plan.affinity,
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []

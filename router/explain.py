@@ -12,7 +12,7 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import models, priority, scheduler, status
+from router import affinity, models, priority, scheduler, status
 from router.backends import book
 from router.effects import Reason
 from router.fleet import Unfit
@@ -54,6 +54,7 @@ def explain(
     now: float,
     *,
     clamp: Callable[[Level], Level],
+    session: str = "",
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for."""
     name = models.normalise(model)
@@ -62,10 +63,12 @@ def explain(
     source = _source(header, name, backends)
     if level is not claimed:
         source += f", lowered from {claimed.label} to the client's ceiling"
-    request = scheduler.Request(-1, name, level, now, need=need, client="explain")
+    talk = affinity.session(name, session, 0)
+    request = scheduler.Request(-1, name, level, now, need=need, client="explain", session=talk)
     fate, prospects = plan.outlook(request, now)
     entries = {entry.name: entry for entry in backends.entries()}
-    seen = [_candidate(prospect, request, entries, chosen=prospect.host is fate) for prospect in prospects]
+    last = plan.affinity.last(request.session)
+    seen = [_candidate(p, request, entries, chosen=p.host is fate, last=p.host.backend.name == last) for p in prospects]
     ahead = sum((r.model, r.need) == (name, need) and r.level <= level for r in plan.waiting())
     where = None
     if isinstance(fate, Host):
@@ -114,7 +117,12 @@ _UNFIT = {
 
 
 def _candidate(
-    prospect: scheduler.Prospect, request: scheduler.Request, entries: Mapping[str, book.Entry], *, chosen: bool
+    prospect: scheduler.Prospect,
+    request: scheduler.Request,
+    entries: Mapping[str, book.Entry],
+    *,
+    chosen: bool,
+    last: bool,
 ) -> Candidate:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
@@ -141,6 +149,8 @@ def _candidate(
         why = "as many models as it may have; requests for another one go first"
     else:
         free, why = True, f"{host.limit - slots} slots free"
+    if last:
+        why += ", and the conversation's last turn ran there"
     return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
 
 
@@ -162,7 +172,8 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
-        said = explain(plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp)
+        header, talk = query.get("priority"), query.get("session", "")
+        said = explain(plan, backends, query["model"], header, need, now(), clamp=clamp, session=talk)
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
     return {"/router/explain": show}
@@ -185,6 +196,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
                 parameter("model", "the model as a client spells it", required=True),
                 parameter("priority", "the value of X-Ollama-Priority"),
                 parameter("need", "generate (default), embed or vision"),
+                parameter("session", "the value of X-Session-Id"),
                 parameter("client", "for whom, as far as ceilings are concerned; the asking client by default"),
             ],
             "responses": {

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from crds.gpubackend import Circuit
 from router import status
+from router.affinity import Outcome
 
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -202,9 +203,12 @@ _EFFECTS = (
 
 class Gauges(Collector):
     """Values of the moment, read from the status document when somebody scrapes. `counts` are the scheduler's effects
-    by name (`dispatch.Dispatcher.counts`)."""
+    by name (`dispatch.Dispatcher.counts`), `conversations` turns by what became of them (`affinity.Outcome`)."""
 
-    def __init__(self, document: Callable[[], status.Status], counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, document: Callable[[], status.Status], counts: Mapping[str, int], conversations: Mapping[Outcome, int]
+    ) -> None:
+        self._conversations = conversations
         self._document = document
         self._counts = counts
 
@@ -260,6 +264,14 @@ class Gauges(Collector):
         yield from (running, healthy, circuit, failing, reserved, memory, loaded, swaps)
         for effect, family, text in _EFFECTS:
             yield CounterMetricFamily(f"jervis_router_{family}", text, value=self._counts.get(effect, 0))
+        turns = CounterMetricFamily(
+            "jervis_router_affinity",
+            "Turns of conversations whose model more than one backend serves: new, kept where the last one ran, moved.",
+            labels=["outcome"],
+        )
+        for outcome in Outcome:
+            turns.add_metric([outcome.value], self._conversations.get(outcome, 0))
+        yield turns
         yield GaugeMetricFamily("jervis_router_active", "0 while standing by for another router.", int(document.active))
         yield GaugeMetricFamily(
             "jervis_router_oldest_wait_seconds", "Age of the longest wait.", value=document.queue.oldest_seconds

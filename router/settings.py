@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     ageing_auto_seconds: Seconds = 240.0
     ageing_p3_seconds: Seconds = 600.0
     ageing_every: Annotated[int, Field(ge=1)] = 4
+    affinity_requests: Annotated[float, Field(ge=0)] = 2.0
+    """A conversation stays on its backend while that runs at most so many requests more than another; 0: never."""
     set_residence_seconds: Annotated[float, Field(ge=0)] = 30.0
     load_seconds: Seconds = 330.0
     own_parameters: bool = True

@@ -37,6 +37,8 @@ class Call:
     """It offers the model tools to call."""
     outline: rewrite.Outline | None = None
     """Where the values of a large body stand that the router may have to change."""
+    session: int = 0
+    """The conversation that it belongs to, see `affinity.session`."""
 
     @property
     def metered(self) -> bool:

@@ -154,6 +154,7 @@ class Forwarder:
             len(call.request.body),
             preempted,
             lost,
+            call.session,
         )
 
     def _offer(self, flight: Flight) -> None:

@@ -14,6 +14,8 @@ from router.proxy.message import Request
 REQUEST_ID = b"x-request-id"
 PRIORITY = priority.HEADER.lower().encode()
 MODE = priority.MODE_HEADER.lower().encode()
+SESSION = b"x-session-id"
+"""The client's name for a conversation."""
 BACKEND = b"x-ollama-router-backend"
 """Of an answer: who gave it. Of a request: whom an administrator means."""
 AUTHORIZATION = b"authorization"
@@ -44,6 +46,7 @@ SPECIAL = _HOP | {
     CONTENT_ENCODING,  # of a body that runs a model: decoded
     PRIORITY,
     MODE,
+    SESSION,
     REQUEST_ID,
     BACKEND,
     AUTHORIZATION,  # passes unless the router or the backend has a use of its own for it
