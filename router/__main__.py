@@ -35,7 +35,7 @@ from router import (
 )
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
-from router.proxy import forward, stall
+from router.proxy import forward, signs, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
 from router.proxy.parts import Parts
@@ -129,6 +129,14 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     local = settings.gpu_backends is not None or settings.backend_loopback
     pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
     watch = stall.Watch(now=now)
+    telling = signs.Signs(
+        plan,
+        counters,
+        every=settings.progress_seconds,
+        everybody=settings.progress_for_all,
+        now=now,
+        today=_today,
+    )
     prober = health.Prober(
         backends,
         pools,
@@ -205,6 +213,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
+                signs=telling,
                 guarded=gate.closed,
             )
         ),
@@ -257,8 +266,16 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-    jobs = [watch.run(_SWEEP), server.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
-    sweeps += [loop.create_task(job) for job in jobs]
+    jobs = [
+        watch.run(_SWEEP),
+        server.sweep(_SWEEP),
+        _sweep(pools),
+        dispatcher.run(_TICK),
+        gate.watch(),
+        secrets.run(),
+        telling.run(),
+    ]
+    sweeps += [loop.create_task(job) for job in (*jobs, telling.run())]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:

@@ -74,7 +74,8 @@ def openapi() -> dict[str, Any]:
             "title": "Jervis Ollama router",
             "version": "v1",
             "description": "Paths below /api and /v1 are passed to the Ollama backends byte for byte. Requests may "
-            "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background) and X-Request-Id; answers carry "
+            "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background), X-Request-Id, X-Session-Id (a "
+            "conversation) and X-Jervis-Progress: true (signs of life in a stream that waits); answers carry "
             "X-Ollama-Router-Backend, X-Ollama-Router-Queue-Ms and X-Request-Id.",
         },
         "paths": {

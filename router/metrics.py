@@ -161,6 +161,7 @@ class Metrics:
         )
         self.stalled = count("client_stalls", "Clients cut off because they took nothing.")
         self.connections_refused = count("connections_refused", "Connections above the bound.")
+        self.signs = count("signs_of_life", "Signs sent to clients whose streams wait.", ("phase",))
         self.clamped = count(
             "priority_clamped", "Requests whose level was lowered to their client's ceiling.", ("asked", "given")
         )

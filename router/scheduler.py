@@ -213,6 +213,11 @@ class Scheduler:
     def outlook(self, request: Request, now: float) -> tuple[Host | Reason | None, list[Prospect]]:
         """What `offered` would do with a metered request: run it on a host, refuse it, or let it wait (None). And what
         each host means for it. Nothing changes."""
+        route = self._fleet.route(Key(request.model, request.need), now)
+        return self._fate(request, route, now), self.prospects(request, now)
+
+    def prospects(self, request: Request, now: float) -> list[Prospect]:
+        """What each host means for a request."""
         key = Key(request.model, request.need)
         route = self._fleet.route(key, now)
         prospects = []
@@ -222,7 +227,7 @@ class Scheduler:
             admitted = fit and self._fleet.admits(host, route, request)
             later = fit and self._fleet.admits(host, route, request, due=True)
             prospects.append(Prospect(host, unfit, admitted, later))
-        return self._fate(request, route, now), prospects
+        return prospects
 
     def hosts(self) -> Iterable[Host]:
         """Every backend with what runs there, for reports; not to be changed."""

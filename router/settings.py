@@ -90,6 +90,10 @@ class Settings(BaseSettings):
     between_chunks_seconds: Seconds = 120.0
     cpu_first_byte_seconds: Seconds = 1800.0
     cpu_between_chunks_seconds: Seconds = 600.0
+    progress_seconds: Seconds = 15.0
+    """Silence after which a stream whose client asks for it gets a sign of life."""
+    progress_for_all: bool = False
+    """Streams of /v1 get them without asking."""
     client_stall_seconds: Seconds = 60.0
     client_read_seconds: Seconds = 30.0
     client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0

@@ -18,7 +18,7 @@ from crds import gpubackend
 from router import dispatch, priority, scheduler
 from router.backends import verdict
 from router.backends.verdict import Verdict
-from router.proxy import hygiene, refusal, rewrite, turned_away
+from router.proxy import hygiene, refusal, rewrite, signs, turned_away
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.flight import Flight
@@ -70,6 +70,8 @@ class Forwarder:
         self._parts.budget.earn()
         flight = Flight(call, self._ticket(call))
         self._offer(flight)
+        if call.streams and self._parts.signs is not None:
+            self._parts.signs.follow(flight)
         return flight
 
     def heard(self, flight: Flight) -> bool | None:
@@ -82,7 +84,9 @@ class Forwarder:
         else:
             connection = relay.connection
             assert connection is not None
-            if connection.broken or connection.status >= 400 or not self._parts.dispatcher.began(flight.ticket.id):
+            if connection.broken or connection.status >= 400 or flight.call.request.early is not None:
+                return False
+            if not self._parts.dispatcher.began(flight.ticket.id):
                 return False
             done = self._begin(flight, relay)
         if done:
@@ -207,6 +211,7 @@ class Forwarder:
             if not relay.begun:
                 await self._first_bytes(relay)
                 await self._judge(flight, backend, relay)
+                await _promised(relay, call)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
                 if self._begin(flight, relay):
@@ -317,11 +322,14 @@ class Forwarder:
         where = await parts.successor() if call.repeatable else ""
         if not where:
             return False
+        if parts.signs is not None:
+            parts.signs.forget(flight)
         relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
         relay.first = parts.limits.whole  # it may wait in line there, too
         try:
             self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
+            await _promised(relay, call)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
             if not relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True):
                 await relay.run()
@@ -426,3 +434,15 @@ class Forwarder:
             return False
         parts.metrics.retries.labels(reason).inc()
         return True
+
+
+async def _promised(relay: Relay, call: Call) -> None:
+    """An answer whose head was sent early must be of the kind that the head says. Raises Refusal."""
+    early, connection = call.request.early, relay.connection
+    assert connection is not None
+    if early is not None and not signs.fits(early, connection.status, connection.content_type):
+        text = verdict.text(await connection.gathered(verdict.MOST))
+        raise refusal.Refusal(
+            connection.status if connection.status >= 400 else 502,
+            text or f"the backend answered {connection.status} and sent no stream",
+        )

@@ -15,6 +15,7 @@ from crds import priority
 from router.proxy import paths
 
 if TYPE_CHECKING:
+    from router.proxy.answer import Answer
     from router.proxy.incoming import Incoming
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
@@ -43,6 +44,7 @@ class Request:
 
     __slots__ = (
         "body",
+        "early",
         "has_body",
         "held",
         "identity",
@@ -87,6 +89,8 @@ class Request:
         self.keep_alive = True
         self.modern = True
         """HTTP/1.1: understands chunks."""
+        self.early: Answer | None = None
+        """The answer whose head was sent before there was one, see `signs`."""
         self.held = 0
         """Bytes of the body that are kept."""
 

@@ -15,7 +15,7 @@ from router import affinity, auth, catalogue, metrics, models, priority, report
 from router.backends import book
 from router.effects import Reason
 from router.priority import Level
-from router.proxy import body, encoding, hygiene, paths, refusal
+from router.proxy import body, encoding, hygiene, paths, refusal, signs
 from router.proxy.call import Call
 from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
@@ -237,7 +237,11 @@ class Server:
                 raise _too_large(body.SMALL)
             return await (own(request) if own is not None else self._api(request, path))
         except refusal.Refusal as no:
-            return self._refuse(no, request)
+            reply = self._refuse(no, request)
+            if request.early is None:
+                return reply
+            signs.fail(request, request.early, no.message)
+            return None
 
     def _refuse(self, no: refusal.Refusal, request: Request) -> Reply:
         self._metrics.answered("router", no.status)
