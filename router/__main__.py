@@ -25,6 +25,7 @@ from router import (
     documents,
     explain,
     health,
+    history,
     lifetime,
     memory,
     metrics,
@@ -129,6 +130,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     local = settings.gpu_backends is not None or settings.backend_loopback
     pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
     watch = stall.Watch(now=now)
+    past = history.History(counters, plan, now=now, wall=_today)
     telling = signs.Signs(
         plan,
         counters,
@@ -223,6 +225,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         own={
             **documents.routes(state, registry),
             **page.Page(state).routes(),
+            **past.routes(),
             **explain.routes(plan, backends, now=now),
             **announce.routes(
                 dispatcher,
@@ -275,7 +278,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         secrets.run(),
         telling.run(),
     ]
-    sweeps += [loop.create_task(job) for job in (*jobs, telling.run())]
+    sweeps += [loop.create_task(job) for job in (*jobs, telling.run(), past.run())]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:

@@ -9,7 +9,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from router import announce, explain, page, report, status
+from router import announce, explain, history, page, report, status
 from router.proxy.message import Reply, Request
 from router.proxy.server import Own
 
@@ -66,6 +66,7 @@ def openapi() -> dict[str, Any]:
 
     reserving, reserved = announce.openapi()
     explaining, explained = explain.openapi()
+    plotting, plotted = history.openapi()
     text = {"text/plain": {"schema": {"type": "string"}}}
     state = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
     return {
@@ -90,6 +91,7 @@ def openapi() -> dict[str, Any]:
             **reserving,
             **explaining,
             **page.openapi(),
+            **plotting,
         },
-        "components": {"schemas": {**parts, **reserved, **explained, "Status": schema}},
+        "components": {"schemas": {**parts, **reserved, **explained, **plotted, "Status": schema}},
     }

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from operator import add
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -18,7 +20,15 @@ from crds.gpubackend import Circuit
 from router import status
 from router.affinity import Outcome
 
-_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Totals(NamedTuple):
+    """Sums over all exchanges. `queue` are the counts of the wait's buckets by level."""
+
+    prompt: int
+    tokens: int
+    queue: dict[str, list[int]]
 
 
 class Exchange:
@@ -31,17 +41,17 @@ class Exchange:
         self.sent = 0
         self.prompt_tokens = 0
         self.tokens = 0
-        self.queue = [0] * (len(_SECONDS) + 1)
+        self.queue = [0] * (len(SECONDS) + 1)
         self.queue_sum = 0.0
-        self.first_byte = [0] * (len(_SECONDS) + 1)
+        self.first_byte = [0] * (len(SECONDS) + 1)
         self.first_byte_sum = 0.0
 
     def began(self, queue: float, first_byte: float) -> None:
         """An answer began after `queue` seconds in line and `first_byte` seconds at the backend."""
         self.requests += 1
-        self.queue[bisect_left(_SECONDS, queue)] += 1
+        self.queue[bisect_left(SECONDS, queue)] += 1
         self.queue_sum += queue
-        self.first_byte[bisect_left(_SECONDS, first_byte)] += 1
+        self.first_byte[bisect_left(SECONDS, first_byte)] += 1
         self.first_byte_sum += first_byte
 
 
@@ -139,7 +149,7 @@ class _Exchanges(Collector):
 
 
 def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
-    bounds = [*(str(bound) for bound in _SECONDS), "+Inf"]
+    bounds = [*(str(bound) for bound in SECONDS), "+Inf"]
     return [(bound, float(total)) for bound, total in zip(bounds, accumulate(counts), strict=True)]
 
 
@@ -175,6 +185,17 @@ class Metrics:
         if found is None:
             found = self._exchanges.by_key[key] = Exchange()
         return found
+
+    def totals(self) -> Totals:
+        """What was counted until now."""
+        prompt = tokens = 0
+        queue: dict[str, list[int]] = {}
+        for (level, _, _), exchange in self._exchanges.by_key.items():
+            prompt += exchange.prompt_tokens
+            tokens += exchange.tokens
+            before = queue.get(level)
+            queue[level] = [*exchange.queue] if before is None else [*map(add, before, exchange.queue)]
+        return Totals(prompt, tokens, queue)
 
     def busy(self, backend: str) -> Busy:
         """The meter of a backend."""
