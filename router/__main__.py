@@ -9,7 +9,7 @@ import itertools
 import random
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pydantic
@@ -36,10 +36,10 @@ from router import (
 )
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
-from router.proxy import forward, signs, stall
+from router.proxy import connections, forward, signs, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
-from router.proxy.parts import Parts
+from router.proxy.parts import Parts, no_successor
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
@@ -114,13 +114,11 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         grace=settings.restart_grace_seconds,
         affinity=affinity.Affinity(settings.affinity_requests),
     )
-    outbox: list[Callable[[dispatch.Outward], None]] = []
     gate = outside.gate()
     state = report.Report(backends, plan, now=now, owners=gate.required)
     dispatcher = dispatch.Dispatcher(
         plan,
         now=now,
-        perform=lambda effect: _each(outbox, effect),
         deciding=(lambda: state.leader.active) if settings.lease else None,
     )
     registry = CollectorRegistry()
@@ -142,7 +140,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     prober = health.Prober(
         backends,
         pools,
-        health.Pace(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
+        health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
         chance=random.Random(),  # noqa: S311  # jitter
     )
     warmer = warmup.Warmer(
@@ -153,7 +151,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         patience=settings.load_seconds,
         counts=dispatcher.counts,
     )
-    outbox.append(warmer.perform)
+    dispatcher.performed_by(warmer.perform)
 
     def schedule() -> None:
         # A standby knows its backends and decides nothing about them.
@@ -211,7 +209,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
-                **({} if candidate is None else {"successor": candidate.successor}),
+                successor=no_successor if candidate is None else candidate.successor,
                 deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
@@ -237,21 +235,24 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             ),
         },
         gate=gate,
-        bounds=Bounds(
-            body=min(settings.max_body_bytes, whole),
-            buffered=shares.buffered,
-            unsent=shares.unsent,
-            connections=settings.max_connections or shares.connections,
-            reading=settings.client_read_seconds,
-            rate=settings.client_bytes_per_second,
-            idle=settings.client_idle_seconds,
-        ),
+        bounds=Bounds(body=min(settings.max_body_bytes, whole), buffered=shares.buffered),
         ids=_ids(uuid.uuid4().hex),
         now=now,
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
         conversations=plan.affinity,
+    )
+    clients = connections.Connections(
+        connections.Bounds(
+            most=settings.max_connections or shares.connections,
+            unsent=shares.unsent,
+            reading=settings.client_read_seconds,
+            rate=settings.client_bytes_per_second,
+            idle=settings.client_idle_seconds,
+        ),
+        counters,
+        now=now,
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []
@@ -261,24 +262,24 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         writer = statuses.Writer(
             backends, source.patch, wall=_today, now=now, active=lambda: state.leader.active and known
         )
-        outbox.append(writer.perform)
+        dispatcher.performed_by(writer.perform)
         backends.listen(writer.notice)
         sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
-    # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
+    # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
     jobs = [
         watch.run(_SWEEP),
-        server.sweep(_SWEEP),
+        clients.sweep(_SWEEP),
         _sweep(pools),
         dispatcher.run(_TICK),
         gate.watch(),
         secrets.run(),
         telling.run(),
+        past.run(),
     ]
-    sweeps += [loop.create_task(job) for job in (*jobs, telling.run(), past.run())]
+    sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:
@@ -288,6 +289,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     try:
         await lifetime.serve(
             server,
+            clients,
             dispatcher,
             watch,
             state,
@@ -317,11 +319,6 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
-
-
-def _each(outbox: Iterable[Callable[[dispatch.Outward], None]], effect: dispatch.Outward) -> None:
-    for put in outbox:
-        put(effect)
 
 
 def _today() -> datetime:

@@ -3,7 +3,7 @@
 Dispatch, Refuse            wake who waits
 Cancel                      calls what the request's way left here for that case (`on_cancel`)
 Announced                   wakes who announced
-Load, Unload, WriteStatus   go to `perform`, which must not block; their outcome comes back by `loaded`, `unloaded`
+Load, Unload, WriteStatus   go to the performers; their outcome comes back by `loaded`, `unloaded`
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ class Turned(errors.Operational):
         self.reason = reason
 
 
-def _nowhere(effect: Outward) -> None:
-    """For a scheduler without model sets."""
-
-
 class Dispatcher:
     """One per process, used from its event loop alone. `now` is monotonic seconds. `counts` are effects by name: loads,
     unloads, preemptions (moved and ended), reservations. `deciding` is asked before anything may be dispatched: whether
@@ -41,12 +37,13 @@ class Dispatcher:
         plan: scheduler.Scheduler,
         *,
         now: Callable[[], float],
-        perform: Callable[[Outward], None] = _nowhere,
         deciding: Callable[[], bool] | None = None,
     ) -> None:
         self._plan = plan
+        self.began = plan.began
+        self.owns = plan.owns
         self._now = now
-        self._perform = perform
+        self._performers: list[Callable[[Outward], None]] = []
         self._deciding = deciding
         self._sleepers: dict[int, asyncio.Future[str]] = {}
         self._cancels: dict[int, Callable[[], None]] = {}
@@ -54,11 +51,15 @@ class Dispatcher:
         self._announcers: dict[str, set[asyncio.Future[str]]] = {}
         self.counts: Counter[str] = Counter()
 
+    def performed_by(self, perform: Callable[[Outward], None]) -> None:
+        """Call `perform`, which must not block, with every Load, Unload and WriteStatus."""
+        self._performers.append(perform)
+
     # Requests.
 
     def offer(self, request: scheduler.Request) -> str | None:
         """Ask for a slot; returns the backend's name when there is one at once; else `granted` is to be awaited."""
-        if self._stepped_down():
+        if self._deciding is not None and self._stepped_down():
             sleeper = self._sleepers[request.id] = asyncio.get_running_loop().create_future()
             sleeper.set_exception(Turned(effects.Reason.STEPPED_DOWN))
             return None
@@ -98,14 +99,11 @@ class Dispatcher:
         if self._cancels:
             self._cancels.pop(request_id, None)
             self._victims.discard(request_id)
-        self._stepped_down()
+        if self._deciding is not None:
+            self._stepped_down()
         caused = self._plan.released(request_id, self._now())
         if caused:
             self._apply(caused)
-
-    def began(self, request_id: int) -> bool:
-        """The first byte is about to be sent; False: it gave way a moment ago (see `Scheduler.began`)."""
-        return self._plan.began(request_id)
 
     def on_cancel(self, request_id: int, give_way: Callable[[], None]) -> None:
         """Call `give_way` when a running request must make room. It may be at once."""
@@ -116,10 +114,6 @@ class Dispatcher:
     def elsewhere(self, request: scheduler.Request) -> bool:
         """Could a request with these backends to avoid run anywhere at all?"""
         return self._plan.possible(request, self._now())
-
-    def owns(self, backend: str, model: str) -> scheduler.Owned | None:
-        """keep_alive and num_ctx of a model that the router owns on that backend, None for any other."""
-        return self._plan.owns(backend, model)
 
     def turn_away(self) -> int:
         """Refuse everybody who waits (the process is going); returns how many."""
@@ -209,7 +203,8 @@ class Dispatcher:
                             future.set_result(effect.error)
                 case Load() | Unload() | WriteStatus():
                     self.counts[type(effect).__name__] += 1
-                    self._perform(effect)
+                    for perform in self._performers:
+                        perform(effect)
 
     def _wake(self, request_id: int, outcome: str | Turned) -> None:
         sleeper = self._sleepers.get(request_id)

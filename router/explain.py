@@ -18,12 +18,11 @@ from router.effects import Reason
 from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
-from router.proxy.message import Reply, Request
+from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
-from router.proxy.server import Own
 
 
-class Candidate(status.Wire):
+class Choice(status.Wire):
     """One backend and what speaks for or against it."""
 
     backend: str
@@ -42,7 +41,7 @@ class Explanation(status.Wire):
     backend: str | None = Field(default=None, description="where it would run, if at once")
     ahead: int = Field(default=0, description="requests in the queue for this model that are at least as urgent")
     why: str
-    candidates: list[Candidate]
+    candidates: list[Choice]
 
 
 def explain(
@@ -123,7 +122,7 @@ def _candidate(
     *,
     chosen: bool,
     last: bool,
-) -> Candidate:
+) -> Choice:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
     free = chosen
@@ -151,7 +150,7 @@ def _candidate(
         free, why = True, f"{host.limit - slots} slots free"
     if last:
         why += ", and the conversation's last turn ran there"
-    return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
+    return Choice(backend=name, eligible=prospect.later, free=free, why=why)
 
 
 def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float]) -> Mapping[str, Own]:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from router import metrics, scheduler, status
-from router.proxy.message import Reply, Request
-from router.proxy.server import Own
+from router.proxy.message import Own, Reply, Request
 
 SAMPLES = 180
 EVERY = 5.0

@@ -25,7 +25,7 @@ from router.fleet import Fleet, Route, Unfit
 from router.host import Backend, Host, Owned, Run
 from router.priority import Level
 from router.queue import Bounds, Queue
-from router.reservation import Answer, Lease
+from router.reservation import Answer, Reservation
 from router.residency import Member, ModelSet, Patience
 from router.swaps import Pace
 from router.waiting import Key, Line, Request
@@ -75,11 +75,10 @@ class Scheduler:
     def offered(self, request: Request, now: float) -> list[Effect]:
         """A request arrives, or comes back because its backend failed or it gave way. Without a Dispatch or a Refuse
         for it among the effects, it waits."""
-        key = Key(request.model, request.need)
-        route = self._fleet.route(key, now)
+        route = self._fleet.route_of(request, now)
         if not request.metered:
             return self._pass(request, route, now)
-        if key not in self._queue.lines:
+        if route.key not in self._queue.lines:
             host = self._choose(request, route, now)
             if host is not None:
                 return self._grant(request, host, now)
@@ -252,7 +251,7 @@ class Scheduler:
 
     def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
         """The decisions of `offered`, with the request in the queue for a moment only."""
-        if Key(request.model, request.need) not in self._queue.lines:
+        if route.key not in self._queue.lines:
             host = self._choose(request, route, now)
             if host is not None:
                 return host
@@ -329,7 +328,7 @@ class Scheduler:
         if request.session and len(self._fleet.route(Key(request.model, request.need), now).hosts) > 1:
             self.affinity.ran(request.session, host.backend.name)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
-        if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
+        if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
         return effects
 
@@ -423,5 +422,5 @@ def _home(hosts: list[Host], model: str, last: str, slack: float) -> Host:
 __all__ = [
     "Backend", "Scheduler", "Request", "Level", "Reason", "Dispatch", "Refuse", "Cancel", "Load", "Unload",
     "WriteStatus",
-    "Held", "Lease", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
+    "Held", "Reservation", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
 ]  # fmt: skip

@@ -129,7 +129,8 @@ def _peek(
     opening: int = 0,
 ) -> Peek:
     asked, stream = _spelled(model), stream if isinstance(stream, bool) else None
-    return Peek(asked, models.normalise(asked), stream, images, _spelled(name), tools, outline, opening)
+    earlier = _spelled(name) if name else ""
+    return Peek(asked, models.normalise(asked), stream, images, earlier, tools, outline, opening)
 
 
 def _spelled(name: Any) -> str:

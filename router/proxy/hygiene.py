@@ -76,9 +76,9 @@ def request_id(request: Request, make: Callable[[], str]) -> str:
 
 def request_head(
     request: Request,
-    *,
     prefix: bytes,
     authority: bytes,
+    *,
     length: int | None,
     request_id: str,
     authorization: bytes | None,

@@ -5,18 +5,15 @@ Header fields that only pass are kept as the lines that are sent on, each with i
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from crds import priority
-from router.proxy import paths
-
-if TYPE_CHECKING:
-    from router.proxy.answer import Answer
-    from router.proxy.incoming import Incoming
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
@@ -39,12 +36,58 @@ class Identity:
 ANYBODY = Identity()
 
 
+class Bodies(Protocol):
+    """Counts the bytes of bodies that are held in memory."""
+
+    def kept(self, size: int) -> None:
+        """The whole body came, with the length that was admitted in this moment."""
+
+    def shrunk(self, size: int) -> None:
+        """Body bytes were let go of."""
+
+
+class Link(Protocol):
+    """A client's connection, as the answer to a request sees it (`incoming.Incoming`)."""
+
+    peer: str
+    """The client's IP address."""
+    above: bool
+    """It came when there were as many connections as are served."""
+    full: bool
+    """Too many bytes wait to be taken by the client."""
+
+    @property
+    def service(self) -> Bodies:
+        """Where the bodies of its requests are counted."""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """Raises ConnectionResetError when the client is gone."""
+
+    async def room(self) -> None:
+        """Wait until the client has taken what it was sent. Raises ConnectionResetError."""
+
+    def pause(self, until: asyncio.Future[None]) -> None:
+        """Read nothing more of this client for now."""
+
+    def refuse(self, reply: Reply) -> None:
+        """Answer at once and close."""
+
+    def close(self) -> None:
+        """Close after what was written has been sent."""
+
+    def serves(self, request: Request) -> bool:
+        """Is the request the one that is being served?"""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
 class Request:
     """One request. `path` is decoded, `target` is path and query as the client wrote them (origin form)."""
 
     __slots__ = (
         "body",
-        "early",
         "has_body",
         "held",
         "identity",
@@ -60,7 +103,7 @@ class Request:
 
     def __init__(
         self,
-        link: Incoming,
+        link: Link,
         method: bytes,
         target: bytes,
         lines: bytes,
@@ -70,8 +113,6 @@ class Request:
         """`path` is for whoever knows it from before."""
         self.link = link
         self.method = method
-        if path is None:
-            path = paths.PLAIN.get(target)
         if path is None:
             if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
                 target = b"/" + target.partition(b"://")[2].partition(b"/")[2]
@@ -89,10 +130,12 @@ class Request:
         self.keep_alive = True
         self.modern = True
         """HTTP/1.1: understands chunks."""
-        self.early: Answer | None = None
-        """The answer whose head was sent before there was one, see `signs`."""
         self.held = 0
         """Bytes of the body that are kept."""
+
+    def twin(self) -> Request:
+        """Another request with the head of this one."""
+        return Request(self.link, self.method, self.target, self.lines, self.special, self.path)
 
     def get(self, name: bytes) -> str | None:
         """A special field by its name (in lower case) as text, or None."""
@@ -127,6 +170,10 @@ class Reply:
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = field(default=())
     close: bool = False
+
+
+Own = Callable[[Request], Awaitable[Reply | None]]
+"""Answers for one of the router's own paths; None when it wrote to the link itself."""
 
 
 def _text(part: bytes) -> str:

@@ -13,7 +13,8 @@ from router.proxy.pool import Pools
 from router.proxy.signs import Signs
 
 
-async def _nobody() -> str:
+async def no_successor() -> str:
+    """There is no other router."""
     return ""
 
 
@@ -40,7 +41,7 @@ class Parts:
     numbers: Iterator[int]
     now: Callable[[], float]
     draining: Callable[[], bool]
-    successor: Callable[[], Awaitable[str]] = _nobody
+    successor: Callable[[], Awaitable[str]] = no_successor
     deciding: Callable[[], bool] = _always
     """Whether this router decides (again)."""
     own_parameters: bool = True

@@ -14,6 +14,7 @@ from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Pie
 from router.proxy.parts import Parts
 from router.proxy.paths import EMBEDDING
 from router.proxy.pool import Pool
+from router.proxy.step import DONE, MORE, WAIT, Step
 
 _log = structlog.get_logger("router.relay")
 
@@ -118,13 +119,13 @@ class Relay:
         self._silence(self.first)
         connection.send(self.head, *self.body, head_only=self._call.request.method == b"HEAD")
 
-    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool | None:
-        """Relay the answer that has begun to arrive; returns as `go_on` does. `last` closes the client's connection
-        after it."""
+    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> Step:
+        """Relay the answer that has begun to arrive, as `go_on` does. `last` closes the client's connection after
+        it."""
         call, connection = self._call, self.connection
         assert connection is not None
         self._counters = counters
-        early, call.request.early = call.request.early, None
+        early, call.early = call.early, None
         self._answer = early or Answer(
             call.request,
             connection.status,
@@ -142,24 +143,23 @@ class Relay:
             connection.pour(self._sink)
         return self.go_on()
 
-    def go_on(self) -> bool | None:
-        """True when the whole answer was handed over, None when the backend has more to send, False when something must
-        be waited for or explained: then go on with `run`."""
+    def go_on(self) -> Step:
+        """Relay what can be had at once. After WAIT go on with `run`."""
         connection = self.connection
-        if connection is None or connection.broken or connection.congested:
-            return False
+        if connection is None or connection.error is not None or connection.congested:
+            return WAIT
         if not connection.complete:
-            return None
+            return MORE
         try:
-            return self._finish(connection)
+            return DONE if self._finish(connection) else WAIT
         except ConnectionError:
             self._lost()
-            return True
+            return DONE
 
     def pausing(self, since: float) -> Answer | None:
         """The answer, if the backend has sent nothing since then and something may be said between its events."""
         answer, connection = self._answer, self.connection
-        if self.whole or connection is None or connection.broken or self._to_client or self.since > since:
+        if self.whole or connection is None or connection.error is not None or self._to_client or self.since > since:
             return None
         end = {b"text/event-stream": b"\n\n", b"application/x-ndjson": b"\n"}.get(answer.content_type)
         may = end is not None and not answer.declared and answer.status == 200 and self._tail.endswith(end)

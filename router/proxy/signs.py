@@ -15,18 +15,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import orjson
 
 from router import metrics, scheduler
 from router.proxy import hygiene, refusal
 from router.proxy.answer import Answer, Passing
+from router.proxy.call import Call
 from router.proxy.message import Request
-
-if TYPE_CHECKING:
-    from router.proxy.call import Call
-    from router.proxy.flight import Flight
 
 _LINES, _EVENTS = b"application/x-ndjson", b"text/event-stream"
 _EVENT_PATHS = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"})
@@ -39,11 +36,40 @@ _SWEEPS = 4
 """Looks in the time between two signs."""
 
 
+class Attempt(Protocol):
+    """A `relay.Relay`."""
+
+    begun: bool
+
+    def pausing(self, since: float) -> Answer | None:
+        """The answer, where something may be said in it."""
+
+
+class Followed(Protocol):
+    """A `flight.Flight`."""
+
+    @property
+    def call(self) -> Call:
+        """What was asked."""
+
+    @property
+    def ticket(self) -> scheduler.Request:
+        """How the scheduler knows it."""
+
+    @property
+    def backend(self) -> str | None:
+        """Where it has its slot."""
+
+    @property
+    def relay(self) -> Attempt | None:
+        """The present attempt."""
+
+
 @dataclass(slots=True)
 class _Follower:
     """A request whose client is told, and whether it wants to know what is waited for."""
 
-    flight: Flight
+    flight: Followed
     asked: bool
     since: float
     """When it arrived, or was told last."""
@@ -71,7 +97,7 @@ class Signs:
         self._today = today
         self._followers: list[_Follower] = []
 
-    def follow(self, flight: Flight) -> None:
+    def follow(self, flight: Followed) -> None:
         """A stream was asked for. Whom it ends for is found by `sweep`."""
         call = flight.call
         asked = (call.request.get(hygiene.PROGRESS) or "").lower() in _YES
@@ -79,7 +105,7 @@ class Signs:
         if wanted:
             self._followers.append(_Follower(flight, asked, self._now()))
 
-    def forget(self, flight: Flight) -> None:
+    def forget(self, flight: Followed) -> None:
         """Another router answers it, and tells its client."""
         self._followers = [one for one in self._followers if one.flight is not flight]
 
@@ -104,7 +130,7 @@ class Signs:
             if relay is not None and relay.begun:
                 answer, phase, text = relay.pausing(now - self._every), "answer", "the answer goes on"
             else:
-                answer = call.request.early = call.request.early or _early(call)
+                answer = call.early = call.early or _early(call)
                 phase = "queue" if relay is None else "first_byte"
                 text = (
                     waiting.words(one.flight.ticket, now)
@@ -142,9 +168,8 @@ def fits(answer: Answer, status: int, content_type: bytes) -> bool:
     return status == answer.status and content_type == answer.content_type
 
 
-def fail(request: Request, answer: Answer, message: str) -> None:
+def fail(answer: Answer, message: str) -> None:
     """Show a refusal in a stream that has begun with signs alone."""
-    request.early = None
     with suppress(ConnectionError):
         answer.pour(refusal.late(message, answer.content_type, b""))
     answer.tear()
