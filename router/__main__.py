@@ -19,11 +19,13 @@ from prometheus_client import CollectorRegistry
 
 from crds import errors, gpubackend
 from router import (
+    affinity,
     announce,
     dispatch,
     documents,
     explain,
     health,
+    history,
     lifetime,
     memory,
     metrics,
@@ -34,7 +36,7 @@ from router import (
 )
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
-from router.proxy import connections, forward, stall
+from router.proxy import connections, forward, signs, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
 from router.proxy.parts import Parts, no_successor
@@ -49,21 +51,26 @@ _SWEEP = 1.0
 _TICK = 0.25
 
 
+def log_to_stderr(level: str) -> None:
+    """One JSON object a line, tracebacks included."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
 def main() -> int:
     """Run until a signal. Exit code 2 for settings that cannot be used."""
     try:
         settings = Settings()
-        structlog.configure(
-            processors=[
-                structlog.processors.add_log_level,
-                structlog.processors.TimeStamper(fmt="iso"),
-                structlog.processors.format_exc_info,
-                structlog.processors.JSONRenderer(),
-            ],
-            wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[settings.log_level]),
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-            cache_logger_on_first_use=True,
-        )
+        log_to_stderr(settings.log_level)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(settings))
     except pydantic.ValidationError as error:
@@ -110,6 +117,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         ),
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
         grace=settings.restart_grace_seconds,
+        affinity=affinity.Affinity(settings.affinity_requests),
     )
     gate = outside.gate()
     state = report.Report(backends, plan, now=now, owners=gate.required)
@@ -120,11 +128,20 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
-    registry.register(metrics.Gauges(state.document, dispatcher.counts))
+    registry.register(metrics.Gauges(state.document, dispatcher.counts, plan.affinity.counts))
     # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
     local = settings.gpu_backends is not None or settings.backend_loopback
     pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
     watch = stall.Watch(now=now)
+    past = history.History(counters, plan, now=now, wall=_today)
+    telling = signs.Signs(
+        plan,
+        counters,
+        every=settings.progress_seconds,
+        everybody=settings.progress_for_all,
+        now=now,
+        today=_today,
+    )
     prober = health.Prober(
         backends,
         pools,
@@ -201,6 +218,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
+                signs=telling,
                 guarded=gate.closed,
             )
         ),
@@ -210,6 +228,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         own={
             **documents.routes(state, registry),
             **page.Page(state).routes(),
+            **past.routes(),
             **explain.routes(plan, backends, now=now),
             **announce.routes(
                 dispatcher,
@@ -227,6 +246,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
+        conversations=plan.affinity,
     )
     clients = connections.Connections(
         connections.Bounds(
@@ -254,7 +274,16 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    jobs = [watch.run(_SWEEP), clients.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
+    jobs = [
+        watch.run(_SWEEP),
+        clients.sweep(_SWEEP),
+        _sweep(pools),
+        dispatcher.run(_TICK),
+        gate.watch(),
+        secrets.run(),
+        telling.run(),
+        past.run(),
+    ]
     sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))

@@ -9,7 +9,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from router import announce, explain, page, report, status
+from router import announce, explain, history, page, report, status
 from router.proxy.message import Own, Reply, Request
 
 _TEXT = "text/plain; charset=utf-8"
@@ -65,6 +65,7 @@ def openapi() -> dict[str, Any]:
 
     reserving, reserved = announce.openapi()
     explaining, explained = explain.openapi()
+    plotting, plotted = history.openapi()
     text = {"text/plain": {"schema": {"type": "string"}}}
     state = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
     return {
@@ -73,7 +74,8 @@ def openapi() -> dict[str, Any]:
             "title": "Jervis Ollama router",
             "version": "v1",
             "description": "Paths below /api and /v1 are passed to the Ollama backends byte for byte. Requests may "
-            "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background) and X-Request-Id; answers carry "
+            "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background), X-Request-Id, X-Session-Id (a "
+            "conversation) and X-Jervis-Progress: true (signs of life in a stream that waits); answers carry "
             "X-Ollama-Router-Backend, X-Ollama-Router-Queue-Ms and X-Request-Id.",
         },
         "paths": {
@@ -88,6 +90,7 @@ def openapi() -> dict[str, Any]:
             **reserving,
             **explaining,
             **page.openapi(),
+            **plotting,
         },
-        "components": {"schemas": {**parts, **reserved, **explained, "Status": schema}},
+        "components": {"schemas": {**parts, **reserved, **explained, **plotted, "Status": schema}},
     }

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import models, priority, scheduler, status
+from router import affinity, models, priority, scheduler, status
 from router.backends import book
 from router.effects import Reason
 from router.fleet import Unfit
@@ -54,6 +54,7 @@ def explain(
     *,
     clamp: Callable[[Level], Level],
     ollama: bool = True,
+    session: str = "",
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for,
     `ollama` whether by /api or by /v1."""
@@ -63,10 +64,12 @@ def explain(
     source = _source(header, name, backends)
     if level is not claimed:
         source += f", lowered from {claimed.label} to the client's ceiling"
-    request = scheduler.Request(-1, name, level, now, need=need, client="explain", ollama=ollama)
+    talk = affinity.session(name, session, 0)
+    request = scheduler.Request(-1, name, level, now, need=need, client="explain", session=talk, ollama=ollama)
     fate, prospects = plan.outlook(request, now)
     entries = {entry.name: entry for entry in backends.entries()}
-    seen = [_candidate(prospect, request, entries, chosen=prospect.host is fate) for prospect in prospects]
+    last = plan.affinity.last(request.session)
+    seen = [_candidate(p, request, entries, chosen=p.host is fate, last=p.host.backend.name == last) for p in prospects]
     ahead = sum((r.model, r.need) == (name, need) and r.level <= level for r in plan.waiting())
     where = None
     if isinstance(fate, Host):
@@ -117,7 +120,12 @@ _UNFIT = {
 
 
 def _candidate(
-    prospect: scheduler.Prospect, request: scheduler.Request, entries: Mapping[str, book.Entry], *, chosen: bool
+    prospect: scheduler.Prospect,
+    request: scheduler.Request,
+    entries: Mapping[str, book.Entry],
+    *,
+    chosen: bool,
+    last: bool,
 ) -> Choice:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
@@ -144,6 +152,8 @@ def _candidate(
         why = "as many models as it may have; requests for another one go first"
     else:
         free, why = True, f"{host.limit - slots} slots free"
+    if last:
+        why += ", and the conversation's last turn ran there"
     return Choice(backend=name, eligible=prospect.later, free=free, why=why)
 
 
@@ -167,8 +177,17 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
+        header, talk = query.get("priority"), query.get("session", "")
         said = explain(
-            plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp, ollama=api == "api"
+            plan,
+            backends,
+            query["model"],
+            header,
+            need,
+            now(),
+            clamp=clamp,
+            ollama=api == "api",
+            session=talk,
         )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
@@ -193,6 +212,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
                 parameter("priority", "the value of X-Ollama-Priority"),
                 parameter("need", "generate (default), embed or vision"),
                 parameter("api", "api (default) or v1: which paths it comes by; an OpenAI backend serves /v1 alone"),
+                parameter("session", "the value of X-Session-Id"),
                 parameter("client", "for whom, as far as ceilings are concerned; the asking client by default"),
             ],
             "responses": {

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from operator import add
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -16,8 +18,17 @@ from prometheus_client.registry import Collector
 
 from crds.gpubackend import Circuit
 from router import status
+from router.affinity import Outcome
 
-_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Totals(NamedTuple):
+    """Sums over all exchanges. `queue` are the counts of the wait's buckets by level."""
+
+    prompt: int
+    tokens: int
+    queue: dict[str, list[int]]
 
 
 class Exchange:
@@ -30,17 +41,17 @@ class Exchange:
         self.sent = 0
         self.prompt_tokens = 0
         self.tokens = 0
-        self.queue = [0] * (len(_SECONDS) + 1)
+        self.queue = [0] * (len(SECONDS) + 1)
         self.queue_sum = 0.0
-        self.first_byte = [0] * (len(_SECONDS) + 1)
+        self.first_byte = [0] * (len(SECONDS) + 1)
         self.first_byte_sum = 0.0
 
     def began(self, queue: float, first_byte: float) -> None:
         """An answer began after `queue` seconds in line and `first_byte` seconds at the backend."""
         self.requests += 1
-        self.queue[bisect_left(_SECONDS, queue)] += 1
+        self.queue[bisect_left(SECONDS, queue)] += 1
         self.queue_sum += queue
-        self.first_byte[bisect_left(_SECONDS, first_byte)] += 1
+        self.first_byte[bisect_left(SECONDS, first_byte)] += 1
         self.first_byte_sum += first_byte
 
 
@@ -138,7 +149,7 @@ class _Exchanges(Collector):
 
 
 def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
-    bounds = [*(str(bound) for bound in _SECONDS), "+Inf"]
+    bounds = [*(str(bound) for bound in SECONDS), "+Inf"]
     return [(bound, float(total)) for bound, total in zip(bounds, accumulate(counts), strict=True)]
 
 
@@ -160,6 +171,7 @@ class Metrics:
         )
         self.stalled = count("client_stalls", "Clients cut off because they took nothing.")
         self.connections_refused = count("connections_refused", "Connections above the bound.")
+        self.signs = count("signs_of_life", "Signs sent to clients whose streams wait.", ("phase",))
         self.clamped = count(
             "priority_clamped", "Requests whose level was lowered to their client's ceiling.", ("asked", "given")
         )
@@ -173,6 +185,17 @@ class Metrics:
         if found is None:
             found = self._exchanges.by_key[key] = Exchange()
         return found
+
+    def totals(self) -> Totals:
+        """What was counted until now."""
+        prompt = tokens = 0
+        queue: dict[str, list[int]] = {}
+        for (level, _, _), exchange in self._exchanges.by_key.items():
+            prompt += exchange.prompt_tokens
+            tokens += exchange.tokens
+            before = queue.get(level)
+            queue[level] = [*exchange.queue] if before is None else [*map(add, before, exchange.queue)]
+        return Totals(prompt, tokens, queue)
 
     def busy(self, backend: str) -> Busy:
         """The meter of a backend."""
@@ -202,9 +225,12 @@ _EFFECTS = (
 
 class Gauges(Collector):
     """Values of the moment, read from the status document when somebody scrapes. `counts` are the scheduler's effects
-    by name (`dispatch.Dispatcher.counts`)."""
+    by name (`dispatch.Dispatcher.counts`), `conversations` turns by what became of them (`affinity.Outcome`)."""
 
-    def __init__(self, document: Callable[[], status.Status], counts: Mapping[str, int]) -> None:
+    def __init__(
+        self, document: Callable[[], status.Status], counts: Mapping[str, int], conversations: Mapping[Outcome, int]
+    ) -> None:
+        self._conversations = conversations
         self._document = document
         self._counts = counts
 
@@ -260,6 +286,14 @@ class Gauges(Collector):
         yield from (running, healthy, circuit, failing, reserved, memory, loaded, swaps)
         for effect, family, text in _EFFECTS:
             yield CounterMetricFamily(f"jervis_router_{family}", text, value=self._counts.get(effect, 0))
+        turns = CounterMetricFamily(
+            "jervis_router_affinity",
+            "Turns of conversations whose model more than one backend serves: new, kept where the last one ran, moved.",
+            labels=["outcome"],
+        )
+        for outcome in Outcome:
+            turns.add_metric([outcome.value], self._conversations.get(outcome, 0))
+        yield turns
         yield GaugeMetricFamily("jervis_router_active", "0 while standing by for another router.", int(document.active))
         yield GaugeMetricFamily(
             "jervis_router_oldest_wait_seconds", "Age of the longest wait.", value=document.queue.oldest_seconds

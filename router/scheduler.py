@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from crds.gpubackend import Capability
 from router import preemption
+from router.affinity import Affinity
 from router.ageing import Ageing
 from router.allotment import Allotment
 from router.effects import Cancel, Dispatch, Effect, Held, Load, Reason, Refuse, Unload, WriteStatus
@@ -60,12 +61,14 @@ class Scheduler:
         pace: Pace | None = None,
         patience: Patience | None = None,
         grace: float = 0.0,
+        affinity: Affinity | None = None,
     ) -> None:
         """`grace`: seconds for which requests wait for a backend that went away, see `Fleet.awaited`."""
         self._fleet = Fleet(patience, grace)
         self._queue = Queue(ageing or Ageing(), bounds or Bounds(), key=self._fleet.key)
         self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
         self._running: dict[int, Run] = {}
+        self.affinity = affinity or Affinity()
 
     # Requests.
 
@@ -129,6 +132,7 @@ class Scheduler:
         fresh = self._fleet.configure(backends, cpu_allowed, now)
         if self._fleet.foreign != foreign:
             self._queue.regroup()
+        self.affinity.configure(len(self._fleet.hosts))
         effects = self._allotment.forget({n: lease for n, lease in before.items() if n not in self._fleet.hosts})
         for host in fresh:
             effects += self._allotment.settle(host, now)
@@ -210,6 +214,11 @@ class Scheduler:
     def outlook(self, request: Request, now: float) -> tuple[Host | Reason | None, list[Prospect]]:
         """What `offered` would do with a metered request: run it on a host, refuse it, or let it wait (None). And what
         each host means for it. Nothing changes."""
+        route = self._fleet.route(self._fleet.key(request), now)
+        return self._fate(request, route, now), self.prospects(request, now)
+
+    def prospects(self, request: Request, now: float) -> list[Prospect]:
+        """What each host means for a request."""
         key = self._fleet.key(request)
         route = self._fleet.route(key, now)
         prospects = []
@@ -219,7 +228,7 @@ class Scheduler:
             admitted = fit and self._fleet.admits(host, route, request)
             later = fit and self._fleet.admits(host, route, request, due=True)
             prospects.append(Prospect(host, unfit, admitted, later))
-        return self._fate(request, route, now), prospects
+        return prospects
 
     def hosts(self) -> Iterable[Host]:
         """Every backend with what runs there, for reports; not to be changed."""
@@ -302,7 +311,11 @@ class Scheduler:
             host = hosts[0]
             return host if self._free(host, request, route) else None
         free = [host for host in hosts if self._free(host, request, route)]
-        return _by_preference(free, request.model)[0] if free else None
+        if not free:
+            return None
+        if not request.session:
+            return _by_preference(free, request.model)[0]
+        return _home(free, request.model, self.affinity.last(request.session), self.affinity.slack)
 
     def _free(self, host: Host, request: Request, route: Route) -> bool:
         if not host.room(request.model) or not self._fleet.admits(host, route, request):
@@ -314,6 +327,8 @@ class Scheduler:
         run = self._running[request.id] = host.start(request, now)
         if request.metered:
             host.turns.count(request.level, promoted)
+        if request.session and len(self._fleet.route(self._fleet.key(request), now).hosts) > 1:
+            self.affinity.ran(request.session, host.backend.name)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
         if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
@@ -392,6 +407,18 @@ def _by_preference(hosts: list[Host], model: str) -> list[Host]:
     if len(hosts) > 1:
         hosts.sort(key=lambda h: (not h.backend.gpu, not h.has(model), h.load / h.backend.weight, h.backend.name))
     return hosts
+
+
+def _home(hosts: list[Host], model: str, last: str, slack: float) -> Host:
+    """The one for a turn of a conversation: as above, but `last`, where the last turn ran, may have as much as `slack`
+    more to do. A new conversation goes to the one that has been idle for longest."""
+
+    def standing(host: Host) -> tuple[bool, bool, float, bool, float, str]:
+        name, load = host.backend.name, host.load / host.backend.weight
+        stays = name == last
+        return not host.backend.gpu, not host.has(model), load - slack if stays else load, not stays, host.used, name
+
+    return min(hosts, key=standing)
 
 
 __all__ = [

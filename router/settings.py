@@ -76,6 +76,8 @@ class Settings(BaseSettings):
     ageing_auto_seconds: Seconds = 240.0
     ageing_p3_seconds: Seconds = 600.0
     ageing_every: Annotated[int, Field(ge=1)] = 4
+    affinity_requests: Annotated[float, Field(ge=0)] = 2.0
+    """A conversation stays on its backend while that runs at most so many requests more than another; 0: never."""
     set_residence_seconds: Annotated[float, Field(ge=0)] = 30.0
     load_seconds: Seconds = 330.0
     own_parameters: bool = True
@@ -88,6 +90,10 @@ class Settings(BaseSettings):
     between_chunks_seconds: Seconds = 120.0
     cpu_first_byte_seconds: Seconds = 1800.0
     cpu_between_chunks_seconds: Seconds = 600.0
+    progress_seconds: Seconds = 15.0
+    """Silence after which a stream whose client asks for it gets a sign of life."""
+    progress_for_all: bool = False
+    """Streams of /v1 get them without asking."""
     client_stall_seconds: Seconds = 60.0
     client_read_seconds: Seconds = 30.0
     client_bytes_per_second: Annotated[float, Field(gt=0)] = 16_384.0

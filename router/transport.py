@@ -7,9 +7,11 @@ its client, hooks, errors, timeouts.
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import aiohttp
 import httpx
@@ -19,6 +21,15 @@ _QUIET = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Header fields that httpx has decided on already."""
 _KEPT_SECONDS = 5.0
 """Idle connections, as httpx keeps them: a server's own patience is longer, and so it seldom closes first."""
+
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+"""A call may wait for an hour without a byte. Without it a router whose host went away would be waited for as long, and
+gateways forget connections that are silent for minutes."""
 
 # The first that fits names the error.
 _NAMES: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
@@ -79,6 +90,7 @@ class Transport(httpx.AsyncBaseTransport):
                     # The same authorities as httpx trusts, not those of the machine.
                     ssl=self._verify or httpx.create_ssl_context(trust_env=False),
                     keepalive_timeout=_KEPT_SECONDS,
+                    socket_factory=_socket,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_QUIET,
@@ -101,6 +113,14 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         self._answer.close()
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """For one of getaddrinfo's addresses."""
+    made = socket.socket(*address[:3])
+    for option in _KEEPALIVE:
+        made.setsockopt(*option)
+    return made
 
 
 @contextmanager

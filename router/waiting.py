@@ -45,6 +45,8 @@ class Request(NamedTuple):
     """How often it gave way before."""
     lost: int = 0
     """How often a backend ended, or could not be reached, while it had the request."""
+    session: int = 0
+    """The conversation that it belongs to (`affinity.session`), 0 for none."""
 
     ollama: bool = True
     """It came by /api, which OpenAI servers do not have."""

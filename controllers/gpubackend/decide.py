@@ -69,17 +69,22 @@ def _conditions(
             make("ModelsLoaded", None, found.reason, "The server could not be asked."),
             make(READY, False, found.reason, found.message),
         )
-    absent = missing(backend, found.models)
+    absent, entries = missing(backend, found.models), {m.name for one in backend.spec.model_sets for m in one.models}
     openai = backend.spec.engine is gpubackend.Engine.OPENAI
     says = "It lists its models by OpenAI's API." if openai else f"Ollama {found.version or 'of an unknown version'}."
     reachable = make("Reachable", True, "Answered", says)
+    lacks = _lacks(absent, "Have the server serve models" if openai else "Pull models")
     if absent:
-        text = _lacks(absent, "Have the server serve models" if openai else "Pull models")
-        return reachable, make("ModelsLoaded", False, "ModelsMissing", text), make(READY, False, "ModelsMissing", text)
-    present = make("ModelsLoaded", True, "Present", "The server has every model of its sets.")
+        present = make("ModelsLoaded", False, "ModelsMissing", lacks)
+    else:
+        present = make("ModelsLoaded", True, "Present", "The server has every model of its sets.")
+    if absent and len(absent) == len(entries):
+        return reachable, present, make(READY, False, "ModelsMissing", lacks)
     if backend.spec.drain:
         return reachable, present, make(READY, False, "Draining", "spec.drain is true: no new work is sent to it.")
-    return reachable, present, make(READY, True, "Serving", "Takes requests.")
+    # The router serves what is there of the sets, and so does a slot.
+    text = f"Takes requests for the other models of its sets. {lacks}"[:1024] if absent else "Takes requests."
+    return reachable, present, make(READY, True, "Serving", text)
 
 
 def ready(backend: gpubackend.GpuBackend) -> bool:

@@ -11,15 +11,17 @@ the streams go on meanwhile.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakKeyDictionary
 
 import orjson
 
-from router import models
+from router import affinity, models
 from router.proxy import rewrite, scan
 from router.proxy.refusal import Cause, Refusal
 from router.proxy.scan import Body, Scanner, Span
@@ -29,9 +31,13 @@ SMALL = 1 << 16
 LONGEST_NAME = 1024
 """Characters of a model's name. Ollama's own limit is below 600 (`types/model/name.go`)."""
 
-_WANTED = frozenset({"model", "name", "stream", "images", "messages", "tools"}) | rewrite.KEYS
+_WANTED = (
+    frozenset({"model", "name", "stream", "images", "messages", "tools", "prompt", "prompt_cache_key"}) | rewrite.KEYS
+)
+_OPENING = ("messages", "prompt", "prompt_cache_key")
 _MESSAGE = frozenset({"images", "content"})
 _NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
+_LONGEST_ESCAPE = 12  # two of six characters make one
 _LONGEST_VALUE = 6 * LONGEST_NAME + 2  # every character written as an escape
 
 # Several large bodies at once would take the processor from the event loop as many times.
@@ -46,7 +52,8 @@ _Result = TypeVar("_Result")
 class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
     none. `stream` is None when the body does not say. `images`: there are pictures in it. `name` is what older clients
-    call the model in questions about one. `tools`: it may call some. `outline` is there for a large body."""
+    call the model in questions about one. `tools`: it may call some. `outline` is there for a large body. `opening` is
+    what the turns of a conversation share (`affinity.opening`), where that was asked for."""
 
     asked: str = ""
     model: str = ""
@@ -55,15 +62,18 @@ class Peek(NamedTuple):
     name: str = ""
     tools: bool = False
     outline: rewrite.Outline | None = None
+    opening: int = 0
 
 
 NOTHING = Peek()
 
 
-async def peek(data: Body) -> Peek:
+async def peek(data: Body, *, opening: bool = False) -> Peek:
     """Look at a body. Raises Refusal: 400 when it names a model in two spellings of the key, or one with a name that is
     too long; 413 when it was made to be expensive."""
-    return await in_thread(look, data) if len(data) > SMALL else look(data)
+    if len(data) > SMALL:
+        return await in_thread(partial(look, opening=opening), data)
+    return look(data, opening=opening)
 
 
 async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *_Arguments) -> _Result:
@@ -74,14 +84,14 @@ async def in_thread(work: Callable[[Unpack[_Arguments]], _Result], *arguments: *
         return await loop.run_in_executor(_THREAD, work, *arguments)
 
 
-def look(data: Body) -> Peek:
+def look(data: Body, *, opening: bool = False) -> Peek:
     """See `peek`; pure."""
     if not data:
         return NOTHING
-    return _decoded(data) if len(data) <= SMALL else _scanned(data)
+    return _decoded(data, opening) if len(data) <= SMALL else _scanned(data, opening)
 
 
-def _decoded(data: Body) -> Peek:
+def _decoded(data: Body, opening: bool) -> Peek:
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -104,14 +114,23 @@ def _decoded(data: Body) -> Peek:
             name = _once(name, value, "name")
         elif size == 5 and key.casefold() == "tools":
             tools = tools or bool(value)
-    return _peek(model, name, stream, images=images, tools=tools)
+    shared = affinity.opening(*map(document.get, _OPENING)) if opening else 0
+    return _peek(model, name, stream, images=images, tools=tools, opening=shared)
 
 
 def _peek(
-    model: Any, name: Any, stream: Any, *, images: bool, tools: bool, outline: rewrite.Outline | None = None
+    model: Any,
+    name: Any,
+    stream: Any,
+    *,
+    images: bool,
+    tools: bool,
+    outline: rewrite.Outline | None = None,
+    opening: int = 0,
 ) -> Peek:
     asked, stream = _spelled(model), stream if isinstance(stream, bool) else None
-    return Peek(asked, models.normalise(asked), stream, images, _spelled(name) if name else "", tools, outline)
+    earlier = _spelled(name) if name else ""
+    return Peek(asked, models.normalise(asked), stream, images, earlier, tools, outline, opening)
 
 
 def _spelled(name: Any) -> str:
@@ -159,7 +178,7 @@ def _lenient(data: Body) -> Any:
 # Large bodies.
 
 
-def _scanned(data: Body) -> Peek:
+def _scanned(data: Body, opening: bool) -> Peek:
     scanner, found = Scanner(data), list[tuple[str, Span]]()
     try:
         end, empty = scanner.members(scanner.skip(0), _WANTED, found)
@@ -167,6 +186,7 @@ def _scanned(data: Body) -> Peek:
         shown = any(_shows(scanner, data, key.casefold(), span) for key, span in values.items())
         tools = any(key.casefold() == "tools" and _something(data, span) for key, span in values.items())
         where = rewrite.outline(scanner, data, found, end, empty=empty)
+        shared = affinity.opening(*(_beginning(scanner, data, values.get(key)) for key in _OPENING)) if opening else 0
     except scan.Malformed:
         return NOTHING
     except scan.TooComplex as error:
@@ -180,7 +200,15 @@ def _scanned(data: Body) -> Peek:
         if (low := key.casefold()) in ("model", "name", "stream"):
             value = _value(data, span)
             given[low] = value if low not in given or given[low] is None else _once(given[low], value, low)
-    return _peek(given.get("model"), given.get("name"), given.get("stream"), images=shown, tools=tools, outline=where)
+    return _peek(
+        given.get("model"),
+        given.get("name"),
+        given.get("stream"),
+        images=shown,
+        tools=tools,
+        outline=where,
+        opening=shared,
+    )
 
 
 def _value(data: Body, span: Span) -> Any:
@@ -192,6 +220,42 @@ def _value(data: Body, span: Span) -> Any:
     try:
         return json.loads(data[slice(*span)].decode("utf-8", "replace"), strict=False)
     except ValueError:
+        return None
+
+
+def _beginning(scanner: Scanner, data: Body, span: Span | None) -> Any:
+    """As much of a value as `affinity.opening` looks at: a text, or the first messages unless one of them is large."""
+    if span is None or data[span[0]] == 0x7B:
+        return None
+    if data[span[0]] == 0x22:
+        return _start(data, span)
+    if data[span[0]] != 0x5B:
+        return None
+    begun = list[Any]()
+    for element in itertools.islice(scanner.elements(span[0]), affinity.MOST_MESSAGES):
+        begun.append(_loaded(data, element))
+        if not isinstance(begun[-1], dict) or begun[-1].get("role") == "user":
+            break
+    return begun
+
+
+def _start(data: Body, span: Span) -> str:
+    """The beginning of a text; an escape or a character that was cut through is left out."""
+    raw = bytes(data[span[0] + 1 : min(span[1] - 1, span[0] + 8 * affinity.PROMPT)])
+    for end in range(len(raw), max(0, len(raw) - _LONGEST_ESCAPE), -1):
+        try:
+            return str(orjson.loads(b'"%s"' % raw[:end]))
+        except orjson.JSONDecodeError:
+            continue
+    return ""
+
+
+def _loaded(data: Body, span: Span) -> Any:
+    if span[1] - span[0] > SMALL:
+        return None
+    try:
+        return orjson.loads(data[slice(*span)])
+    except orjson.JSONDecodeError:
         return None
 
 

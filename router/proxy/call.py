@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crds.gpubackend import Capability
 from router.priority import Level
 from router.proxy import rewrite
+from router.proxy.answer import Answer
 from router.proxy.message import Request
 from router.proxy.paths import EMBEDDING, MODEL_PREFIX, Kind
 
@@ -41,6 +42,10 @@ class Call:
     """It offers the model tools to call."""
     outline: rewrite.Outline | None = None
     """Where the values of a large body stand that the router may have to change."""
+    session: int = 0
+    """The conversation that it belongs to, see `affinity.session`."""
+    early: Answer | None = None
+    """The answer whose head was sent before there was one, see `signs`."""
 
     @property
     def metered(self) -> bool:

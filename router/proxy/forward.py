@@ -16,7 +16,8 @@ import structlog
 
 from crds import gpubackend
 from router import dispatch, priority, scheduler
-from router.proxy import hygiene, refusal, rewrite, turned_away
+from router.backends import verdict
+from router.proxy import hygiene, refusal, rewrite, signs, turned_away
 from router.proxy.blame import Away, Blame, Elsewhere
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
@@ -55,6 +56,8 @@ class Forwarder:
         self._parts.budget.earn()
         flight = Flight(call, self._ticket(call))
         self._offer(flight)
+        if call.streams and self._parts.signs is not None:
+            self._parts.signs.follow(flight)
         return flight
 
     def heard(self, flight: Flight) -> Step:
@@ -66,7 +69,7 @@ class Forwarder:
         else:
             connection = relay.connection
             assert connection is not None
-            if connection.error is not None or connection.status >= 400:
+            if connection.error is not None or connection.status >= 400 or flight.call.early is not None:
                 return WAIT
             if not self._parts.dispatcher.began(flight.ticket.id):
                 return WAIT
@@ -87,6 +90,16 @@ class Forwarder:
 
     async def run(self, flight: Flight) -> None:
         """Relay the answer. Raises Refusal when there is none."""
+        try:
+            await self._run(flight)
+        except refusal.Refusal as no:
+            early = flight.call.early
+            if early is None:
+                raise
+            self._parts.metrics.answered("router", no.status)
+            signs.fail(early, no.message)
+
+    async def _run(self, flight: Flight) -> None:
         parts = self._parts
         while True:
             ticket = flight.ticket
@@ -140,6 +153,7 @@ class Forwarder:
             len(call.request.body),
             preempted,
             lost,
+            call.session,
             call.ollama,
         )
 
@@ -193,6 +207,7 @@ class Forwarder:
             if not relay.begun:
                 await self._first_bytes(relay)
                 await self._blame.judge(flight, backend, relay)
+                await _promised(relay, call)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
                 if self._begin(flight, relay) is DONE:
@@ -302,11 +317,14 @@ class Forwarder:
         where = await parts.successor() if call.repeatable else ""
         if not where:
             return False
+        if parts.signs is not None:
+            parts.signs.forget(flight)
         relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
         relay.first = parts.limits.whole  # it may wait in line there, too
         try:
             self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
+            await _promised(relay, call)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
             if relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True) is not DONE:
                 await relay.run()
@@ -343,3 +361,15 @@ class Forwarder:
                 # Has the server itself ended? Then that is what to say, and the request may wait for it.
                 (await relay.pool.connect()).abort()
             raise
+
+
+async def _promised(relay: Relay, call: Call) -> None:
+    """An answer whose head was sent early must be of the kind that the head says. Raises Refusal."""
+    early, connection = call.early, relay.connection
+    assert connection is not None
+    if early is not None and not signs.fits(early, connection.status, connection.content_type):
+        text = verdict.text(await connection.gathered(verdict.MOST))
+        raise refusal.Refusal(
+            connection.status if connection.status >= 400 else 502,
+            text or f"the backend answered {connection.status} and sent no stream",
+        )

@@ -14,6 +14,10 @@ from router.proxy.message import Request
 REQUEST_ID = b"x-request-id"
 PRIORITY = priority.HEADER.lower().encode()
 MODE = priority.MODE_HEADER.lower().encode()
+PROGRESS = b"x-jervis-progress"
+"""The client wants signs of life, see `signs`."""
+SESSION = b"x-session-id"
+"""The client's name for a conversation."""
 BACKEND = b"x-ollama-router-backend"
 """Of an answer: who gave it. Of a request: whom an administrator means."""
 AUTHORIZATION = b"authorization"
@@ -44,6 +48,8 @@ SPECIAL = _HOP | {
     CONTENT_ENCODING,  # of a body that runs a model: decoded
     PRIORITY,
     MODE,
+    SESSION,
+    PROGRESS,
     REQUEST_ID,
     BACKEND,
     AUTHORIZATION,  # passes unless the router or the backend has a use of its own for it
@@ -108,10 +114,13 @@ def request_head(
 
 
 def claim(request: Request, level: str) -> bytes:
-    """The lines that tell another router what this one knows of a request: how urgent it is, and whether a person
-    waits for it."""
+    """The lines that tell another router what this one knows of a request: how urgent it is, whether a person waits
+    for it, and whether its client wants signs of life."""
     lines = b"X-Ollama-Priority: %s\r\n" % level.encode()
-    return lines + b"X-Jervis-Mode: %s\r\n" % request.special[MODE] if MODE in request.special else lines
+    for name in (MODE, PROGRESS):
+        if name in request.special:
+            lines += b"%s: %s\r\n" % (name, request.special[name])
+    return lines
 
 
 def without(lines: bytes, connection: bytes) -> bytes:

@@ -130,6 +130,10 @@ class Incoming(asyncio.Protocol):
         """A request is being served."""
         return self._serving is not None
 
+    def serves(self, request: Request) -> bool:
+        """Is the request the one that is being served?"""
+        return self._serving is request
+
     @property
     def unsent(self) -> int:
         """Bytes that the client has not taken."""

@@ -76,6 +76,9 @@ class Link(Protocol):
     def close(self) -> None:
         """Close after what was written has been sent."""
 
+    def serves(self, request: Request) -> bool:
+        """Is the request the one that is being served?"""
+
     def abort(self) -> None:
         """Close at once."""
 

@@ -10,6 +10,7 @@ from router.backends import book
 from router.proxy import stall
 from router.proxy.budget import Budget
 from router.proxy.pool import Pools
+from router.proxy.signs import Signs
 
 
 async def no_successor() -> str:
@@ -47,5 +48,7 @@ class Parts:
     """Set keep_alive and num_ctx of models that a GpuBackend owns."""
     placed: Callable[[str], None] = _unnoted
     """Called with the name of a backend that a user's P0 request is given to."""
+    signs: Signs | None = None
+    """Tells clients that their streams wait."""
     guarded: bool = False
     """Clients show the router a token, which is none of the backends' business."""

@@ -125,7 +125,8 @@ class Relay:
         call, connection = self._call, self.connection
         assert connection is not None
         self._counters = counters
-        self._answer = Answer(
+        early, call.early = call.early, None
+        self._answer = early or Answer(
             call.request,
             connection.status,
             connection.reason,
@@ -154,6 +155,15 @@ class Relay:
         except ConnectionError:
             self._lost()
             return DONE
+
+    def pausing(self, since: float) -> Answer | None:
+        """The answer, if the backend has sent nothing since then and something may be said between its events."""
+        answer, connection = self._answer, self.connection
+        if self.whole or connection is None or connection.error is not None or self._to_client or self.since > since:
+            return None
+        end = {b"text/event-stream": b"\n\n", b"application/x-ndjson": b"\n"}.get(answer.content_type)
+        may = end is not None and not answer.declared and answer.status == 200 and self._tail.endswith(end)
+        return answer if may else None
 
     @property
     def status(self) -> int:

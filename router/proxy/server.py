@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from router import auth, catalogue, metrics, models, priority, report
+from router import affinity, auth, catalogue, metrics, models, priority, report
 from router.backends import book
 from router.effects import Reason
 from router.priority import Level
@@ -66,6 +66,7 @@ class Server:
         today: Callable[[], datetime] = _today,
         hosts: Hosts | None = None,
         extra: Collection[str] = (),
+        conversations: affinity.Affinity | None = None,
     ) -> None:
         """`hosts` are the names that clients may call the router by, None for any; `extra` are further paths that pass
         to the backends."""
@@ -84,6 +85,7 @@ class Server:
         self._buffered = 0
         self._calm = bounds.buffered - bounds.buffered // 8
         self._hosts = hosts
+        self._conversations = conversations or affinity.Affinity()
         self._extra = frozenset(extra)
         self._beside = asyncio.Semaphore(bounds.beside)
         self._reviews: set[asyncio.Task[None]] = set()
@@ -123,7 +125,7 @@ class Server:
                 if known is None:
                     return None
                 _identify(request, known)
-            seen = body.look(request.body)
+            seen = body.look(request.body, opening=self._conversations.on)
         except refusal.Refusal:
             return None  # `handle` comes to the same, and says it
         if not seen.model:
@@ -252,7 +254,7 @@ class Server:
             raise refusal.Refusal(405, f"{path} takes POST", headers=(("Allow", "POST"),))
         if hygiene.CONTENT_ENCODING in request.special:
             await self._decode(request)
-        seen = await body.peek(request.body)
+        seen = await body.peek(request.body, opening=self._conversations.on)
         if not seen.model:
             raise refusal.Refusal(400, 'model is required: send a JSON object with "model"')
         await self._run(request, path, Kind.INFERENCE, seen)
@@ -302,7 +304,7 @@ class Server:
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
-        asked, model, stream, images, name, tools, outline = seen
+        asked, model, stream, images, name, tools, outline, opening = seen
         if not model and kind is Kind.ABOUT_MODEL:
             # `name` is what older clients send (`cmp.Or(req.Model, req.Name)` in Ollama's routes.go).
             asked = path.removeprefix(paths.MODEL_PREFIX) if path.startswith(paths.MODEL_PREFIX) else name
@@ -333,6 +335,9 @@ class Server:
             user,
             tools,
             outline,
+            affinity.session(model, request.get(hygiene.SESSION), opening)
+            if self._conversations.on and path not in paths.EMBEDDING
+            else 0,
         )
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:

@@ -44,7 +44,7 @@ def known() -> dict[str, set[str]]:
     )  # fmt: skip
     queue = status.Queue(waiting=1, by_priority={"P0": 1}, oldest_seconds=2.0)
     document = status.Status(backends=[backend], queue=queue)
-    for family in router_metrics.Gauges(lambda: document, {}).collect():
+    for family in router_metrics.Gauges(lambda: document, {}, {}).collect():
         found[family.name] = set().union(*(sample.labels for sample in family.samples))
     return found
 

@@ -41,9 +41,20 @@ def test_a_reachable_server_with_its_models_is_ready_and_then_nothing_is_written
     assert decide.patch(known, answer, NOW + timedelta(hours=1)) == {}
 
 
-def test_missing_models_are_named() -> None:
+def test_missing_models_are_named_and_the_others_go_on_being_served() -> None:
     patch = decide.patch(backend(**MODELS), probe.Answer("1", frozenset({"embed"})), NOW)
-    assert said(patch)["Ready"] == ("False", "ModelsMissing")
+    assert said(patch)["ModelsLoaded"] == ("False", "ModelsMissing")
+    assert said(patch)["Ready"] == ("True", "Serving"), "as the router, which serves what is there"
+    messages = [condition["message"] for condition in patch["conditions"]]
+    assert [message.count("qwen3-coder-tool:30b") for message in messages] == [0, 1, 1]
+    known = backend(patch, **MODELS)
+    assert decide.offers(known)
+    assert not decide.has(known, "qwen3-coder-tool:30b", frozenset({"embed"})), "nobody reserves it for that model"
+
+
+def test_a_server_that_lacks_all_models_of_its_sets_is_not_ready() -> None:
+    patch = decide.patch(backend(**MODELS), probe.Answer("1", frozenset({"other"})), NOW)
+    assert said(patch)["Ready"] == said(patch)["ModelsLoaded"] == ("False", "ModelsMissing")
     assert "qwen3-coder-tool:30b" in patch["conditions"][1]["message"]
 
 
@@ -68,7 +79,8 @@ def test_a_model_or_a_pattern_is_there_when_an_installed_model_fits(
     known = backend(modelSets=[{"name": "a", "models": [{"name": name} for name in entries]}])
     assert decide.missing(known, frozenset(installed)) == lacks
     patch = decide.patch(known, probe.Answer("1", frozenset(installed)), NOW)
-    assert said(patch)["Ready"] == (("False", "ModelsMissing") if lacks else ("True", "Serving"))
+    assert said(patch)["ModelsLoaded"] == (("False", "ModelsMissing") if lacks else ("True", "Present"))
+    assert said(patch)["Ready"] == (("False", "ModelsMissing") if lacks == entries else ("True", "Serving"))
 
 
 def test_a_pattern_that_nothing_fits_is_named_apart_from_a_model_that_is_missing() -> None:

@@ -11,7 +11,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from router import announce, ceilings, dispatch, documents, explain, page, report, scheduler, status
+from router import announce, ceilings, dispatch, documents, explain, history, metrics, page, report, scheduler, status
 from router.backends import book
 from tests.router import process, wire
 
@@ -26,10 +26,13 @@ def test_openapi_describes_every_own_path_and_no_other() -> None:
         patience=1,
         ceilings=lambda: ceilings.Ceilings(()),
     )
+    counters = metrics.Metrics(CollectorRegistry(), now=float)
+    past = history.History(counters, scheduler.Scheduler(), now=float, wall=datetime.now)
     routes = {
         **documents.routes(state, CollectorRegistry()),
         **reserving,
         **page.Page(state).routes(),
+        **past.routes(),
         **explain.routes(scheduler.Scheduler(), book.Book(now=float), now=float),
     }
     assert documents.openapi()["paths"].keys() == routes.keys()

@@ -102,8 +102,8 @@ async def test_hangup_in_the_queue_never_reaches_the_backend_and_wakes_the_next(
         gate.set()
         assert [(await task).json()["name"] for task in (first, staying)] == ["first", "staying"]
         assert [r.json()["name"] for r in backend.requests] == ["first", "staying"]
-        status = await router.status()
-        assert (status["queue"]["waiting"], status["backends"][0]["inFlight"]) == (0, 0)
+        # The document may be a few milliseconds old.
+        await router.until(lambda s: (s["queue"]["waiting"], s["backends"][0]["inFlight"]) == (0, 0))
         assert await router.metric('jervis_router_client_hangups_total{phase="queue"}') == 1
 
 

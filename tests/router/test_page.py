@@ -59,6 +59,31 @@ async def test_backends_queue_and_explanation_are_shown_and_stay_live(tmp_path: 
             assert await page.evaluate("document.querySelectorAll('#answer b').length") == 0
 
 
+async def test_the_last_minutes_are_plotted(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.plain(b'{"done": true, "eval_count": 5000}'))
+        return True
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("gpu-0", backend.url)]) as router,
+        browser.opened(tmp_path, router.url + "/router/") as page,
+    ):
+        await page.until("document.body.dataset.samples !== undefined")
+        for priority in ("0", "3"):
+            await wire.ask(router.port, wire.post("/api/chat", {"model": "m"}, [("X-Ollama-Priority", priority)]))
+        await page.until("document.querySelectorAll('#waits line.P0, #waits line.P3').length === 2")
+        assert await page.evaluate("document.getElementById('waits-top').textContent.match(/P0 .*P3 /) !== null")
+        await page.until("Number(document.getElementById('tokens-top').textContent.match(/[0-9]+/)) > 100")
+        label = await page.evaluate("document.getElementById('tokens').getAttribute('aria-label')")
+        assert "tokens a second" in label
+        assert await page.evaluate("document.getElementById('swaps-top').textContent") == "0 in all"
+        past = (await wire.ask(router.port, wire.request("GET", "/router/history"))).json()
+        assert past["everySeconds"] == 5.0
+        counts = [(level, waits["count"]) for one in past["samples"] for level, waits in one["waits"].items()]
+        assert sorted(counts) == [("P0", 1), ("P3", 1)]
+
+
 async def test_with_tokens_the_page_asks_for_one(tmp_path: Path) -> None:
     async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         return False

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gzip
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -172,3 +173,26 @@ async def test_a_stream_that_is_left_early_hangs_up_and_the_next_call_works(http
         async with asyncio.timeout(60):
             await gone.wait()
         assert (await http.post(server.url + "/short", content=b"x")).content == b"begun"
+
+
+async def test_the_kernel_asks_whether_the_router_is_still_there() -> None:
+    """Column `tr` of /proc/net/tcp: 02 while a keepalive timer runs."""
+    gate = asyncio.Event()
+
+    async def play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(wire.plain(b"{}"))
+        return False
+
+    async with wire.backend(play) as server, httpx.AsyncClient(transport=client.transport()) as http:
+        call = asyncio.create_task(http.get(server.url, timeout=None))  # it ends with the test
+        await _arrived(server, 1)
+
+        async def timers() -> list[str]:
+            text = await asyncio.to_thread(Path("/proc/net/tcp").read_text)
+            rows = [line.split() for line in text.splitlines()[1:]]
+            return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
+
+        await process.eventually(timers, lambda seen: seen == ["02"])
+        gate.set()
+        assert (await call).status_code == 200
