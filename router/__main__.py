@@ -17,8 +17,9 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from crds import errors, gpubackend
+from crds import errors, gpubackend, spans
 from router import (
+    aliases,
     announce,
     dispatch,
     documents,
@@ -27,9 +28,12 @@ from router import (
     lifetime,
     memory,
     metrics,
+    observer,
     page,
     report,
     scheduler,
+    usage,
+    usagepage,
     warmup,
 )
 from router.backends import book, circuit, environment, statuses
@@ -122,6 +126,12 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
+    used = usage.Usage(wall=_today)
+    registry.register(used)
+    store = outside.usage_store()
+    sync = None if store is None else usage.Sync(used, store)
+    telemetry = spans.Telemetry("jervis-router") if settings.tracing else None
+    names = aliases.Aliases(settings.aliases)
     registry.register(metrics.Gauges(state.document, dispatcher.counts))
     # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
     local = settings.gpu_backends is not None or settings.backend_loopback
@@ -178,6 +188,9 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     backends.listen(prober.follow)
     backends.listen_for_silence(watch.lose)
     backends.listen(secrets.notice)
+    if names:
+        served = aliases.Shadows(names, lambda: {m for entry in backends.entries() for m in entry.served or ()})
+        backends.listen(served.look)
     server = Server(
         forward.Forwarder(
             Parts(
@@ -212,7 +225,8 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         own={
             **documents.routes(state, registry),
             **page.Page(state).routes(),
-            **explain.routes(plan, backends, now=now),
+            **explain.routes(plan, backends, now=now, aliases=names),
+            **usagepage.routes(used, gate.limits),
             **announce.routes(
                 dispatcher,
                 ids=lambda: uuid.uuid4().hex,
@@ -220,6 +234,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 wall=_today,
                 patience=settings.load_seconds,
                 ceilings=lambda: backends.ceilings,
+                aliases=names,
             ),
         },
         gate=gate,
@@ -237,6 +252,16 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         # A caller who must show a token is no page that a name was made to lead here.
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
+        aliases=names,
+        observer=observer.Observer(
+            used,
+            log=observer.log(
+                settings.request_log, _write, rate=settings.request_log_rate, chance=random.random, wall=_today
+            ),
+            telemetry=telemetry,
+            outside=forward.SUCCESSOR,
+            now=now,
+        ),
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []
@@ -260,6 +285,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:
         sweeps.append(loop.create_task(candidate.run()))
+    storing = None if sync is None else loop.create_task(sync.run(settings.usage_every_seconds))
     for sweep in sweeps:
         sweep.add_done_callback(lambda task: _ended(task, signals))
     try:
@@ -281,6 +307,11 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             sweep.cancel()
         await warmer.close()
         await prober.close()
+        if sync is not None and storing is not None:
+            sync.leave()
+            await storing
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
 
 
 def _ids(process: str) -> Callable[[], str]:
@@ -299,6 +330,11 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
 def _each(outbox: Iterable[Callable[[dispatch.Outward], None]], effect: dispatch.Outward) -> None:
     for put in outbox:
         put(effect)
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 def _today() -> datetime:

@@ -1,23 +1,28 @@
 """What all backends together have, in Ollama's words: `/api/tags`, `/api/ps`, `/v1/models`, `/api/version`.
 
 Answered from the last probes, so that a client that polls costs no backend anything and never causes a load. A model
-that several backends have is listed once, as the first of them describes it (GPUs first, then by name).
+that several backends have is listed once, as the first of them describes it (GPUs first, then by name). An alias is
+listed beside its model; `allowed` leaves out what a caller may not use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 from crds import gpubackend
+from router.aliases import Aliases
 from router.backends import book, records
 from router.backends.records import Record
 
 _LIBRARY = "library"
 
+Allowed = Callable[[str], bool]
+"""Whether a caller may use the model of a normalised name."""
 
-def tags(entries: Iterable[book.Entry]) -> dict[str, Any]:
+
+def tags(entries: Iterable[book.Entry], aliases: Aliases, allowed: Allowed | None = None) -> dict[str, Any]:
     """`GET /api/tags`: models that can be asked for now."""
     found: dict[str, Record] = {}
     for entry in _ready(entries):
@@ -25,19 +30,27 @@ def tags(entries: Iterable[book.Entry]) -> dict[str, Any]:
         for record in entry.tags or ():
             if (name := records.model(record)) in served:
                 found.setdefault(name, record)
-    return {"models": list(found.values())}
+    if aliases:
+        # A model of an alias' name cannot be asked for.
+        real = {name: record for name, record in found.items() if name not in aliases}
+        for alias, spelled, target in aliases:
+            if target in real and (allowed is None or allowed(target)):
+                found[alias] = {**real[target], "name": spelled, "model": spelled}
+            else:
+                found.pop(alias, None)
+    return {"models": [r for name, r in found.items() if allowed is None or name in aliases or allowed(name)]}
 
 
-def loaded(entries: Iterable[book.Entry]) -> dict[str, Any]:
+def loaded(entries: Iterable[book.Entry], aliases: Aliases, allowed: Allowed | None = None) -> dict[str, Any]:
     """`GET /api/ps`: models in some backend's memory."""
     found: dict[str, Record] = {}
     for entry in _ready(entries):
         for record in entry.ps:
             found.setdefault(records.model(record), record)
-    return {"models": list(found.values())}
+    return {"models": [record for name, record in found.items() if allowed is None or allowed(name)]}
 
 
-def openai(entries: Iterable[book.Entry]) -> dict[str, Any]:
+def openai(entries: Iterable[book.Entry], aliases: Aliases, allowed: Allowed | None = None) -> dict[str, Any]:
     """`GET /v1/models`, derived from the tags as Ollama itself derives it."""
     return {
         "object": "list",
@@ -48,12 +61,12 @@ def openai(entries: Iterable[book.Entry]) -> dict[str, Any]:
                 "created": _seconds(str(record.get("modified_at", ""))),
                 "owned_by": _owner(records.name(record)),
             }
-            for record in tags(entries)["models"]
+            for record in tags(entries, aliases, allowed)["models"]
         ],
     }
 
 
-def version(entries: Iterable[book.Entry]) -> dict[str, Any]:
+def version(entries: Iterable[book.Entry], aliases: Aliases, allowed: Allowed | None = None) -> dict[str, Any]:
     """`GET /api/version`: that of the first backend; clients decide by it what they may ask for."""
     return dict(next((entry.about for entry in _ready(entries)), {}))
 

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import models, priority, scheduler, status
+from router import priority, scheduler, status
+from router.aliases import NONE, Aliases
 from router.backends import book
 from router.effects import Reason
 from router.fleet import Unfit
@@ -35,7 +36,7 @@ class Candidate(status.Wire):
 class Explanation(status.Wire):
     """The fate of a request that came now."""
 
-    model: str = Field(description="the normalised name")
+    model: str = Field(description="the normalised name, aliases resolved")
     priority: str
     priority_from: str = Field(description="header, model table or nothing (Auto)")
     verdict: str = Field(description="Dispatch, Queue or Refuse")
@@ -54,9 +55,10 @@ def explain(
     now: float,
     *,
     clamp: Callable[[Level], Level],
+    aliases: Aliases = NONE,
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for."""
-    name = models.normalise(model)
+    name = aliases.resolve(model)
     claimed = priority.level(header, name, backends.table)
     level = clamp(claimed)
     source = _source(header, name, backends)
@@ -144,7 +146,9 @@ def _candidate(
     return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
 
 
-def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float]) -> Mapping[str, Own]:
+def routes(
+    plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float], aliases: Aliases = NONE
+) -> Mapping[str, Own]:
     """`GET /router/explain?model=&priority=&need=`."""
 
     async def show(request: Request) -> Reply:
@@ -162,7 +166,7 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             ceiling = request.identity.ceiling
             return lowered if ceiling is None else max(lowered, priority.LEVELS[ceiling])
 
-        said = explain(plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp)
+        said = explain(plan, backends, query["model"], query.get("priority"), need, now(), clamp=clamp, aliases=aliases)
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 
     return {"/router/explain": show}

@@ -18,7 +18,7 @@ from crds import gpubackend
 from router import dispatch, priority, scheduler
 from router.backends import verdict
 from router.backends.verdict import Verdict
-from router.proxy import hygiene, refusal, rewrite, turned_away
+from router.proxy import hygiene, refusal, rewrite, summary, turned_away
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.flight import Flight
@@ -87,6 +87,8 @@ class Forwarder:
             done = self._begin(flight, relay)
         if done:
             self._landed(flight, relay)
+            if (kept := flight.call.request.summary) is not None:
+                kept.end()
         return done
 
     def abandon(self, flight: Flight) -> None:
@@ -95,12 +97,22 @@ class Forwarder:
         if relay is not None:
             self._hung_up(relay)
             self._leave(flight, relay)
-            return
-        self._parts.metrics.hangups.labels("queue").inc()
-        self._parts.dispatcher.withdraw(flight.ticket)
+        else:
+            self._parts.metrics.hangups.labels("queue").inc()
+            self._parts.dispatcher.withdraw(flight.ticket)
+        if (kept := flight.call.request.summary) is not None:
+            kept.end(summary.HANGUP)
 
     async def run(self, flight: Flight) -> None:
         """Relay the answer. Raises Refusal when there is none."""
+        kept = flight.call.request.summary
+        if kept is None:
+            await self._run(flight)
+            return
+        with kept:
+            await self._run(flight)
+
+    async def _run(self, flight: Flight) -> None:
         parts = self._parts
         while True:
             ticket = flight.ticket
@@ -127,15 +139,18 @@ class Forwarder:
                 await self._exchange(flight, backend)
                 return
             except _Elsewhere as elsewhere:
-                flight.failed = elsewhere.refusal
+                flight.failed, why = elsewhere.refusal, elsewhere.refusal.reason
                 flight.avoid |= {backend}
             except _Away as away:
-                flight.failed = away.refusal
+                flight.failed, why = away.refusal, away.refusal.reason
                 flight.lost += 1
                 if flight.lost > _MOST_LOST:
                     raise away.refusal from away
             except _GaveWay:
                 flight.preempted += 1
+                why = "Preempted"
+            if (kept := flight.call.request.summary) is not None:
+                kept.moved(why)
             flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
             self._offer(flight)
 
@@ -190,6 +205,8 @@ class Forwarder:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
         flight.sent = parts.now()
         parts.metrics.busy(backend).begin(flight.sent)
+        if (kept := call.request.summary) is not None:
+            kept.attempt(backend)
         owned = flight.owned = parts.dispatcher.owns(backend, call.model)
         self._pack(relay, call, (call.request.body,) if owned is None else self._owned(call, owned))
         # Something that must not happen twice never rides on a connection that may just be closing.
@@ -264,6 +281,7 @@ class Forwarder:
             length=sum(map(len, body)) if call.request.has_body else None,
             request_id=call.request_id,
             claim=claim,
+            trace=_trace(call),
             authorization=None if claim else pool.authorization or (b"" if self._private(call) else None),
         )
 
@@ -319,6 +337,8 @@ class Forwarder:
         relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
         relay.first = parts.limits.whole  # it may wait in line there, too
         try:
+            if (kept := call.request.summary) is not None:
+                kept.attempt(SUCCESSOR)
             self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
@@ -425,3 +445,9 @@ class Forwarder:
             return False
         parts.metrics.retries.labels(reason).inc()
         return True
+
+
+def _trace(call: Call) -> bytes:
+    """The traceparent for the backend, empty when this router makes no spans."""
+    kept = call.request.summary
+    return b"" if kept is None or kept.spans is None else kept.spans.traceparent.encode()
