@@ -2,9 +2,9 @@
 
 Without the last two every client may enter and none is an administrator; a run token that is shown bounds its request
 in any case (`router.runs`). The tokens' file is a JSON list of `{"name", "token", "admin"?, "ceiling"?, "models"?,
-"tokensPerDay"?}`, mounted from a Secret and read again when it changes. Tokens of service accounts are reviewed by the apiserver (TokenReview); its
-answer is kept for a while, by the digest of the token, and goes on being believed for longer while the apiserver is
-away.
+"tokensPerDay"?}`, mounted from a Secret and read again when it changes. Tokens of service accounts are reviewed by the
+apiserver (TokenReview); its answer is kept for a while, by the digest of the token, and goes on being believed for
+longer while the apiserver is away.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Tokens:
         return Invalid(
             f"The tokens' file {self._path}: {problem}.",
             field="JERVIS_ROUTER_TOKENS_FILE",
-            remedy='Give a JSON list of {"name", "token", "admin", "ceiling", "models", "tokensPerDay"}; a token has at '
-            "least 16 characters.",
+            remedy='Give a JSON list of {"name", "token", "admin", "ceiling", "models", "tokensPerDay"}; '
+            "a token has at least 16 characters.",
         )
 
 
