@@ -38,7 +38,7 @@ from router import (
 )
 from router.backends import book, circuit, environment, statuses
 from router.outside import Outside
-from router.proxy import forward, stall
+from router.proxy import connections, forward, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
 from router.proxy.parts import Parts
@@ -238,15 +238,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             ),
         },
         gate=gate,
-        bounds=Bounds(
-            body=min(settings.max_body_bytes, whole),
-            buffered=shares.buffered,
-            unsent=shares.unsent,
-            connections=settings.max_connections or shares.connections,
-            reading=settings.client_read_seconds,
-            rate=settings.client_bytes_per_second,
-            idle=settings.client_idle_seconds,
-        ),
+        bounds=Bounds(body=min(settings.max_body_bytes, whole), buffered=shares.buffered),
         ids=_ids(uuid.uuid4().hex),
         now=now,
         # A caller who must show a token is no page that a name was made to lead here.
@@ -262,6 +254,17 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             outside=forward.SUCCESSOR,
             now=now,
         ),
+    )
+    clients = connections.Connections(
+        connections.Bounds(
+            most=settings.max_connections or shares.connections,
+            unsent=shares.unsent,
+            reading=settings.client_read_seconds,
+            rate=settings.client_bytes_per_second,
+            idle=settings.client_idle_seconds,
+        ),
+        counters,
+        now=now,
     )
     source = outside.source(listed)
     sweeps: list[asyncio.Task[None]] = []
@@ -279,7 +282,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
-    jobs = [watch.run(_SWEEP), server.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
+    jobs = [watch.run(_SWEEP), clients.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
     sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
         sweeps.append(loop.create_task(writer.run()))
@@ -291,6 +294,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     try:
         await lifetime.serve(
             server,
+            clients,
             dispatcher,
             watch,
             state,

@@ -27,9 +27,7 @@ class Ceilings:
             (re.compile(".*".join(map(re.escape, text.split("*")))), level)
             for text, level in sorted(patterns.items(), key=lambda item: (-len(item[0]), item[0]))
         )
-
-    def __bool__(self) -> bool:
-        return bool(self._exact or self._patterns)
+        self.stated = bool(self._exact or self._patterns)
 
     def clamp(self, client: str, level: Level) -> Level:
         """The level that `client` gets for its claim."""

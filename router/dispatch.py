@@ -45,6 +45,8 @@ class Dispatcher:
         deciding: Callable[[], bool] | None = None,
     ) -> None:
         self._plan = plan
+        self.began = plan.began
+        self.owns = plan.owns
         self._now = now
         self._perform = perform
         self._deciding = deciding
@@ -58,7 +60,7 @@ class Dispatcher:
 
     def offer(self, request: scheduler.Request) -> str | None:
         """Ask for a slot; returns the backend's name when there is one at once; else `granted` is to be awaited."""
-        if self._stepped_down():
+        if self._deciding is not None and self._stepped_down():
             sleeper = self._sleepers[request.id] = asyncio.get_running_loop().create_future()
             sleeper.set_exception(Turned(effects.Reason.STEPPED_DOWN))
             return None
@@ -98,14 +100,11 @@ class Dispatcher:
         if self._cancels:
             self._cancels.pop(request_id, None)
             self._victims.discard(request_id)
-        self._stepped_down()
+        if self._deciding is not None:
+            self._stepped_down()
         caused = self._plan.released(request_id, self._now())
         if caused:
             self._apply(caused)
-
-    def began(self, request_id: int) -> bool:
-        """The first byte is about to be sent; False: it gave way a moment ago (see `Scheduler.began`)."""
-        return self._plan.began(request_id)
 
     def on_cancel(self, request_id: int, give_way: Callable[[], None]) -> None:
         """Call `give_way` when a running request must make room. It may be at once."""
@@ -116,10 +115,6 @@ class Dispatcher:
     def elsewhere(self, request: scheduler.Request) -> bool:
         """Could a request with these backends to avoid run anywhere at all?"""
         return self._plan.possible(request, self._now())
-
-    def owns(self, backend: str, model: str) -> scheduler.Owned | None:
-        """keep_alive and num_ctx of a model that the router owns on that backend, None for any other."""
-        return self._plan.owns(backend, model)
 
     def turn_away(self) -> int:
         """Refuse everybody who waits (the process is going); returns how many."""

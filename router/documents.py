@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from router import announce, explain, page, report, status, usagepage
-from router.proxy.message import Reply, Request
-from router.proxy.server import Own
+from router.proxy.message import Own, Reply, Request
 
 _TEXT = "text/plain; charset=utf-8"
 

@@ -19,9 +19,8 @@ from router.effects import Reason
 from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
-from router.proxy.message import Reply, Request
+from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
-from router.proxy.server import Own
 
 
 class Candidate(status.Wire):

@@ -26,8 +26,9 @@ _BESIDE_RESERVATION = mask(Level.P0, Level.P1, Level.P2)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Hosts that may serve a `Key` now, slots aside. `able` are all that have the model, for questions about it."""
+    """Hosts that may serve `key` now, slots aside. `able` are all that have the model, for questions about it."""
 
+    key: Key
     gpus: tuple[Host, ...]
     able: tuple[Host, ...]
     hosts: tuple[Host, ...]
@@ -59,7 +60,8 @@ class Fleet:
         self.managed = False
         """Is there a GPU whose memory the router owns?"""
         self._gone: dict[str, Host] = {}
-        self._routes: dict[Key, Route] = {}
+        # A Key is equal to the tuple of its parts, which is made in a tenth of the time.
+        self._routes: dict[tuple[str, Capability | None], Route] = {}
         self._patience = patience
         self._cpu_allowed: Callable[[str], bool] = lambda model: False
 
@@ -109,6 +111,11 @@ class Fleet:
         found = self._routes.get(key)
         return found if found is not None else self._find(key, now)
 
+    def route_of(self, request: Request, now: float) -> Route:
+        """Who may serve that request."""
+        found = self._routes.get((request.model, request.need))
+        return found if found is not None else self._find(Key(request.model, request.need), now)
+
     def levels(self, host: Host, key: Key, gpus: Iterable[Host]) -> tuple[int, int]:
         """The rule of who may go to a host that is fit, slots aside: levels (as bits) that may now, and levels that may
         once they are due. `gpus` are those of the route that may serve the request too."""
@@ -125,11 +132,11 @@ class Fleet:
             if host.backend.name in avoid:
                 return False
             gpus = tuple(gpu for gpu in gpus if gpu.backend.name not in avoid)
-        return bool(self.levels(host, Key(request.model, request.need), gpus)[due] >> request.level & 1)
+        return bool(self.levels(host, route.key, gpus)[due] >> request.level & 1)
 
     def possible(self, request: Request, now: float) -> bool:
         """Is there a host, free or not, that may serve the request now or later?"""
-        route = self.route(Key(request.model, request.need), now)
+        route = self.route_of(request, now)
         if not request.metered:
             return any(host.backend.name not in request.avoid for host in route.able)
         return any(self.admits(host, route, request, due=True) for host in route.hosts)
@@ -186,7 +193,7 @@ class Fleet:
         able = tuple(host for host, unfit in why if unfit not in absent)
         gpus = tuple(host for host, unfit in why if unfit is None and host.backend.gpu)
         cpus = tuple(host for host, unfit in why if unfit is None and not host.backend.gpu)
-        route = Route(gpus, able, gpus + cpus)
+        route = Route(key, gpus, able, gpus + cpus)
         # Only what somebody serves is remembered: other names come from clients and have no end.
         if able:
             self._routes[key] = route

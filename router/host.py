@@ -16,6 +16,8 @@ from router.waiting import Request
 # A slow start that has come so far is over.
 _FULL = 1 << 16
 _CAN = frozenset(Capability)
+_URGENT = Level.P1
+"""This level and those above keep a reservation alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class Host:
         run = Run(request, self, now)
         self.load += 1
         self.used = now
-        if request.level <= Level.P1:
+        if request.level <= _URGENT:
             self.urgent += 1
             self._renew(request.level, now)
         if request.metered:
@@ -187,7 +189,7 @@ class Host:
         request = run.request
         self.load -= 1
         self.used = now
-        if request.level <= Level.P1:
+        if request.level <= _URGENT:
             self.urgent -= 1
             self._renew(request.level, now)
         if request.metered:

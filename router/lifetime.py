@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from router import dispatch, report
+from router.proxy.connections import Connections
 from router.proxy.incoming import Incoming
 from router.proxy.server import Server
 from router.proxy.stall import Watch
@@ -44,6 +45,7 @@ class Signals:
 
 async def serve(
     server: Server,
+    connections: Connections,
     dispatcher: dispatch.Dispatcher,
     watch: Watch,
     state: report.Report,
@@ -59,19 +61,21 @@ async def serve(
     """Serve until a signal, then drain. `started` hears the address that was really bound; `leave` tells the others
     that this process goes."""
     loop = asyncio.get_running_loop()
-    serving = await loop.create_server(lambda: Incoming(server, loop), sock=_bound(host, port), backlog=_BACKLOG)
+    serving = await loop.create_server(
+        lambda: Incoming(server, connections, loop), sock=_bound(host, port), backlog=_BACKLOG
+    )
     name = serving.sockets[0].getsockname()
     started(name[0], name[1])
     await signals.leaving.wait()
     state.draining = True
-    _log.info("draining", active=server.active, grace=drain)
+    _log.info("draining", active=connections.active, grace=drain)
     if leave is not None:
         await leave()
     await _first(signals.hurry, drain_delay)
     serving.close()
-    server.leave()
-    await _quiet(server, signals, drain)
-    await _cut(server, dispatcher, watch)
+    connections.leave()
+    await _quiet(connections, signals, drain)
+    await _cut(connections, dispatcher, watch)
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -86,22 +90,22 @@ def _bound(host: str, port: int) -> socket.socket:
         return socket.create_server(("", port), backlog=_BACKLOG)
 
 
-async def _quiet(server: Server, signals: Signals, grace: float) -> None:
+async def _quiet(connections: Connections, signals: Signals, grace: float) -> None:
     """Until nobody is served any more, at most `grace` seconds."""
-    ends = [asyncio.ensure_future(server.quiet()), asyncio.ensure_future(signals.hurry.wait())]
+    ends = [asyncio.ensure_future(connections.quiet()), asyncio.ensure_future(signals.hurry.wait())]
     await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:
         end.cancel()
 
 
-async def _cut(server: Server, dispatcher: dispatch.Dispatcher, watch: Watch) -> None:
+async def _cut(connections: Connections, dispatcher: dispatch.Dispatcher, watch: Watch) -> None:
     turned, ended = dispatcher.turn_away(), watch.cut_all()
     if turned or ended:
         _log.warning("cut off", waiting=turned, running=ended)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_LAST_WORDS):
-            await server.quiet()
-    server.drop()
+            await connections.quiet()
+    connections.drop()
 
 
 async def _first(event: asyncio.Event, timeout: float) -> None:

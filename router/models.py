@@ -37,7 +37,9 @@ class Table:
 
     def find(self, model: str) -> gpubackend.ModelSpec | None:
         """The entry for a normalised name, or None when no GpuBackend speaks of it."""
-        found = self._exact.get(model) or self._families.get(model.rsplit(":", 1)[0])
+        found = self._exact.get(model)
+        if found is None and self._families:
+            found = self._families.get(model.rsplit(":", 1)[0])
         if found is None and self._patterns:
             return next((spec for pattern, spec in self._patterns if pattern.fits(model)), None)
         return found

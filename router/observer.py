@@ -106,10 +106,26 @@ class Observer:
 
     def begin(self, call: Call) -> None:
         """A request that was understood and will be sent."""
-        made = call.request.summary = Summary(call, self._done, now=self._now)
+        request, identity = call.request, call.request.identity
+        made = request.summary = Summary(
+            self._done,
+            now=self._now,
+            arrived=call.arrived,
+            path=call.path,
+            request_id=call.request_id,
+            request_bytes=len(request.body),
+            images=call.images,
+            client=call.client,
+            run=identity.run,
+            account=identity.account,
+            limited=identity.rights is not None,
+            asked=call.asked,
+            model=call.model,
+            level=call.level.label,
+        )
         if not self.watches:
             return
-        found = _TRACEPARENT.search(call.request.lines)
+        found = _TRACEPARENT.search(request.lines)
         parent = "" if found is None else found.group(1).decode()
         if self._telemetry is not None:
             operation = _OPERATIONS.get(call.path, "chat")
@@ -172,7 +188,7 @@ class Observer:
             "path": made.path,
             "asked": made.asked,
             "model": made.model,
-            "priority": made.level.label,
+            "priority": made.level,
             "backend": made.backend or None,
             "attempts": made.attempts,
             "wait_ms": _ms(made.waited),

@@ -12,9 +12,8 @@ from importlib import resources
 from typing import Any
 
 from router import report
-from router.proxy.message import Reply, Request
+from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
-from router.proxy.server import Own
 
 _HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"

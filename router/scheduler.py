@@ -72,11 +72,10 @@ class Scheduler:
     def offered(self, request: Request, now: float) -> list[Effect]:
         """A request arrives, or comes back because its backend failed or it gave way. Without a Dispatch or a Refuse
         for it among the effects, it waits."""
-        key = Key(request.model, request.need)
-        route = self._fleet.route(key, now)
+        route = self._fleet.route_of(request, now)
         if not request.metered:
             return self._pass(request, route, now)
-        if key not in self._queue.lines:
+        if route.key not in self._queue.lines:
             host = self._choose(request, route, now)
             if host is not None:
                 return self._grant(request, host, now)
@@ -243,7 +242,7 @@ class Scheduler:
 
     def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
         """The decisions of `offered`, with the request in the queue for a moment only."""
-        if Key(request.model, request.need) not in self._queue.lines:
+        if route.key not in self._queue.lines:
             host = self._choose(request, route, now)
             if host is not None:
                 return host
@@ -314,7 +313,7 @@ class Scheduler:
         if request.metered:
             host.turns.count(request.level, promoted)
         effects: list[Effect] = [Dispatch(request, host.backend.name)]
-        if request.level is Level.P0 and host.residency is not None and request.need is not Capability.EMBED:
+        if host.residency is not None and request.level is Level.P0 and request.need is not Capability.EMBED:
             effects += self._allotment.urgent(run, now)
         return effects
 

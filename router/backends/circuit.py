@@ -37,7 +37,7 @@ class Breaker:
     def succeeded(self) -> bool:
         """A request was answered; True when the state changed. A late success does not close an open circuit."""
         self._failures = 0
-        if self.state is not Circuit.HALF_OPEN:
+        if not self._opened or self.state is not Circuit.HALF_OPEN:
             return False
         self.state = Circuit.CLOSED
         self._opened = 0

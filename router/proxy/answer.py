@@ -60,9 +60,8 @@ class Answer:
         if self._chunked and data:
             data = b"%x\r\n%s\r\n" % (len(data), data)
         if self._head:
-            self._put(data)
-        else:
-            self._link.transport.write(data)
+            data, self._head = self._head + data, b""
+        self._link.transport.write(data)
         return not self._link.full
 
     async def room(self) -> None:
@@ -73,16 +72,13 @@ class Answer:
         """Hand over the last piece, possibly empty, and the proper end; False when the connection is full."""
         if self._chunked:
             data = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
-        self._put(data)
+        if self._head:
+            data, self._head = self._head + data, b""
+        if data:
+            self._link.transport.write(data)
         return not self._link.full
 
     def tear(self) -> None:
         """End without the proper end: what was handed over is flushed, then the connection closes."""
         self._request.keep_alive = False
         self._link.close()
-
-    def _put(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        if data:
-            self._link.transport.write(data)

@@ -111,7 +111,7 @@ def _peek(
     model: Any, name: Any, stream: Any, *, images: bool, tools: bool, outline: rewrite.Outline | None = None
 ) -> Peek:
     asked, stream = _spelled(model), stream if isinstance(stream, bool) else None
-    return Peek(asked, models.normalise(asked), stream, images, _spelled(name), tools, outline)
+    return Peek(asked, models.normalise(asked), stream, images, _spelled(name) if name else "", tools, outline)
 
 
 def _spelled(name: Any) -> str:

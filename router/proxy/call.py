@@ -10,6 +10,10 @@ from router.proxy import rewrite
 from router.proxy.message import Request
 from router.proxy.paths import EMBEDDING, Kind
 
+# A member of an enumeration is looked up by a function of the standard library, each time (Python 3.11).
+_INFERENCE = Kind.INFERENCE
+_METERED, _REPEATABLE = (Kind.INFERENCE, Kind.OTHER), (Kind.INFERENCE, Kind.ABOUT_MODEL)
+
 
 @dataclass(slots=True)
 class Call:
@@ -41,12 +45,12 @@ class Call:
     @property
     def metered(self) -> bool:
         """Takes a slot of its model."""
-        return self.kind in (Kind.INFERENCE, Kind.OTHER) and bool(self.model)
+        return self.kind in _METERED and bool(self.model)
 
     @property
     def need(self) -> Capability | None:
         """What its backend must be able to do."""
-        if self.kind is not Kind.INFERENCE:
+        if self.kind is not _INFERENCE:
             return None
         if self.path in EMBEDDING:
             return Capability.EMBED
@@ -55,4 +59,4 @@ class Call:
     @property
     def repeatable(self) -> bool:
         """May be sent twice as long as no byte of an answer has reached the client."""
-        return self.kind in (Kind.INFERENCE, Kind.ABOUT_MODEL) or self.request.reading
+        return self.kind in _REPEATABLE or self.request.reading

@@ -53,7 +53,6 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_chunks",
-        "_error",
         "_framed",
         "_head_only",
         "_head_size",
@@ -73,6 +72,7 @@ class Connection(asyncio.Protocol):
         "congested",
         "content_type",
         "declared",
+        "error",
         "heard",
         "idle_since",
         "keep",
@@ -104,7 +104,8 @@ class Connection(asyncio.Protocol):
         self._sink: Callable[[bytes], bool] | None = None
         self.congested = False  # the sink took a piece and wants no other for now
         self._head_only = head_only
-        self._error: Broken | None = None
+        self.error: Broken | None = None
+        """How the backend, or whoever had to, spoiled the exchange; what came before that may still be taken."""
         self.status = 0
         self.reason = b""
         self._lines: list[bytes] = []
@@ -121,7 +122,7 @@ class Connection(asyncio.Protocol):
         """Start an exchange. `head_only` for HEAD, whose answer has no body whatever its headers say."""
         self._reset(head_only=head_only)
         if self._transport is None or self.lost:
-            self._error = Broken("the connection to the backend was closed")
+            self.error = Broken("the connection to the backend was closed")
             return
         if sum(map(len, body)) > HIGH_WATER:
             self._transport.writelines((head, *body))  # without a copy of it
@@ -130,19 +131,19 @@ class Connection(asyncio.Protocol):
 
     async def arrived(self) -> None:
         """Wait for body bytes or the end of the answer. Raises Broken once everything that came has been taken."""
-        if not (self._chunks or self.complete or self._error):
+        if not (self._chunks or self.complete or self.error):
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        if self._error is not None and not self._chunks:
-            raise self._error
+        if self.error is not None and not self._chunks:
+            raise self.error
 
     async def gathered(self, most: int) -> bytes:
         """Wait for the whole answer or its first `most` bytes (at most HIGH_WATER), and look at what came. It can still
         be taken. To be called after `arrived`; an exchange that breaks meanwhile ends the wait."""
-        while not (self.complete or self._error) and self._size < most:
+        while not (self.complete or self.error) and self._size < most:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -162,11 +163,6 @@ class Connection(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         return data
-
-    @property
-    def broken(self) -> bool:
-        """The backend, or whoever had to, spoiled the exchange; what came before that may still be taken."""
-        return self._error is not None
 
     def passing(self) -> Passing:
         """What of the answer's head is for the client, without what its Connection field names."""
@@ -196,14 +192,14 @@ class Connection(asyncio.Protocol):
         if self._paused and self._transport is not None and not self.lost:
             self._paused = False
             self._transport.resume_reading()
-        if not (self.complete or self._error):
+        if not (self.complete or self.error):
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def _offer(self, sink: Callable[[bytes], bool]) -> None:
         if sink(self.take()):
@@ -218,8 +214,8 @@ class Connection(asyncio.Protocol):
         """End the exchange with an error; its holder then gives the connection up. Does nothing to a complete one."""
         if self.complete:
             return
-        if self._error is None:
-            self._error = error
+        if self.error is None:
+            self.error = error
         self._wake()
 
     def rest(self, now: float) -> None:
@@ -281,7 +277,7 @@ class Connection(asyncio.Protocol):
             if self._size > HIGH_WATER:
                 self.abort()  # it does not stop, or had finished: a whole answer comes
             return
-        if self._error is not None:
+        if self.error is not None:
             return
         if not self.busy:
             # Nobody asked: an answer to nothing, or a server that says why it closes. Never to be reused.
@@ -316,11 +312,11 @@ class Connection(asyncio.Protocol):
         if self._parting is not None:
             self._parting.cancel()
         self._parser = None  # it refers to this object: nothing here may wait for the collector of cycles
-        if self.busy and not self.complete and self._error is None:
+        if self.busy and not self.complete and self.error is None:
             if self.status and not self._framed and exc is None:
                 self.complete = True  # an answer that ends with its connection (RFC 9112, 6.3 rule 8)
             else:
-                self._error = Broken("the backend closed the connection before the end of its answer")
+                self.error = Broken("the backend closed the connection before the end of its answer")
         self._wake()
         callbacks, self._on_lost = self._on_lost, []
         for callback in callbacks:

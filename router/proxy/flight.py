@@ -36,16 +36,14 @@ class Flight:
         self.lost = 0
         """Servers that ended, or could not be reached, while they had it."""
 
-    @property
-    def asked(self) -> bool:
-        """Was the request sent to a backend, so that nothing but its answer is to be waited for?"""
-        return self.relay is not None and self.relay.connection is not None
-
-    def listen(self, heard: Callable[[], None]) -> None:
-        """Call back once, when the backend says something or its connection ends."""
-        assert self.relay is not None
-        assert self.relay.connection is not None
-        self.relay.connection.listener = heard
+    def listen(self, heard: Callable[[], None]) -> bool:
+        """Call back once, when the backend sends something or its connection ends. False when the request was not sent
+        yet, so that a slot or a connection is to be waited for."""
+        relay = self.relay
+        if relay is None or (connection := relay.connection) is None:
+            return False
+        connection.listener = heard
+        return True
 
     def unlisten(self) -> None:
         """Somebody waits for it in a task from now on."""

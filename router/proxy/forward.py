@@ -16,17 +16,16 @@ import structlog
 
 from crds import gpubackend
 from router import dispatch, priority, scheduler
-from router.backends import verdict
-from router.backends.verdict import Verdict
 from router.proxy import hygiene, refusal, rewrite, summary, turned_away
+from router.proxy.blame import Away, Blame, Elsewhere
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
 from router.proxy.paths import Kind
-from router.proxy.pool import Unreachable
 from router.proxy.refusal import Cause
 from router.proxy.relay import Relay
+from router.proxy.step import DONE, WAIT, Step
 
 _log = structlog.get_logger("router.forward")
 
@@ -36,22 +35,6 @@ _MOST_LOST = 3
 """So many servers may end under one request before it is taken for the cause."""
 # Refusals that another router may have no reason for.
 _LEFT = frozenset({scheduler.Reason.STEPPED_DOWN, scheduler.Reason.UNAVAILABLE, scheduler.Reason.NO_BACKEND})
-
-
-class _Elsewhere(Exception):  # noqa: N818  # not an error: the request goes on at another backend
-    """This backend did not answer the request; `refusal` is what to say if nobody else does."""
-
-    def __init__(self, said: refusal.Refusal) -> None:
-        super().__init__(said.message)
-        self.refusal = said
-
-
-class _Away(Exception):  # noqa: N818  # not an error: the request is offered again
-    """The backend is gone, and known to be: the request goes to another, or waits for this one for a while."""
-
-    def __init__(self, said: refusal.Refusal) -> None:
-        super().__init__(said.message)
-        self.refusal = said
 
 
 class _GaveWay(Exception):  # noqa: N818  # not an error: the request is offered again
@@ -64,6 +47,7 @@ class Forwarder:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._blame = Blame(parts)
 
     def launch(self, call: Call) -> Flight:
         """Ask for a slot, and send the request if there is one at once."""
@@ -72,24 +56,25 @@ class Forwarder:
         self._offer(flight)
         return flight
 
-    def heard(self, flight: Flight) -> bool | None:
-        """The backend said something. True when the whole answer was handed over, None when it goes on like this, False
-        when it must be run."""
+    def heard(self, flight: Flight) -> Step:
+        """The backend sent something, or its connection ended. After WAIT go on with `run`."""
         relay = flight.relay
         assert relay is not None
         if relay.begun:
-            done = relay.go_on()
+            step = relay.go_on()
         else:
             connection = relay.connection
             assert connection is not None
-            if connection.broken or connection.status >= 400 or not self._parts.dispatcher.began(flight.ticket.id):
-                return False
-            done = self._begin(flight, relay)
-        if done:
+            if connection.error is not None or connection.status >= 400:
+                return WAIT
+            if not self._parts.dispatcher.began(flight.ticket.id):
+                return WAIT
+            step = self._begin(flight, relay)
+        if step is DONE:
             self._landed(flight, relay)
             if (kept := flight.call.request.summary) is not None:
                 kept.end()
-        return done
+        return step
 
     def abandon(self, flight: Flight) -> None:
         """The client is gone, and no task runs the flight."""
@@ -138,10 +123,10 @@ class Forwarder:
             try:
                 await self._exchange(flight, backend)
                 return
-            except _Elsewhere as elsewhere:
+            except Elsewhere as elsewhere:
                 flight.failed, why = elsewhere.refusal, elsewhere.refusal.reason
                 flight.avoid |= {backend}
-            except _Away as away:
+            except Away as away:
                 flight.failed, why = away.refusal, away.refusal.reason
                 flight.lost += 1
                 if flight.lost > _MOST_LOST:
@@ -218,29 +203,29 @@ class Forwarder:
         parts, call, relay = self._parts, flight.call, flight.relay
         if relay is None:
             parts.dispatcher.release(flight.ticket.id)
-            raise _Elsewhere(turned_away.refusal(scheduler.Reason.UNAVAILABLE, call.asked))
+            raise Elsewhere(turned_away.refusal(scheduler.Reason.UNAVAILABLE, call.asked))
         try:
             if not relay.begun:
                 await self._first_bytes(relay)
-                await self._judge(flight, backend, relay)
+                await self._blame.judge(flight, backend, relay)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
-                if self._begin(flight, relay):
+                if self._begin(flight, relay) is DONE:
                     return
             await relay.run()
         except Broken as error:
             # Only before the first byte: later ones the relay shows to the client itself.
             if isinstance(error, Preempted):
                 raise _GaveWay from error
-            raise self._spoiled(flight, backend, error) from error
+            raise self._blame.spoiled(flight, backend, error) from error
         except asyncio.CancelledError:
             self._hung_up(relay)
             raise
         finally:
             self._landed(flight, relay)
 
-    def _begin(self, flight: Flight, relay: Relay) -> bool | None:
-        """The answer comes from this backend, and now; returns as `Relay.go_on` does."""
+    def _begin(self, flight: Flight, relay: Relay) -> Step:
+        """The answer comes from this backend, and now."""
         parts, call, owned = self._parts, flight.call, flight.owned
         waited = flight.sent - call.arrived
         counters = parts.metrics.exchange(call.level.label, call.model, flight.backend or "")
@@ -256,7 +241,7 @@ class Forwarder:
         """The attempt is over, however it ended."""
         backend = flight.backend or ""
         if relay.spoiled is not None:
-            self._failed(backend, relay.spoiled, flight.call)
+            self._blame.failed(backend, relay.spoiled, flight.call)
         elif relay.whole and relay.status < 400:
             self._parts.book.succeeded(backend, flight.call.model)
         self._leave(flight, relay)
@@ -272,22 +257,21 @@ class Forwarder:
     def _pack(self, relay: Relay, call: Call, body: tuple[Piece, ...], *, claim: bytes = b"") -> None:
         """The request as the relay's backend gets it. With a `claim` that is another router, which needs the client's
         own token."""
-        pool = relay.pool
+        pool, request = relay.pool, call.request
+        authorization = pool.authorization
+        if authorization is None and (self._parts.guarded or request.identity.run):
+            authorization = b""  # the caller's token is the router's business alone
         relay.body = body
         relay.head = hygiene.request_head(
-            call.request,
-            prefix=pool.base_path,
-            authority=pool.authority,
-            length=sum(map(len, body)) if call.request.has_body else None,
+            request,
+            pool.base_path,
+            pool.authority,
+            length=sum(map(len, body)) if request.has_body else None,
             request_id=call.request_id,
             claim=claim,
             trace=_trace(call),
-            authorization=None if claim else pool.authorization or (b"" if self._private(call) else None),
+            authorization=None if claim else authorization,
         )
-
-    def _private(self, call: Call) -> bool:
-        """Whether the caller's token is the router's business alone."""
-        return self._parts.guarded or bool(call.request.identity.run)
 
     def _owned(self, call: Call, owned: scheduler.Owned) -> tuple[Piece, ...]:
         """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
@@ -320,7 +304,7 @@ class Forwarder:
             self._pack(relay, call, (call.request.body,))
             await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", backend)
-            if not relay.begin(counters, queue_ms=0, last=parts.draining()):
+            if relay.begin(counters, queue_ms=0, last=parts.draining()) is not DONE:
                 await relay.run()
         except Broken as error:
             raise refusal.Refusal(502, f"backend {backend!r}: {error.message}", reason=Cause.BACKEND_FAILED) from error
@@ -342,7 +326,7 @@ class Forwarder:
             self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
-            if not relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True):
+            if relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True) is not DONE:
                 await relay.run()
         except Broken as error:
             _log.warning("not handed over", to=where, reason=error.message, id=call.request_id)
@@ -377,74 +361,6 @@ class Forwarder:
                 # Has the server itself ended? Then that is what to say, and the request may wait for it.
                 (await relay.pool.connect()).abort()
             raise
-
-    async def _judge(self, flight: Flight, backend: str, relay: Relay) -> None:
-        """Look at an error before anything is sent to the client. Raises _Elsewhere to try another backend."""
-        connection = relay.connection
-        assert connection is not None
-        parts, call, status = self._parts, flight.call, connection.status
-        if status < 400:
-            return
-        inference = call.kind is Kind.INFERENCE and bool(call.model)
-        found = verdict.of(status, await connection.gathered(verdict.MOST), model=inference)
-        said = f"backend {backend!r} answered {status}"
-        match found:
-            case Verdict.BACKEND_FAILED:
-                parts.book.failed(backend, said)
-            case Verdict.BUSY:
-                parts.book.busy(backend)
-            case _:
-                parts.book.succeeded(backend)  # it answers; what its models do is counted apart
-        match found:
-            case Verdict.FINE | Verdict.REQUEST:
-                return
-            case Verdict.MODEL_MISSING:
-                said = f"backend {backend!r} does not have model {call.asked!r} any more"
-                parts.book.lacks(backend, call.model)
-            case Verdict.MODEL_FAILED:
-                parts.book.failed(backend, said, model=call.model)
-        if self._may_move(flight, backend, f"status_{status}"):
-            raise _Elsewhere(refusal.Refusal(503, said, retry_after=2, reason=Cause.BACKEND_FAILED))
-
-    def _failed(self, backend: str, error: Broken, call: Call) -> None:
-        """Count an exchange that a backend spoiled. One that is silent while the server answers its probes has a runner
-        that hangs: the model's fault alone."""
-        silent = isinstance(error, Late) and call.kind is Kind.INFERENCE
-        self._parts.book.failed(backend, error.message, model=call.model if silent else "")
-
-    def _spoiled(self, flight: Flight, backend: str, error: Broken) -> Exception:
-        """A backend that gave no answer: what to raise."""
-        if isinstance(error, Leaving):
-            return refusal.Refusal(503, error.message, retry_after=2, close=True, reason=Cause.STOPPING)
-        parts = self._parts
-        phase = "connect" if isinstance(error, Unreachable) else "first_byte"
-        parts.metrics.broken.labels(backend, phase).inc()
-        if isinstance(error, Unreachable):
-            parts.book.away(backend, error.message)
-        elif not (isinstance(error, Late) and flight.relay is not None and flight.relay.slow):
-            self._failed(backend, error, flight.call)
-        _log.warning(
-            "backend spoiled a request", backend=backend, phase=phase, reason=error.message, id=flight.call.request_id
-        )
-        said = refusal.Refusal(
-            504 if isinstance(error, Late) else 502,
-            f"backend {backend!r}: {error.message}; try again",
-            retry_after=2,
-            reason=Cause.BACKEND_LATE if isinstance(error, Late) else Cause.BACKEND_FAILED,
-        )
-        if isinstance(error, Unreachable | Lost) and flight.call.repeatable:
-            # No budget is spent: nothing more is sent there before a probe was answered.
-            parts.metrics.retries.labels("away").inc()
-            return _Away(said)
-        return _Elsewhere(said) if self._may_move(flight, backend, phase) else said
-
-    def _may_move(self, flight: Flight, backend: str, reason: str) -> bool:
-        parts, ticket = self._parts, flight.ticket
-        moved = ticket._replace(avoid=ticket.avoid | {backend})
-        if not flight.call.repeatable or not parts.dispatcher.elsewhere(moved) or not parts.budget.spend():
-            return False
-        parts.metrics.retries.labels(reason).inc()
-        return True
 
 
 def _trace(call: Call) -> bytes:

@@ -27,15 +27,16 @@ class Hosts:
         self._all = "*" in names
         self._names = frozenset(name for name in names if not name.startswith("*"))
         self._below = tuple(name[1:] for name in names if name.startswith("*."))
-        self._good: set[bytes] = set()
+        self.good: set[bytes | None] = set()
+        """Fields that were found to be good: the most usual ones, of which there are few."""
 
     def allow(self, host: bytes | None) -> bool:
         """Whether a request with this Host field is served. Without one it is: a browser always sends it."""
-        if self._all or host is None or host in self._good:
+        if self._all or host is None or host in self.good:
             return True
         good = self._judge(host.decode("latin-1").strip().lower())
-        if good and len(self._good) < _REMEMBERED:
-            self._good.add(host)
+        if good and len(self.good) < _REMEMBERED:
+            self.good.add(host)
         return good
 
     def _judge(self, host: str) -> bool:

@@ -71,9 +71,9 @@ def request_id(request: Request, make: Callable[[], str]) -> str:
 
 def request_head(
     request: Request,
-    *,
     prefix: bytes,
     authority: bytes,
+    *,
     length: int | None,
     request_id: str,
     authorization: bytes | None,

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import cast
+from typing import Protocol, cast
 
 import structlog
 
 from router.proxy.flight import Flight
-from router.proxy.message import Reply, Request, written
+from router.proxy.message import Bodies, Reply, Request, written
 from router.proxy.reading import Reader, say
 from router.proxy.refusal import Cause
-from router.proxy.service import Service
+from router.proxy.step import DONE, MORE, Step
 
 HIGH_WATER = 64 * 1024
 MOST_AHEAD = 32
@@ -27,6 +27,44 @@ MOST_AHEAD = 32
 closes after the answers to these: the client sends the others again (RFC 9112 section 9.3.2)."""
 
 _log = structlog.get_logger("router.incoming")
+
+
+class Service(Bodies, Protocol):
+    """Whom the connections of the process serve (`server.Server`); called from the event loop."""
+
+    def admit(self, request: Request, length: int) -> Reply | None:
+        """A head came, announcing `length` body bytes (-1 for unknown). A reply refuses it before its body is read."""
+
+    def grown(self, request: Request, size: int, more: int) -> Reply | None:
+        """A body grew by `more` to `size` bytes. A reply refuses it."""
+
+    def launch(self, request: Request) -> Flight | None:
+        """Send a request on its way as far as nothing has to be waited for; None when it must be handled otherwise."""
+
+    def heard(self, flight: Flight) -> Step:
+        """A flight's backend sent something, or its connection ended. After WAIT call `handle`."""
+
+    def abandon(self, flight: Flight) -> None:
+        """The client of a flight that nobody handles is gone."""
+
+    async def handle(self, request: Request, flight: Flight | None) -> Reply | None:
+        """Answer a request; None when the answer was written to `request.link`."""
+
+
+class Registry(Protocol):
+    """Knows all connections (`connections.Connections`)."""
+
+    leaving: bool
+    """The process goes: connections close after the answer they are at."""
+
+    def opened(self, link: Incoming) -> None:
+        """A connection came."""
+
+    def closed(self, link: Incoming) -> None:
+        """It is gone."""
+
+    def idle(self) -> None:
+        """A connection closes after its last answer."""
 
 
 class Incoming(asyncio.Protocol):
@@ -42,6 +80,7 @@ class Incoming(asyncio.Protocol):
         "_pending",
         "_reader",
         "_refusing",
+        "_registry",
         "_serving",
         "_taking",
         "_task",
@@ -53,8 +92,9 @@ class Incoming(asyncio.Protocol):
         "since",
     )
 
-    def __init__(self, service: Service, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, service: Service, registry: Registry, loop: asyncio.AbstractEventLoop) -> None:
         self.service = service
+        self._registry = registry
         self._loop = loop
         self._reader = Reader(self)
         self._transport: asyncio.Transport | None = None
@@ -155,7 +195,7 @@ class Incoming(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         # A socket for both families shows IPv4 clients in IPv6's form.
         self.peer = str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) else ""
-        self.service.opened(self)
+        self._registry.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -176,7 +216,7 @@ class Incoming(asyncio.Protocol):
         # The parser and the task refer to this object: nothing here may wait for the collector of cycles.
         self._reader.close()
         self._task = self._next = None
-        self.service.closed(self)
+        self._registry.closed(self)
 
     def pause_writing(self) -> None:
         self.full = True
@@ -267,9 +307,7 @@ class Incoming(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # the edge of the process: one request must not end the others
             self._failed(request, error)
             return
-        if flight is not None and flight.asked:
-            flight.listen(self._heard)
-        else:
+        if flight is None or not flight.listen(self._heard):
             self._wait()
 
     def _heard(self) -> None:
@@ -278,14 +316,14 @@ class Incoming(asyncio.Protocol):
         assert request is not None
         assert flight is not None
         try:
-            done = self.service.heard(flight)
+            step = self.service.heard(flight)
         except Exception as error:  # noqa: BLE001  # as above
             self._failed(request, error)
             return
-        if done:
+        if step is DONE:
             self._flight = None
             self._served(request)
-        elif done is None:
+        elif step is MORE:
             flight.listen(self._heard)
         else:
             self._wait()
@@ -336,8 +374,8 @@ class Incoming(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if not request.keep_alive or self.service.leaving:
-            self.service.idle()
+        if not request.keep_alive or self._registry.leaving:
+            self._registry.idle()
             transport.close()
         elif self._pending:
             self._serve(self._pending.popleft())

@@ -5,10 +5,12 @@ Header fields that only pass are kept as the lines that are sent on, each with i
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 from crds import priority
@@ -16,7 +18,6 @@ from router.proxy import paths
 from router.rights import Rights
 
 if TYPE_CHECKING:
-    from router.proxy.incoming import Incoming
     from router.proxy.summary import Summary
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
@@ -46,6 +47,50 @@ class Identity:
 ANYBODY = Identity()
 
 
+class Bodies(Protocol):
+    """Counts the bytes of bodies that are held in memory."""
+
+    def kept(self, size: int) -> None:
+        """The whole body came, with the length that was admitted in this moment."""
+
+    def shrunk(self, size: int) -> None:
+        """Body bytes were let go of."""
+
+
+class Link(Protocol):
+    """A client's connection, as the answer to a request sees it (`incoming.Incoming`)."""
+
+    peer: str
+    """The client's IP address."""
+    above: bool
+    """It came when there were as many connections as are served."""
+    full: bool
+    """Too many bytes wait to be taken by the client."""
+
+    @property
+    def service(self) -> Bodies:
+        """Where the bodies of its requests are counted."""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """Raises ConnectionResetError when the client is gone."""
+
+    async def room(self) -> None:
+        """Wait until the client has taken what it was sent. Raises ConnectionResetError."""
+
+    def pause(self, until: asyncio.Future[None]) -> None:
+        """Read nothing more of this client for now."""
+
+    def refuse(self, reply: Reply) -> None:
+        """Answer at once and close."""
+
+    def close(self) -> None:
+        """Close after what was written has been sent."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
 class Request:
     """One request. `path` is decoded, `target` is path and query as the client wrote them (origin form)."""
 
@@ -67,7 +112,7 @@ class Request:
 
     def __init__(
         self,
-        link: Incoming,
+        link: Link,
         method: bytes,
         target: bytes,
         lines: bytes,
@@ -100,6 +145,10 @@ class Request:
         """HTTP/1.1: understands chunks."""
         self.held = 0
         """Bytes of the body that are kept."""
+
+    def twin(self) -> Request:
+        """Another request with the head of this one."""
+        return Request(self.link, self.method, self.target, self.lines, self.special, self.path)
 
     def get(self, name: bytes) -> str | None:
         """A special field by its name (in lower case) as text, or None."""
@@ -134,6 +183,10 @@ class Reply:
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = field(default=())
     close: bool = False
+
+
+Own = Callable[[Request], Awaitable[Reply | None]]
+"""Answers for one of the router's own paths; None when it wrote to the link itself."""
 
 
 def _text(part: bytes) -> str:

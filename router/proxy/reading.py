@@ -7,25 +7,44 @@ as the lines that the backend gets. What llhttp refuses is refused (RFC 9112 sec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import httptools
 
 from router.proxy.hygiene import SPECIAL
-from router.proxy.message import Reply, Request
+from router.proxy.message import Link, Reply, Request
 from router.proxy.refusal import REASON, Cause
 from router.proxy.repeated import Repeated
-
-if TYPE_CHECKING:
-    from router.proxy.incoming import Incoming
 
 MAX_HEAD = 32 * 1024
 MAX_FIELDS = 256
 _HEAD_TOO_LARGE = f"the request's head is larger than {MAX_HEAD} bytes"
 
 
+class Listener(Link, Protocol):
+    """The connection whose requests are read."""
+
+    def head(self, request: Request, length: int) -> bool:
+        """A head came, announcing `length` body bytes (-1 for unknown); False when the request was refused."""
+
+    def expected(self, request: Request) -> None:
+        """The client waits for a word before it sends the body."""
+
+    def grown(self, request: Request, size: int, more: int) -> None:
+        """A body grew by `more` to `size` bytes."""
+
+    def arrived(self, request: Request) -> None:
+        """A request is whole."""
+
+    def unreadable(self, reply: Reply) -> None:
+        """What came is not HTTP: there is no next request on this connection."""
+
+    def thrown_whole(self) -> None:
+        """All of a request that was refused has come."""
+
+
 class Reader:
-    """`link` hears of heads (`head`), of a body that grows (`grown`), of whole requests (`arrived`), and refuses."""
+    """Reports to `link`, the connection."""
 
     __slots__ = (
         "_body",
@@ -46,7 +65,7 @@ class Reader:
         "thrown",
     )
 
-    def __init__(self, link: Incoming) -> None:
+    def __init__(self, link: Listener) -> None:
         self._link = link
         self._parser: Any = httptools.HttpRequestParser(self)
         self._repeated = Repeated()
@@ -116,17 +135,14 @@ class Reader:
     def _again(self, head: Request, body: bytes) -> None:
         """The head of a request before, with another body."""
         link = self._link
-        request = Request(link, head.method, head.target, head.lines, head.special, head.path)
+        request = self.request = head.twin()
         request.has_body = True
-        self.request = request
-        link.head(request, len(body))
-        if not self.thrown and body:
-            request.body = body
-            request.held = len(body)
-            link.grown(request, len(body), len(body))
-        if self.thrown:
+        if not link.head(request, len(body)):
             link.thrown_whole()
             return
+        request.body = body
+        request.held = len(body)
+        link.service.kept(len(body))
         self.request = None
         link.arrived(request)
 
@@ -184,7 +200,7 @@ class Reader:
         elif self._link.head(request, length):
             if upgrade:
                 self._offered = length
-            else:
+            elif request.modern and request.keep_alive:
                 self._repeated.learn(request)
 
     def _announced(self, request: Request) -> int:

@@ -12,6 +12,7 @@ from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Pie
 from router.proxy.parts import Parts
 from router.proxy.paths import EMBEDDING
 from router.proxy.pool import Pool
+from router.proxy.step import DONE, MORE, WAIT, Step
 
 _log = structlog.get_logger("router.relay")
 
@@ -112,9 +113,9 @@ class Relay:
         self._silence(self.first)
         connection.send(self.head, *self.body, head_only=self._call.request.method == b"HEAD")
 
-    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> bool | None:
-        """Relay the answer that has begun to arrive; returns as `go_on` does. `last` closes the client's connection
-        after it."""
+    def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> Step:
+        """Relay the answer that has begun to arrive, as `go_on` does. `last` closes the client's connection after
+        it."""
         call, connection = self._call, self.connection
         assert connection is not None
         self._counters = counters
@@ -137,19 +138,18 @@ class Relay:
             connection.pour(self._sink)
         return self.go_on()
 
-    def go_on(self) -> bool | None:
-        """True when the whole answer was handed over, None when the backend has more to send, False when something must
-        be waited for or explained: then go on with `run`."""
+    def go_on(self) -> Step:
+        """Relay what can be had at once. After WAIT go on with `run`."""
         connection = self.connection
-        if connection is None or connection.broken or connection.congested:
-            return False
+        if connection is None or connection.error is not None or connection.congested:
+            return WAIT
         if not connection.complete:
-            return None
+            return MORE
         try:
-            return self._finish(connection)
+            return DONE if self._finish(connection) else WAIT
         except ConnectionError:
             self._lost()
-            return True
+            return DONE
 
     @property
     def status(self) -> int:

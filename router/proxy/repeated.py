@@ -34,13 +34,13 @@ class Repeated:
 
     def learn(self, request: Request) -> None:
         """The next one may be like it."""
-        self._learned = request
+        self._learned = request.twin()  # who serves a request may change its fields
 
     def seen(self, data: bytes) -> None:
         """`data` was read by the parser, from the beginning of a request."""
         request, self._learned = self._learned, None
         self._head = None
-        if request is None or self._tries <= 0 or not (request.modern and request.keep_alive):
+        if request is None or self._tries <= 0:
             return
         self._tries -= 1
         if request.special.keys() & _FRAMING or not data.startswith(b"%s %s " % (request.method, request.target)):

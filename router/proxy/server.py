@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -22,12 +21,9 @@ from router.proxy.call import Call
 from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
 from router.proxy.hosts import Hosts, cross_site
-from router.proxy.incoming import Incoming
-from router.proxy.message import ANYBODY, Identity, Reply, Request
+from router.proxy.message import ANYBODY, Identity, Own, Reply, Request
 from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
-
-Own = Callable[[Request], Awaitable[Reply | None]]
 
 _LISTS: Mapping[str, Callable[[list[book.Entry], Aliases, catalogue.Allowed | None], dict[str, Any]]] = {
     "/api/tags": catalogue.tags,
@@ -36,10 +32,6 @@ _LISTS: Mapping[str, Callable[[list[book.Entry], Aliases, catalogue.Allowed | No
     "/api/version": catalogue.version,
 }
 _BACKGROUND = "background"
-_RESERVE = 64
-"""Connections above the bound for liveness probes and metrics: they are served whatever others do."""
-_EVICTED, _JUST_CAME = 64, 1.0
-"""Connections that are closed at once to make room, and the seconds in which one is not idle."""
 
 
 def _today() -> datetime:
@@ -48,24 +40,17 @@ def _today() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bytes and seconds. `body` for one request, `buffered` for the bodies of all requests that have no answer yet,
-    `unsent` for the answers that clients do not take; `connections` of clients at once. `reading` until a request has
-    come whole (a body: without progress, and then at `rate` bytes a second), `idle` for a connection that says nothing.
-    `beside`: requests that take no slot (questions about a model) at once."""
+    """Bytes: `body` for one request, `buffered` for the bodies of all requests that have no answer yet. `beside`:
+    requests that take no slot (questions about a model) at once."""
 
     body: int = 64 << 20
     buffered: int = 1 << 30
-    unsent: int = 256 << 20
-    connections: int = 16_384
-    reading: float = 30.0
-    rate: float = 16_384.0
-    idle: float = 300.0
     beside: int = 64
 
 
 class Server:
-    """Serves all connections (`service.Service`). `own` are the router's own documents by path, `ids` makes request
-    ids."""
+    """Serves the requests of all connections (`incoming.Service`). `own` are the router's own documents by path, `ids`
+    makes request ids."""
 
     def __init__(
         self,
@@ -88,6 +73,8 @@ class Server:
         """`hosts` are the names that clients may call the router by, None for any; `extra` are further paths that pass
         to the backends; `aliases` are other names for models."""
         self._forwarder = forwarder
+        self.heard = forwarder.heard
+        self.abandon = forwarder.abandon
         self._book = backends
         self._state = state
         self._metrics = counters
@@ -98,103 +85,33 @@ class Server:
         self._now = now
         self._today = today
         self._buffered = 0
+        self._calm = bounds.buffered - bounds.buffered // 8
         self._hosts = hosts
         self._extra = frozenset(extra)
         self._observer = observer
         self._aliases = aliases
         self._beside = asyncio.Semaphore(bounds.beside)
         self._reviews: set[asyncio.Task[None]] = set()
-        self._links: set[Incoming] = set()
-        self._quiet = asyncio.Event()
-        self.leaving = False
 
-    @property
-    def active(self) -> int:
-        """Connections with a request that is being served."""
-        return sum(link.serving for link in self._links)
-
-    async def quiet(self) -> None:
-        """Wait until nobody is served; to be asked of a server that was told to `leave`."""
-        self.idle()
-        await self._quiet.wait()
-
-    def leave(self) -> None:
-        """Close connections that carry no request; the others close after the answer they are at."""
-        self.leaving = True
-        for link in [link for link in self._links if not link.serving]:
-            link.close()
-
-    def drop(self) -> None:
-        """Close every connection."""
-        for link in self._links:
-            link.close()
-
-    async def sweep(self, interval: float = 1.0) -> None:
-        """Close connections that send too slowly or are idle for long; for ever."""
-        while True:
-            await asyncio.sleep(interval)
-            now, bounds = self._now(), self._bounds
-            late = [
-                k for k in self._links if k.overdue(now, reading=bounds.reading, idle=bounds.idle, rate=bounds.rate)
-            ]
-            for link in late:
-                link.time_out()
-            self._relieve()
-
-    def _relieve(self) -> None:
-        """Cut off the clients that leave the most of their answers lying, while all together leave too much."""
-        full = sorted((link for link in self._links if link.full), key=lambda link: link.unsent)
-        unsent = sum(link.unsent for link in full)
-        while full and unsent > self._bounds.unsent:
-            link = full.pop()
-            unsent -= link.unsent
-            self._metrics.stalled.inc()
-            link.abort()
-
-    # service.Service
-
-    def opened(self, link: Incoming) -> None:
-        self._links.add(link)
-        most = self._bounds.connections
-        if len(self._links) <= most or self._evict():
-            return
-        self._metrics.connections_refused.inc()
-        link.above = True
-        if len(self._links) > most + _RESERVE:
-            link.abort()
-
-    def _evict(self) -> bool:
-        """Make room: close connections that wait for nothing, the longest idle ones first."""
-        idle = heapq.nsmallest(_EVICTED, (k for k in self._links if not k.serving), key=lambda link: link.since)
-        idle = [link for link in idle if self._now() - link.since > _JUST_CAME]
-        for link in idle:
-            self._links.discard(link)
-            link.abort()
-        return bool(idle)
-
-    def closed(self, link: Incoming) -> None:
-        self._links.discard(link)
-        if self.leaving:
-            self.idle()
-
-    def idle(self) -> None:
-        if self.leaving and not self.active:
-            self._quiet.set()
+    # incoming.Service
 
     def admit(self, request: Request, length: int) -> Reply | None:
         try:
             self._admit(request, length)
+            return None
         except refusal.Refusal as no:
             return self._refuse(no, request)
-        return None
 
     def grown(self, request: Request, size: int, more: int) -> Reply | None:
         self._buffered += more
         if size > self._bounds.body:
             return self._refuse(_too_large(self._bounds.body), request)
-        if self._crowded(request, 0):
+        if self._buffered > self._calm and self._crowded(request, 0):
             return self._refuse(_too_much(), request)
         return None
+
+    def kept(self, size: int) -> None:
+        self._buffered += size
 
     def shrunk(self, size: int) -> None:
         self._buffered -= size
@@ -219,12 +136,6 @@ class Server:
         except refusal.Refusal:
             return None  # `handle` comes to the same, and says it
         return self._forwarder.launch(self._understand(request, path, Kind.INFERENCE, seen))
-
-    def heard(self, flight: Flight) -> bool | None:
-        return self._forwarder.heard(flight)
-
-    def abandon(self, flight: Flight) -> None:
-        self._forwarder.abandon(flight)
 
     async def handle(self, request: Request, flight: Flight | None) -> Reply | None:
         path = request.path
@@ -257,11 +168,12 @@ class Server:
         """What can be refused by its head alone. Raises Refusal."""
         if length > self._bounds.body:
             raise _too_large(self._bounds.body)
-        if self._crowded(request, length):
+        if self._buffered + length > self._calm and self._crowded(request, length):
             raise _too_much()
         path = request.path
         special = request.special
-        if self._hosts is not None and not self._hosts.allow(special.get(b"host")):
+        hosts = self._hosts
+        if hosts is not None and (host := special.get(b"host")) not in hosts.good and not hosts.allow(host):
             raise _unknown_host(request)
         asks = self._gate.checks and self._gate.needs(path)
         identity = self._gate.known(request) if asks else None
@@ -290,13 +202,10 @@ class Server:
             raise refusal.Refusal(404, f"{path} is not a path of Ollama's API", close=True)
 
     def _crowded(self, request: Request, more: int) -> bool:
-        """Would `more` bytes be too much? The last eighth is for requests whose header says P0: their model, and so the
-        table's word, is known only after the body has come."""
-        total, limit = self._buffered + more, self._bounds.buffered
-        if total <= limit - limit // 8:
-            return False
+        """Would `more` bytes, which are above `_calm`, be too much? The last eighth is for requests whose header says
+        P0: their model, and so the table's word, is known only after the body has come."""
         claim = priority.level(request.get(hygiene.PRIORITY), "", self._book.table)
-        return total > limit or claim is not Level.P0
+        return self._buffered + more > self._bounds.buffered or claim is not Level.P0
 
     def _administrator(self, path: str, request: Request, identity: Identity) -> str:
         """The backend that an administrator's request names. Raises Refusal."""
@@ -420,7 +329,7 @@ class Server:
         identity = request.identity
         client = identity.name or request.link.peer
         level = priority.level(header, model, self._book.table)
-        if self._book.ceilings or identity.ceiling is not None:
+        if identity.ceiling is not None or self._book.ceilings.stated:
             level = self._clamp(level, client, identity)
         if header:
             self._metrics.asked_for(level.label)
@@ -449,7 +358,7 @@ class Server:
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
         """Claims above a client's ceiling are lowered to it and counted, never refused."""
-        allowed = self._book.ceilings.clamp(client, level) if self._book.ceilings else level
+        allowed = self._book.ceilings.clamp(client, level)
         if identity.ceiling is not None:
             allowed = max(allowed, priority.LEVELS[identity.ceiling])
         if allowed is not level:

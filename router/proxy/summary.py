@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from crds import errors
 from router.proxy import counts
 from router.proxy.paths import EMBEDDING
-from router.proxy.refusal import Refusal
 
 if TYPE_CHECKING:
     from crds import spans
-    from router.proxy.call import Call
 
 _BYTES_PER_TOKEN = 4
 _EVENTS = frozenset({"/v1/responses", "/v1/messages"})
@@ -97,27 +96,41 @@ class Summary:
         "waited",
     )
 
-    def __init__(self, call: Call, done: Callable[[Summary], None], *, now: Callable[[], float]) -> None:
-        """`done` receives it, once."""
-        identity = call.request.identity
+    def __init__(
+        self,
+        done: Callable[[Summary], None],
+        *,
+        now: Callable[[], float],
+        arrived: float,
+        path: str,
+        request_id: str,
+        request_bytes: int,
+        images: bool,
+        client: str,
+        run: str,
+        account: str,
+        limited: bool,
+        asked: str,
+        model: str,
+        level: str,
+    ) -> None:
+        """`done` receives it, once. `account` is the identity that its tokens count for, "" for none, and `limited`
+        whether that has a limit. The others are as in `call.Call`."""
         self._done, self._now, self._ended = done, now, False
-        self.path, self.request_id, self.client = call.path, call.request_id, call.client
-        self.asked, self.model, self.level = call.asked, call.model, call.level
-        self.run = identity.run
-        self.account = identity.account
-        """The identity that its tokens count for, "" for none."""
-        self.limited = identity.rights is not None
-        self.arrived = self._queued = call.arrived
+        self.path, self.request_id, self.client = path, request_id, client
+        self.asked, self.model, self.level = asked, model, level
+        self.run, self.account, self.limited = run, account, limited
+        self.arrived = self._queued = arrived
         self.waited = 0.0
         """In the queue, over all attempts."""
         self.sent = self.first = 0.0
         """When the last attempt got its slot, and the first byte of its answer; 0 for never."""
         self.backend = self.reason = self.outcome = ""
         self.attempts = self.status = 0
-        self.request_bytes = len(call.request.body)
+        self.request_bytes = request_bytes
         self.answer_bytes = self.lines = 0
         self.tail = b""
-        self._images = call.images
+        self._images = images
         self.trace = ""
         """The id of its trace."""
         self.spans: Spans | None = None
@@ -186,5 +199,5 @@ class Summary:
             self.end()
         elif issubclass(kind, asyncio.CancelledError):
             self.end(HANGUP)
-        elif not issubclass(kind, Refusal):
+        elif not issubclass(kind, errors.JervisError):  # a Refusal
             self.end(BROKEN)

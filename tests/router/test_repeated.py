@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -120,6 +121,16 @@ async def test_on_one_connection_everything_is_as_on_one_for_each(port: int) -> 
             writer.write(_raw(b'{"model":"m"}'.ljust(size), good))
             assert (await _read(reader)).status == status
         assert await reader.read() == b""
+
+
+async def test_a_compressed_body_is_decoded_each_time(port: int) -> None:
+    fields = ("Authorization: Bearer alice-alice-alice", "Content-Encoding: gzip")
+    async with wire.connected(port) as (reader, writer):
+        for number in range(3):
+            writer.write(_raw(gzip.compress(b'{"model":"m","n":%d}' % number), *fields))
+            answer = await _read(reader)
+            assert answer.status == 200
+            assert json.loads(answer.json()[2])["n"] == number
 
 
 async def _read(reader: asyncio.StreamReader) -> wire.Message:
