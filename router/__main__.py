@@ -9,7 +9,7 @@ import itertools
 import random
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pydantic
@@ -41,7 +41,7 @@ from router.outside import Outside
 from router.proxy import connections, forward, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
-from router.proxy.parts import Parts
+from router.proxy.parts import Parts, no_successor
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
@@ -115,13 +115,11 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
         grace=settings.restart_grace_seconds,
     )
-    outbox: list[Callable[[dispatch.Outward], None]] = []
     gate = outside.gate()
     state = report.Report(backends, plan, now=now, owners=gate.required)
     dispatcher = dispatch.Dispatcher(
         plan,
         now=now,
-        perform=lambda effect: _each(outbox, effect),
         deciding=(lambda: state.leader.active) if settings.lease else None,
     )
     registry = CollectorRegistry()
@@ -140,7 +138,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     prober = health.Prober(
         backends,
         pools,
-        health.Pace(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
+        health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
         chance=random.Random(),  # noqa: S311  # jitter
     )
     warmer = warmup.Warmer(
@@ -151,7 +149,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         patience=settings.load_seconds,
         counts=dispatcher.counts,
     )
-    outbox.append(warmer.perform)
+    dispatcher.performed_by(warmer.perform)
 
     def schedule() -> None:
         # A standby knows its backends and decides nothing about them.
@@ -212,7 +210,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
-                **({} if candidate is None else {"successor": candidate.successor}),
+                successor=no_successor if candidate is None else candidate.successor,
                 deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
@@ -274,14 +272,13 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         writer = statuses.Writer(
             backends, source.patch, wall=_today, now=now, active=lambda: state.leader.active and known
         )
-        outbox.append(writer.perform)
+        dispatcher.performed_by(writer.perform)
         backends.listen(writer.notice)
         sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
-    # What exists now stays; requests leave no cycles behind, so looking for them often is wasted.
+    # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 50)
     jobs = [watch.run(_SWEEP), clients.sweep(_SWEEP), _sweep(pools), dispatcher.run(_TICK), gate.watch(), secrets.run()]
     sweeps += [loop.create_task(job) for job in jobs]
     if source is not None:
@@ -329,11 +326,6 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
-
-
-def _each(outbox: Iterable[Callable[[dispatch.Outward], None]], effect: dispatch.Outward) -> None:
-    for put in outbox:
-        put(effect)
 
 
 def _write(line: bytes) -> None:

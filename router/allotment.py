@@ -14,7 +14,7 @@ from router.fleet import Fleet
 from router.host import Host, Run
 from router.priority import Level
 from router.queue import Queue
-from router.reservation import IMPLICIT, Answer, Lease, Verdict
+from router.reservation import IMPLICIT, Answer, Reservation, Verdict
 from router.residency import Residency
 from router.swaps import Cost, Demand, Standing
 
@@ -73,7 +73,7 @@ class Allotment:
             return self._prepare(host, host.lease, now)
         if held is None or held.until <= now:
             return self.status(host)
-        host.lease = Lease(held.lease, held.owner, host.backend.name, held.model_set, held.until, now)
+        host.lease = Reservation(held.lease, held.owner, host.backend.name, held.model_set, held.until, now)
         host.lease.implicit = held.owner == IMPLICIT
         return self._prepare(host, host.lease, now)
 
@@ -112,7 +112,7 @@ class Allotment:
 
     def _reserve_implicitly(self, host: Host, model_set: str, number: int, now: float) -> None:
         until = now + host.backend.terms.longest
-        host.lease = Lease(f"p0-{number}", IMPLICIT, host.backend.name, model_set, until, now, implicit=True)
+        host.lease = Reservation(f"p0-{number}", IMPLICIT, host.backend.name, model_set, until, now, implicit=True)
         self._homing.discard(host.backend.name)
 
     def _wake(self, model: str, gpus: tuple[Host, ...], demand: Demand, now: float) -> list[Effect]:
@@ -254,7 +254,7 @@ class Allotment:
         if book is not None:
             model_set = next(iter(book.holding(model)), "") if model else book.foremost()
         until = now + host.backend.terms.longest
-        host.lease = Lease(fresh_id, owner, host.backend.name, model_set, until, now)
+        host.lease = Reservation(fresh_id, owner, host.backend.name, model_set, until, now)
         if book is None and model and not host.has(model):
             host.lease.awaiting = {model}
         return Answer(Verdict.HELD, host.lease), self._prepare(host, host.lease, now)
@@ -266,7 +266,7 @@ class Allotment:
         target = next(iter(book.holding(model)), "") if model else book.foremost()
         return self._cost(host, book, target) if target else Cost(3, False, host.load, host.backend.name)
 
-    def _prepare(self, host: Host, lease: Lease, now: float) -> list[Effect]:
+    def _prepare(self, host: Host, lease: Reservation, now: float) -> list[Effect]:
         """Make the GPU what the lease is for: background gives way, the set comes."""
         book, effects = host.residency, list[Effect]()
         self._homing.discard(host.backend.name)
@@ -311,7 +311,7 @@ class Allotment:
             effects += self.advance(host, now)
         return effects
 
-    def _over(self, host: Host, lease: Lease, now: float) -> bool:
+    def _over(self, host: Host, lease: Reservation, now: float) -> bool:
         """Has the reservation run out? Loading for it is activity; a load that failed is not repeated by itself."""
         book = host.residency
         moves = bool(lease.loading) if book is None else book.moving
@@ -369,7 +369,7 @@ class Allotment:
         self._told[host.backend.name] = effect
         return [effect]
 
-    def forget(self, gone: Mapping[str, Lease | None]) -> list[Effect]:
+    def forget(self, gone: Mapping[str, Reservation | None]) -> list[Effect]:
         """Those backends are gone, and the reservations of them with them."""
         effects: list[Effect] = []
         for name, lease in gone.items():

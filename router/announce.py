@@ -25,7 +25,7 @@ from router.priority import Level
 from router.proxy import refusal
 from router.proxy.message import Reply, Request
 from router.proxy.refusal import Cause
-from router.reservation import Lease, Verdict
+from router.reservation import Reservation, Verdict
 
 _RETRY = 5
 _LONGEST_OWNER = 253
@@ -49,10 +49,10 @@ def routes(
     """Handlers by path. `ids` makes lease ids that cannot be guessed; `patience` bounds the wait, in seconds; a client
     whose ceiling (of `ceilings`, or of its token) is below P0 reserves nothing."""
 
-    def moment(lease: Lease) -> datetime:
+    def moment(lease: Reservation) -> datetime:
         return (wall() + timedelta(seconds=lease.until - now())).astimezone(UTC)
 
-    def taken(lease: Lease | None) -> refusal.Refusal:
+    def taken(lease: Reservation | None) -> refusal.Refusal:
         # Not by whom: with that name a stranger could pretend to be the owner.
         if lease is None:
             text = "every GPU that may be reserved is"

@@ -23,7 +23,7 @@ from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
 
 
-class Candidate(status.Wire):
+class Choice(status.Wire):
     """One backend and what speaks for or against it."""
 
     backend: str
@@ -42,7 +42,7 @@ class Explanation(status.Wire):
     backend: str | None = Field(default=None, description="where it would run, if at once")
     ahead: int = Field(default=0, description="requests in the queue for this model that are at least as urgent")
     why: str
-    candidates: list[Candidate]
+    candidates: list[Choice]
 
 
 def explain(
@@ -116,7 +116,7 @@ _UNFIT = {
 
 def _candidate(
     prospect: scheduler.Prospect, request: scheduler.Request, entries: Mapping[str, book.Entry], *, chosen: bool
-) -> Candidate:
+) -> Choice:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
     free = chosen
@@ -142,7 +142,7 @@ def _candidate(
         why = "as many models as it may have; requests for another one go first"
     else:
         free, why = True, f"{host.limit - slots} slots free"
-    return Candidate(backend=name, eligible=prospect.later, free=free, why=why)
+    return Choice(backend=name, eligible=prospect.later, free=free, why=why)
 
 
 def routes(

@@ -22,7 +22,7 @@ _log = structlog.get_logger("router.health")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Rounds:
     """Seconds. `tolerance` probes may go unanswered before a backend counts as away; a refused connection counts at
     once."""
 
@@ -36,7 +36,7 @@ class Pace:
 class Prober:
     """Keeps one task per entry of the book. `follow` is the book's listener."""
 
-    def __init__(self, backends: book.Book, pools: Pools, pace: Pace, *, chance: Random) -> None:
+    def __init__(self, backends: book.Book, pools: Pools, pace: Rounds, *, chance: Random) -> None:
         self._book = backends
         self._pools = pools
         self._pace = pace

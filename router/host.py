@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crds.gpubackend import Capability, Preemption
 from router.ageing import Turns
 from router.priority import Level
-from router.reservation import Lease, Terms
+from router.reservation import Durations, Reservation
 from router.residency import ModelSet, Residency
 from router.waiting import Request
 
@@ -50,7 +50,7 @@ class Backend:
     vram: int | None = None
     sets: tuple[ModelSet, ...] = ()
     """Model sets whose loading the router does itself; empty: the server loads what it is asked for."""
-    terms: Terms = field(default_factory=Terms)
+    terms: Durations = field(default_factory=Durations)
     keep_alive: int = 2100
     """What the models of its sets are kept in memory for after a request."""
     preemption: Preemption = Preemption.BEFORE_FIRST_BYTE
@@ -105,7 +105,7 @@ class Host:
         """When a request last began or ended."""
         self.gone: dict[str, float] = {}
         """Models that it has and cannot serve now, "" for all of them, by the moment since when."""
-        self.lease: Lease | None = None
+        self.lease: Reservation | None = None
         self.residency: Residency | None = None
         self.backend = backend
         self.owned = _owned(backend)

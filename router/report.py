@@ -13,7 +13,7 @@ from router import scheduler, status
 from router.backends import book, records
 from router.host import Host
 from router.priority import Level
-from router.reservation import Lease
+from router.reservation import Reservation
 from router.waiting import Request
 
 _SHOWN = 100
@@ -150,7 +150,7 @@ class Report:
             last_user_p0=self.last_user_p0_on.get(entry.name),
         )
 
-    def _reservation(self, lease: Lease, now: float) -> status.Reservation:
+    def _reservation(self, lease: Reservation, now: float) -> status.Reservation:
         return status.Reservation(
             owner=lease.owner if self._owners or lease.implicit else "",
             model_set=lease.model_set,

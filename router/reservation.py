@@ -20,7 +20,7 @@ IMPLICIT = "P0"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Durations:
     """Seconds."""
 
     longest: float = 1800.0
@@ -28,7 +28,7 @@ class Terms:
 
 
 @dataclass(slots=True)
-class Lease:
+class Reservation:
     """A reservation in force. Moments are in seconds of the scheduler's clock."""
 
     id: str
@@ -50,7 +50,7 @@ class Lease:
         """Is everything there?"""
         return not self.awaiting
 
-    def over(self, now: float, terms: Terms, *, talking: bool, busy: bool) -> bool:
+    def over(self, now: float, terms: Durations, *, talking: bool, busy: bool) -> bool:
         """Has it run out? `talking`: a P0 request runs on the GPU. `busy`: an urgent one does, or the lease waits for
         its models."""
         if talking:
@@ -83,6 +83,6 @@ class Answer(NamedTuple):
     """`lease` is the one that is held, or the one that is in the way; without a request for `idle` seconds it ends."""
 
     verdict: Verdict
-    lease: Lease | None = None
+    lease: Reservation | None = None
     reason: str = ""
     idle: float = 0.0

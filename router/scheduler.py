@@ -24,7 +24,7 @@ from router.fleet import Fleet, Route, Unfit
 from router.host import Backend, Host, Owned, Run
 from router.priority import Level
 from router.queue import Bounds, Queue
-from router.reservation import Answer, Lease
+from router.reservation import Answer, Reservation
 from router.residency import Member, ModelSet, Patience
 from router.swaps import Pace
 from router.waiting import Key, Line, Request
@@ -395,5 +395,5 @@ def _by_preference(hosts: list[Host], model: str) -> list[Host]:
 __all__ = [
     "Backend", "Scheduler", "Request", "Level", "Reason", "Dispatch", "Refuse", "Cancel", "Load", "Unload",
     "WriteStatus",
-    "Held", "Lease", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
+    "Held", "Reservation", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from crds import gpubackend
 from crds.values import quantity_bytes
 from router import models, scheduler
-from router.reservation import Terms
+from router.reservation import Durations
 from router.residency import Member, ModelSet
 
 # Seconds that a model of a set stays in memory beyond the longest reservation.
@@ -54,7 +54,7 @@ def view(
         max_in_flight=spec.max_in_flight or (_UNBOUNDED if gpu else spec.num_parallel),
         vram=None if spec.vram is None else quantity_bytes(spec.vram),
         sets=sets(spec, listed),
-        terms=Terms(longest=spec.reservation.max_seconds, idle=spec.reservation.idle_release_seconds),
+        terms=Durations(longest=spec.reservation.max_seconds, idle=spec.reservation.idle_release_seconds),
         keep_alive=spec.reservation.max_seconds + _GRACE,
         preemption=spec.preemption,
     )

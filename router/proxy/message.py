@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 from crds import priority
-from router.proxy import paths
 from router.rights import Rights
 
 if TYPE_CHECKING:
@@ -122,8 +121,6 @@ class Request:
         """`path` is for whoever knows it from before."""
         self.link = link
         self.method = method
-        if path is None:
-            path = paths.PLAIN.get(target)
         if path is None:
             if not target.startswith(b"/") and b"://" in target:  # absolute form, as a client of a proxy writes it
                 target = b"/" + target.partition(b"://")[2].partition(b"/")[2]

@@ -38,8 +38,6 @@ INFERENCE = (
         "/v1/images/edits",
     }
 )
-PLAIN = {path.encode(): path for path in INFERENCE}
-"""Targets that need no decoding, hot as they are."""
 _ADMIN = frozenset({"/api/pull", "/api/push", "/api/create", "/api/delete", "/api/copy"})
 _BLOBS = "/api/blobs/"
 MODEL_PREFIX = "/v1/models/"

@@ -7,12 +7,12 @@ import pytest
 from crds.gpubackend import Capability, Preemption
 from router.effects import Announced, Effect, Held
 from router.priority import Level
-from router.reservation import IMPLICIT, Terms, Verdict
+from router.reservation import IMPLICIT, Durations, Verdict
 from router.scheduler import Scheduler
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, moves, owned, plan, sets, warm, written
 
 _BOTH = frozenset({"small", "embed"})
-_TERMS = Terms(longest=1800, idle=300)
+_TERMS = Durations(longest=1800, idle=300)
 
 
 def _announce(made: Scheduler, now: float, owner: str = "job", lease: str = "", model: str = "") -> list[Effect]:
@@ -144,7 +144,7 @@ def test_a_conversation_is_not_cut_off_after_the_longest_time(announced: bool) -
 
 
 def test_a_p0_that_runs_past_the_end_keeps_the_reservation() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), terms=Terms(longest=400, idle=300)))
+    made = plan(owned(loaded=frozenset({"big"}), terms=Durations(longest=400, idle=300)))
     made.offered(ask(0, Level.P0, "big"), 0)
     assert moves(made.ticked(500)) == []
     assert moves(made.released(0, 500)) == []

@@ -260,10 +260,10 @@ def test_identities_are_bounded_but_for_those_with_a_limit() -> None:
 async def test_counts_survive_a_restart_in_a_config_map(
     tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
 ) -> None:
-    from kubernetes.client import CoreV1Api
+    from kubernetes.client import CoreV1Api, V1ConfigMap, V1ObjectMeta
 
     core = CoreV1Api(custom_objects.api_client)
-    core.create_namespaced_config_map("default", {"metadata": {"name": "router-usage"}})
+    core.create_namespaced_config_map("default", V1ConfigMap(metadata=V1ObjectMeta(name="router-usage")))
     kept = {"usage_config_map": "router-usage", "namespace": "default", "kubeconfig": str(kubeconfig)}
     try:
         async with _router(tmp_path, {"tokensPerDay": 40}, **kept) as router:
