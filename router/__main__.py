@@ -329,8 +329,9 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
 
 
 def _write(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
+    with contextlib.suppress(OSError):  # a log that nobody reads any more must not end requests
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
 
 
 def _today() -> datetime:
