@@ -7,6 +7,7 @@ Source: Ollama's `types/model/name.go`: `[host/][namespace/]model[:tag]`, compar
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _HOST = "registry.ollama.ai/"
@@ -61,3 +62,17 @@ class Pattern:
 def fits(entry: str, model: str) -> bool:
     """Whether an entry of a model set, a name or a pattern, matches the normalised name `model`."""
     return Pattern(entry).fits(model) if is_pattern(entry) else normalise(entry) == model
+
+
+class Names:
+    """Entries of a list, names and patterns, as one set."""
+
+    def __init__(self, entries: Iterable[str]) -> None:
+        self.entries = tuple(entries)
+        """As they were given."""
+        self._exact = frozenset(normalise(entry) for entry in self.entries if not is_pattern(entry))
+        self._patterns = tuple(Pattern(entry) for entry in self.entries if is_pattern(entry))
+
+    def fit(self, model: str) -> bool:
+        """Whether one of them matches the normalised name `model`."""
+        return model in self._exact or any(pattern.fits(model) for pattern in self._patterns)

@@ -20,6 +20,7 @@ from crds import trace
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
 
 Value = str | int | float | bool
 Attributes = Mapping[str, Value]
@@ -72,6 +73,25 @@ class Off:
         """Does nothing."""
 
 
+class Open:
+    """A span without a `with`, for work that callbacks end. `traceparent` is what its children get as `parent`."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        own = span.get_span_context()
+        self.traceparent = f"00-{own.trace_id:032x}-{own.span_id:016x}-{int(own.trace_flags):02x}"
+
+    def end(self, told: Attributes = _NONE, *, error: str = "") -> None:
+        """It is over. `error` is one word for what went wrong, "" for nothing."""
+        if error:
+            from opentelemetry import trace as api
+
+            self._span.set_status(api.StatusCode.ERROR, error)
+            self._span.set_attribute("error.type", error)
+        self._span.set_attributes(dict(told))
+        self._span.end()
+
+
 class Telemetry:
     """Spans of `service` through OpenTelemetry's SDK; `exporter` is OTLP over HTTP unless a test passes another one."""
 
@@ -109,6 +129,13 @@ class Telemetry:
             raise
         finally:
             span.end()
+
+    def open(self, name: str, told: Attributes = _NONE, *, parent: str, kind: str = "INTERNAL") -> Open:
+        """A span that its `Open` ends. `kind` is a name of OpenTelemetry's SpanKind."""
+        from opentelemetry import trace as api
+
+        around = _context(_valid(parent))
+        return Open(self._tracer.start_span(name, around, kind=api.SpanKind[kind], attributes=dict(told)))
 
     def close(self) -> None:
         """Flush and stop the SDK's thread."""

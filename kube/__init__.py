@@ -15,6 +15,7 @@ from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, R
 from kube.leases import LeaseStore
 from kube.resources import (
     BACKENDS,
+    CONFIG_MAPS,
     CONNECTIONS,
     EVENTS,
     JOBS,
@@ -30,6 +31,7 @@ from kube.resources import (
 
 __all__ = [
     "BACKENDS",
+    "CONFIG_MAPS",
     "CONNECTIONS",
     "EVENTS",
     "JOBS",

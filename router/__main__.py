@@ -17,9 +17,10 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from crds import errors, gpubackend
+from crds import errors, gpubackend, spans
 from router import (
     affinity,
+    aliases,
     announce,
     dispatch,
     documents,
@@ -29,9 +30,12 @@ from router import (
     lifetime,
     memory,
     metrics,
+    observer,
     page,
     report,
     scheduler,
+    usage,
+    usagepage,
     warmup,
 )
 from router.backends import book, circuit, environment, statuses
@@ -128,6 +132,12 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
+    used = usage.Usage(wall=_today)
+    registry.register(used)
+    store = outside.usage_store()
+    sync = None if store is None else usage.Sync(used, store)
+    telemetry = spans.Telemetry("jervis-router") if settings.tracing else None
+    names = aliases.Aliases(settings.aliases)
     registry.register(metrics.Gauges(state.document, dispatcher.counts, plan.affinity.counts))
     # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
     local = settings.gpu_backends is not None or settings.backend_loopback
@@ -193,6 +203,9 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     backends.listen(prober.follow)
     backends.listen_for_silence(watch.lose)
     backends.listen(secrets.notice)
+    if names:
+        served = aliases.Shadows(names, lambda: {m for entry in backends.entries() for m in entry.served or ()})
+        backends.listen(served.look)
     server = Server(
         forward.Forwarder(
             Parts(
@@ -229,7 +242,8 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             **documents.routes(state, registry),
             **page.Page(state).routes(),
             **past.routes(),
-            **explain.routes(plan, backends, now=now),
+            **explain.routes(plan, backends, now=now, aliases=names),
+            **usagepage.routes(used, gate.limits),
             **announce.routes(
                 dispatcher,
                 ids=lambda: uuid.uuid4().hex,
@@ -237,6 +251,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 wall=_today,
                 patience=settings.load_seconds,
                 ceilings=lambda: backends.ceilings,
+                aliases=names,
             ),
         },
         gate=gate,
@@ -247,6 +262,16 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
         extra=settings.extra_paths,
         conversations=plan.affinity,
+        aliases=names,
+        observer=observer.Observer(
+            used,
+            log=observer.log(
+                settings.request_log, _write, rate=settings.request_log_rate, chance=random.random, wall=_today
+            ),
+            telemetry=telemetry,
+            outside=forward.SUCCESSOR,
+            now=now,
+        ),
     )
     clients = connections.Connections(
         connections.Bounds(
@@ -289,6 +314,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         sweeps.append(loop.create_task(writer.run()))
     if candidate is not None:
         sweeps.append(loop.create_task(candidate.run()))
+    storing = None if sync is None else loop.create_task(sync.run(settings.usage_every_seconds))
     for sweep in sweeps:
         sweep.add_done_callback(lambda task: _ended(task, signals))
     try:
@@ -311,6 +337,11 @@ async def _serve(settings: Settings, outside: Outside) -> None:
             sweep.cancel()
         await warmer.close()
         await prober.close()
+        if sync is not None and storing is not None:
+            sync.leave()
+            await storing
+        if telemetry is not None:
+            await asyncio.to_thread(telemetry.close)
 
 
 def _ids(process: str) -> Callable[[], str]:
@@ -325,6 +356,12 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
+
+
+def _write(line: bytes) -> None:
+    with contextlib.suppress(OSError):  # a log that nobody reads any more must not end requests
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
 
 
 def _today() -> datetime:

@@ -17,7 +17,8 @@ import pydantic
 from pydantic import BaseModel
 
 from crds.priority import Priority
-from router import dispatch, models
+from router import dispatch
+from router.aliases import NONE, Aliases
 from router.announcement import Announce, Ready, Release, Released
 from router.ceilings import Ceilings
 from router.priority import Level
@@ -43,6 +44,7 @@ def routes(
     wall: Callable[[], datetime],
     patience: float,
     ceilings: Callable[[], Ceilings],
+    aliases: Aliases = NONE,
 ) -> Mapping[str, _Handler]:
     """Handlers by path. `ids` makes lease ids that cannot be guessed; `patience` bounds the wait, in seconds; a client
     whose ceiling (of `ceilings`, or of its token) is below P0 reserves nothing."""
@@ -68,7 +70,7 @@ def routes(
             raise refusal.Refusal(403, "a reservation is for P0 requests, and this client's ceiling is below P0")
         try:
             async with asyncio.timeout(patience):
-                answer, error = await dispatcher.announce(owner, models.normalise(body.model), body.lease_id, ids())
+                answer, error = await dispatcher.announce(owner, aliases.resolve(body.model), body.lease_id, ids())
         except TimeoutError as late:
             raise refusal.Refusal(
                 503,

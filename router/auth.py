@@ -1,10 +1,10 @@
 """Who calls: run tokens, bearer tokens from a file and, when asked for, service accounts of the cluster.
 
 Without the last two every client may enter and none is an administrator; a run token that is shown bounds its request
-in any case (`router.runs`). The tokens' file is a JSON list of `{"name", "token", "admin"?, "ceiling"?}`, mounted from
-a Secret and read again when it changes. Tokens of service accounts are reviewed by the apiserver (TokenReview); its
-answer is kept for a while, by the digest of the token, and goes on being believed for longer while the apiserver is
-away.
+in any case (`router.runs`). The tokens' file is a JSON list of `{"name", "token", "admin"?, "ceiling"?, "models"?,
+"tokensPerDay"?}`, mounted from a Secret and read again when it changes. Tokens of service accounts are reviewed by the
+apiserver (TokenReview); its answer is kept for a while, by the digest of the token, and goes on being believed for
+longer while the apiserver is away.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import structlog
 from pydantic import ConfigDict, Field
 
 from crds import errors, priority
+from crds.modelnames import Names
 from router.proxy import hygiene
 from router.proxy.message import ANYBODY, Identity, Request
 from router.proxy.refusal import Cause, Refusal
+from router.rights import Rights
 
 _log = structlog.get_logger("router.auth")
 
@@ -47,6 +49,8 @@ class _Entry(pydantic.BaseModel):
     token: Annotated[str, Field(min_length=16, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
     admin: bool = False
     ceiling: str | None = None
+    models: tuple[Annotated[str, Field(min_length=1, max_length=600)], ...] | None = None
+    tokens_per_day: Annotated[int | None, Field(alias="tokensPerDay", ge=0)] = None
 
     @pydantic.field_validator("ceiling")
     @classmethod
@@ -81,22 +85,34 @@ class Tokens:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             raise self._invalid(f"{where}: {first['msg']}" if where else str(first["msg"])) from error
-        self._known = {
-            digest(e.token): Identity(e.name, e.admin, priority.parse(e.ceiling) if e.ceiling else None)
-            for e in entries
-        }
+        self._known = {digest(entry.token): _identity(entry) for entry in entries}
         self._stamp = stamp
 
     def find(self, key: bytes) -> Identity | None:
         """Whose token has this digest?"""
         return self._known.get(key)
 
+    def limits(self) -> dict[str, int]:
+        """Tokens a day by identity, for those that have a limit; the highest of several tokens of one name."""
+        found: dict[str, int] = {}
+        for one in self._known.values():
+            if one.rights is not None and one.rights.tokens_per_day is not None:
+                found[one.account] = max(found.get(one.account, 0), one.rights.tokens_per_day)
+        return found
+
     def _invalid(self, problem: str) -> Invalid:
         return Invalid(
             f"The tokens' file {self._path}: {problem}.",
             field="JERVIS_ROUTER_TOKENS_FILE",
-            remedy='Give a JSON list of {"name", "token", "admin", "ceiling"}; a token has at least 16 characters.',
+            remedy='Give a JSON list of {"name", "token", "admin", "ceiling", "models", "tokensPerDay"}; '
+            "a token has at least 16 characters.",
         )
+
+
+def _identity(entry: _Entry) -> Identity:
+    models = None if entry.models is None else Names(entry.models)
+    rights = None if models is None and entry.tokens_per_day is None else Rights(models, entry.tokens_per_day)
+    return Identity(entry.name, entry.admin, priority.parse(entry.ceiling) if entry.ceiling else None, rights=rights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +289,10 @@ class Gate:
         if identity is None:
             raise refused("the token is not valid")
         return identity
+
+    def limits(self) -> dict[str, int]:
+        """Tokens a day by identity, for those that have a limit."""
+        return {} if self._tokens is None else self._tokens.limits()
 
     async def watch(self, interval: float = 5.0) -> None:
         """Read the tokens' file again when it changes; for ever."""

@@ -9,7 +9,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from router import announce, explain, history, page, report, status
+from router import announce, explain, history, page, report, status, usagepage
 from router.proxy.message import Own, Reply, Request
 
 _TEXT = "text/plain; charset=utf-8"
@@ -66,6 +66,7 @@ def openapi() -> dict[str, Any]:
     reserving, reserved = announce.openapi()
     explaining, explained = explain.openapi()
     plotting, plotted = history.openapi()
+    using, used = usagepage.openapi()
     text = {"text/plain": {"schema": {"type": "string"}}}
     state = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
     return {
@@ -89,8 +90,9 @@ def openapi() -> dict[str, Any]:
             "/readyz": get("Can it serve?", {200: "ok", 503: "What is missing, by backend"}, text),
             **reserving,
             **explaining,
+            **using,
             **page.openapi(),
             **plotting,
         },
-        "components": {"schemas": {**parts, **reserved, **explained, **plotted, "Status": schema}},
+        "components": {"schemas": {**parts, **reserved, **explained, **used, **plotted, "Status": schema}},
     }

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import affinity, models, priority, scheduler, status
+from router import affinity, priority, scheduler, status
+from router.aliases import NONE, Aliases
 from router.backends import book
 from router.effects import Reason
 from router.fleet import Unfit
@@ -34,7 +35,7 @@ class Choice(status.Wire):
 class Explanation(status.Wire):
     """The fate of a request that came now."""
 
-    model: str = Field(description="the normalised name")
+    model: str = Field(description="the normalised name, aliases resolved")
     priority: str
     priority_from: str = Field(description="header, model table or nothing (Auto)")
     verdict: str = Field(description="Dispatch, Queue or Refuse")
@@ -55,10 +56,11 @@ def explain(
     clamp: Callable[[Level], Level],
     ollama: bool = True,
     session: str = "",
+    aliases: Aliases = NONE,
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for,
     `ollama` whether by /api or by /v1."""
-    name = models.normalise(model)
+    name = aliases.resolve(model)
     claimed = priority.level(header, name, backends.table)
     level = clamp(claimed)
     source = _source(header, name, backends)
@@ -157,7 +159,9 @@ def _candidate(
     return Choice(backend=name, eligible=prospect.later, free=free, why=why)
 
 
-def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float]) -> Mapping[str, Own]:
+def routes(
+    plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float], aliases: Aliases = NONE
+) -> Mapping[str, Own]:
     """`GET /router/explain?model=&priority=&need=`."""
 
     async def show(request: Request) -> Reply:
@@ -188,6 +192,7 @@ def routes(plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], 
             clamp=clamp,
             ollama=api == "api",
             session=talk,
+            aliases=aliases,
         )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 

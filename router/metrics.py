@@ -1,6 +1,6 @@
 """Prometheus metrics of the router. Labels are bounded: levels, backends and models that a backend serves.
 
-Nothing is labelled by client, path or prompt. The registry is an argument.
+Nothing here is labelled by client, path or prompt; `router.usage` counts by identity. The registry is an argument.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     import kube
-    from router import ha
+    from router import ha, usagestore
     from router.backends import objects
 
 _REVIEW_SECONDS = 3.5
@@ -44,6 +44,7 @@ class Outside:
         self._wall = wall
         self._loaded: Any = None
         self._http: aiohttp.ClientSession | None = None
+        self._plain: aiohttp.ClientSession | None = None
         self._api: kube.Kube | None = None
         self._candidate: ha.Candidate | None = None
 
@@ -95,6 +96,19 @@ class Outside:
         )
         return self._candidate
 
+    def usage_store(self) -> usagestore.ConfigMap | None:
+        """Where usage is kept; None for memory alone."""
+        if not self._settings.usage_config_map:
+            return None
+        self._apiserver()
+        import kube
+        from router import usagestore
+
+        # Without the fence: a router that leaves adds its last counts when another one decides already.
+        self._plain = kube.session(self._loaded, limit=1)
+        api = kube.Kube(self._loaded, self._plain, fence=lambda: None)
+        return usagestore.ConfigMap(api, self._settings.namespace, self._settings.usage_config_map)
+
     def source(self, changed: Callable[[objects.Specs], object]) -> objects.Source | None:
         """The watch over GpuBackend objects, not started; None when the settings give the backends."""
         if self._settings.gpu_backends is not None:
@@ -105,8 +119,9 @@ class Outside:
 
     async def aclose(self) -> None:
         """End the connections to the apiserver."""
-        if self._http is not None:
-            await self._http.close()
+        for http in (self._http, self._plain):
+            if http is not None:
+                await http.close()
 
     async def _review(self, token: str) -> str | None:
         audiences = self._settings.token_audiences

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from crds import priority
+from router.aliases import Aliases
+from router.observer import Wanted
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -23,6 +25,11 @@ def _ceiling(word: object) -> priority.Priority:
 
 
 Ceiling = Annotated[priority.Priority, BeforeValidator(_ceiling)]
+
+
+def _usable(given: dict[str, str]) -> dict[str, str]:
+    Aliases(given)
+    return given
 
 
 ExtraPath = Annotated[str, Field(pattern=r"^/(api|v1)/[A-Za-z0-9/_.-]+$")]
@@ -105,6 +112,14 @@ class Settings(BaseSettings):
     restart_grace_seconds: Annotated[float, Field(ge=0)] = 30.0
     drain_delay_seconds: Annotated[float, Field(ge=0)] = 0.0
     drain_seconds: Annotated[float, Field(ge=0)] = 600.0
+    aliases: Annotated[dict[str, str], AfterValidator(_usable)] = {}
+    """Models by other names for them."""
+    request_log: Wanted = Wanted.OFF
+    request_log_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
+    usage_config_map: str = ""
+    """A ConfigMap that exists, where usage is kept; empty keeps it in memory alone."""
+    usage_every_seconds: Seconds = 30.0
+    tracing: bool = False
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
 
     @property

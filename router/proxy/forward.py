@@ -17,7 +17,7 @@ import structlog
 from crds import gpubackend
 from router import dispatch, priority, scheduler
 from router.backends import verdict
-from router.proxy import hygiene, refusal, rewrite, signs, turned_away
+from router.proxy import hygiene, refusal, rewrite, signs, summary, turned_away
 from router.proxy.blame import Away, Blame, Elsewhere
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
@@ -76,6 +76,8 @@ class Forwarder:
             step = self._begin(flight, relay)
         if step is DONE:
             self._landed(flight, relay)
+            if (kept := flight.call.request.summary) is not None:
+                kept.end()
         return step
 
     def abandon(self, flight: Flight) -> None:
@@ -84,12 +86,22 @@ class Forwarder:
         if relay is not None:
             self._hung_up(relay)
             self._leave(flight, relay)
-            return
-        self._parts.metrics.hangups.labels("queue").inc()
-        self._parts.dispatcher.withdraw(flight.ticket)
+        else:
+            self._parts.metrics.hangups.labels("queue").inc()
+            self._parts.dispatcher.withdraw(flight.ticket)
+        if (kept := flight.call.request.summary) is not None:
+            kept.end(summary.HANGUP)
 
     async def run(self, flight: Flight) -> None:
         """Relay the answer. Raises Refusal when there is none."""
+        kept = flight.call.request.summary
+        if kept is None:
+            await self._answer(flight)
+            return
+        with kept:
+            await self._answer(flight)
+
+    async def _answer(self, flight: Flight) -> None:
         try:
             await self._run(flight)
         except refusal.Refusal as no:
@@ -97,6 +109,8 @@ class Forwarder:
             if early is None:
                 raise
             self._parts.metrics.answered("router", no.status)
+            if (kept := flight.call.request.summary) is not None:
+                kept.refused(no.status, no.reason)
             signs.fail(early, no.message)
 
     async def _run(self, flight: Flight) -> None:
@@ -126,15 +140,18 @@ class Forwarder:
                 await self._exchange(flight, backend)
                 return
             except Elsewhere as elsewhere:
-                flight.failed = elsewhere.refusal
+                flight.failed, why = elsewhere.refusal, elsewhere.refusal.reason
                 flight.avoid |= {backend}
             except Away as away:
-                flight.failed = away.refusal
+                flight.failed, why = away.refusal, away.refusal.reason
                 flight.lost += 1
                 if flight.lost > _MOST_LOST:
                     raise away.refusal from away
             except _GaveWay:
                 flight.preempted += 1
+                why = "Preempted"
+            if (kept := flight.call.request.summary) is not None:
+                kept.moved(why)
             flight.ticket = self._ticket(flight.call, flight.avoid, flight.preempted, flight.lost)
             self._offer(flight)
 
@@ -191,6 +208,8 @@ class Forwarder:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
         flight.sent = parts.now()
         parts.metrics.busy(backend).begin(flight.sent)
+        if (kept := call.request.summary) is not None:
+            kept.attempt(backend)
         owned = flight.owned = parts.dispatcher.owns(backend, call.model)
         self._pack(relay, call, (call.request.body,) if owned is None else self._owned(call, owned))
         # Something that must not happen twice never rides on a connection that may just be closing.
@@ -269,6 +288,7 @@ class Forwarder:
             length=sum(map(len, body)) if request.has_body else None,
             request_id=call.request_id,
             claim=claim,
+            trace=_trace(call),
             authorization=None if claim else authorization,
         )
 
@@ -322,6 +342,8 @@ class Forwarder:
         relay = Relay(call, None, SUCCESSOR, parts.pools.of(SUCCESSOR, f"http://{where}"), parts)
         relay.first = parts.limits.whole  # it may wait in line there, too
         try:
+            if (kept := call.request.summary) is not None:
+                kept.attempt(SUCCESSOR)
             self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
             await self._first_bytes(relay)
             await _promised(relay, call)
@@ -373,3 +395,9 @@ async def _promised(relay: Relay, call: Call) -> None:
             connection.status if connection.status >= 400 else 502,
             text or f"the backend answered {connection.status} and sent no stream",
         )
+
+
+def _trace(call: Call) -> bytes:
+    """The traceparent for the backend, empty when this router makes no spans."""
+    kept = call.request.summary
+    return b"" if kept is None or kept.spans is None else kept.spans.traceparent.encode()

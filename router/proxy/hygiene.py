@@ -22,6 +22,7 @@ BACKEND = b"x-ollama-router-backend"
 """Of an answer: who gave it. Of a request: whom an administrator means."""
 AUTHORIZATION = b"authorization"
 CONTENT_ENCODING = b"content-encoding"
+TRACEPARENT = b"traceparent"
 API_KEY = b"x-api-key"
 """How Anthropic's clients (`/v1/messages`) send their token."""
 
@@ -83,15 +84,19 @@ def request_head(
     request_id: str,
     authorization: bytes | None,
     claim: bytes = b"",
+    trace: bytes = b"",
 ) -> bytes:
     """The head for the backend.
 
     `prefix` is the path of the backend's URL, `length` None for no body. `authorization` replaces the client's own
-    field: empty to leave it out, None to let it pass. `claim` are lines for another router.
+    field: empty to leave it out, None to let it pass. `claim` are lines for another router,
+    `trace` replaces the client's traceparent, empty to let it pass.
     """
     lines, special = request.lines, request.special
     if (connection := special.get(b"connection")) is not None:
         lines = without(lines, connection)
+    if trace:
+        lines = without(lines, TRACEPARENT) + b"%s: %s\r\n" % (TRACEPARENT, trace)
     if authorization:
         lines += b"Authorization: %s\r\n" % authorization
     elif authorization is None:

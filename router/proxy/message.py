@@ -10,10 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_to_bytes
 
 from crds import priority
+from router.rights import Rights
+
+if TYPE_CHECKING:
+    from router.proxy.summary import Summary
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
 
@@ -23,7 +27,7 @@ class Identity:
     """Who calls. `ceiling` is the most urgent priority that counts for them, None for no bound.
 
     `run` is the uid of the task whose run calls with a run token, "" for other callers; no person waits for a
-    `background` one, whatever its header says.
+    `background` one, whatever its header says. `rights` are None where the token allows everything.
     """
 
     name: str = ""
@@ -31,6 +35,12 @@ class Identity:
     ceiling: priority.Priority | None = None
     run: str = ""
     background: bool = False
+    rights: Rights | None = None
+
+    @property
+    def account(self) -> str:
+        """What its tokens are counted under: runs apart from callers whose tokens have that name."""
+        return f"run/{self.name}" if self.run else self.name
 
 
 ANYBODY = Identity()
@@ -98,6 +108,7 @@ class Request:
         "modern",
         "path",
         "special",
+        "summary",
         "target",
     )
 
@@ -125,6 +136,8 @@ class Request:
         self.special = special
         """Those that do (`hygiene.SPECIAL`), by their name in lower case; repeated ones joined by commas."""
         self.identity = ANYBODY
+        self.summary: Summary | None = None
+        """What is kept of it, once it was understood; None where nothing is wanted."""
         self.body: bytes | bytearray = b""
         self.has_body = False
         self.keep_alive = True

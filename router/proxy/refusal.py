@@ -28,12 +28,15 @@ class Cause(StrEnum):
     TOKEN_UNCHECKED = "TokenUnchecked"  # noqa: S105  # the name of a cause
     BACKEND_FAILED = "BackendFailed"
     BACKEND_LATE = "BackendLate"
+    TOKENS_USED = "TokensUsed"  # the name of a cause
+    NOT_ALLOWED = "ModelNotAllowed"
 
 
 class Refusal(errors.JervisError):
     """An answer other than the backend's. `retry_after` in whole seconds; `close` ends the client's connection.
 
-    `reason` is the word in the answer's `REASON` header; it has none without.
+    `reason` is the word in the answer's `REASON` header; it has none without. `model` is the one that was asked for,
+    where that is known.
     """
 
     def __init__(
@@ -44,10 +47,12 @@ class Refusal(errors.JervisError):
         retry_after: int | None = None,
         close: bool = False,
         reason: str = "",
+        model: str = "",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> None:
         super().__init__(message)
         self.headers = ((REASON, str(reason)), *headers) if reason else headers
+        self.reason, self.model = str(reason), model
         self.status = status
         self.retry_after = retry_after
         self.close = close
@@ -64,11 +69,20 @@ def answer(refusal: Refusal, path: str) -> Reply:
     )
 
 
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
 def body(message: str, status: int, path: str) -> bytes:
     """The JSON object."""
     if not path.startswith("/v1/"):
         return orjson.dumps({"error": message})
-    kind = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}.get(status, "api_error")
+    kind = _TYPES.get(status, "api_error")
     return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
 
 

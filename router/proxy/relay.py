@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import structlog
 
 from router import metrics
-from router.proxy import hygiene, refusal, stall
+from router.proxy import counts, hygiene, refusal, stall, summary
 from router.proxy.answer import Answer
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Piece, Preempted
@@ -19,10 +17,6 @@ from router.proxy.step import DONE, MORE, WAIT, Step
 _log = structlog.get_logger("router.relay")
 
 _TAIL = 4
-# Where the last record of an answer states its tokens: Ollama's names, then OpenAI's. Only the end is looked at.
-_COUNTS = 512
-_PROMPT = re.compile(rb'"(?:prompt_eval_count|prompt_tokens)":\s*(\d{1,9})\b')
-_TOKENS = re.compile(rb'"(?:eval_count|completion_tokens)":\s*(\d{1,9})\b')
 
 
 class Relay:
@@ -138,6 +132,8 @@ class Relay:
         self.head, self.body = b"", ()
         call.request.drop_body()
         self._parts.metrics.answered("backend", connection.status)
+        if (kept := call.request.summary) is not None:
+            kept.began(connection.status)
         if not connection.complete:
             self._silence(self._between)
             connection.pour(self._sink)
@@ -203,6 +199,8 @@ class Relay:
         self.since = self._parts.now()
         self._tail = piece
         self._counters.sent += len(piece)
+        if (kept := self._call.request.summary) is not None:
+            kept.piece(piece)
         try:
             return self._answer.pour(piece)
         except ConnectionResetError:
@@ -216,14 +214,20 @@ class Relay:
         self.end()
         counters = self._counters
         counters.sent += len(data)
-        end = self._tail[-_COUNTS:] + data if len(data) < _COUNTS else data[-_COUNTS:]
-        if b'_count"' in end or b'_tokens"' in end:
-            _count(counters, end)
+        end = self._tail[-counts.MOST :] + data if len(data) < counts.MOST else data[-counts.MOST :]
+        stated = counts.read(end)
+        if stated is not counts.NOTHING:
+            counters.prompt_tokens += stated.prompt or 0
+            counters.tokens += stated.answer or 0
+        if (kept := self._call.request.summary) is not None:
+            kept.piece(data)
+            kept.tail = end
         return self._answer.end(data)
 
     async def _show(self, error: Broken) -> None:
         """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
         answer = self._answer
+        self._outcome(summary.BROKEN)
         if not isinstance(error, Leaving):
             if not (self.slow and isinstance(error, Late)):
                 self.spoiled = error
@@ -282,7 +286,12 @@ class Relay:
     def _writing(self) -> None:
         self.since, self.limit, self._to_client = self._parts.now(), self._parts.limits.write, True
 
+    def _outcome(self, word: str) -> None:
+        if (kept := self._call.request.summary) is not None:
+            kept.outcome = word
+
     def _lost(self) -> None:
+        self._outcome(summary.HANGUP)
         self._parts.metrics.hangups.labels("streaming").inc()
         self._answer.tear()
 
@@ -290,11 +299,3 @@ class Relay:
 def preempted() -> Preempted:
     """What ends a request that gives way."""
     return Preempted("preempted by a more urgent request; try again")
-
-
-def _count(counters: metrics.Exchange, end: bytes) -> None:
-    """Add the tokens that the end of an answer states."""
-    if prompt := _PROMPT.search(end):
-        counters.prompt_tokens += int(prompt.group(1))
-    if tokens := _TOKENS.search(end):
-        counters.tokens += int(tokens.group(1))

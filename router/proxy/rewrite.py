@@ -12,6 +12,7 @@ Go's decoder, keys of the top level are compared without case, and all of severa
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import NamedTuple
 
 from router.proxy.scan import Body, Malformed, Scanner, Span
@@ -111,6 +112,17 @@ def rewrite(body: Body, keep_alive: str | int | None, num_ctx: int | None) -> Re
     """See `pieces`; for a body that was not read before. One that is no JSON object stays as it is."""
     where = read(body)
     return Rewritten((body,)) if where is None else pieces(body, where, keep_alive, num_ctx)
+
+
+def renamed(body: Body, keys: Collection[str], model: str) -> bytes:
+    """The body with `model` as the value of each of the top-level `keys`, whatever their case. Raises as `Scanner`."""
+    scanner, found = Scanner(body), list[tuple[str, Span]]()
+    scanner.members(scanner.skip(0), keys, found)
+    view, made, at, value = memoryview(body), list[Piece](), 0, json.dumps(model).encode()
+    for _, (start, stop) in found:
+        made += (view[at:start], value)
+        at = stop
+    return b"".join([*made, view[at:]])
 
 
 def _apply(body: Body, edits: list[tuple[Span, bytes]], where: Outline) -> tuple[Piece, ...]:

@@ -10,11 +10,13 @@ from typing import Any
 
 import orjson
 
-from router import affinity, auth, catalogue, metrics, models, priority, report
+from router import affinity, auth, catalogue, metrics, priority, report
+from router.aliases import NONE, Aliases
 from router.backends import book
 from router.effects import Reason
+from router.observer import Observer
 from router.priority import Level
-from router.proxy import body, encoding, hygiene, paths, refusal
+from router.proxy import body, encoding, hygiene, naming, paths, permit, refusal
 from router.proxy.call import Call
 from router.proxy.flight import Flight
 from router.proxy.forward import Forwarder
@@ -23,7 +25,7 @@ from router.proxy.message import ANYBODY, Identity, Own, Reply, Request
 from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
 
-_LISTS: Mapping[str, Callable[[list[book.Entry]], dict[str, Any]]] = {
+_LISTS: Mapping[str, Callable[[list[book.Entry], Aliases, catalogue.Allowed | None], dict[str, Any]]] = {
     "/api/tags": catalogue.tags,
     "/api/ps": catalogue.loaded,
     "/v1/models": catalogue.openai,
@@ -64,12 +66,14 @@ class Server:
         ids: Callable[[], str],
         now: Callable[[], float],
         today: Callable[[], datetime] = _today,
+        observer: Observer,
         hosts: Hosts | None = None,
         extra: Collection[str] = (),
         conversations: affinity.Affinity | None = None,
+        aliases: Aliases = NONE,
     ) -> None:
         """`hosts` are the names that clients may call the router by, None for any; `extra` are further paths that pass
-        to the backends."""
+        to the backends; `aliases` are other names for models."""
         self._forwarder = forwarder
         self.heard = forwarder.heard
         self.abandon = forwarder.abandon
@@ -87,6 +91,8 @@ class Server:
         self._hosts = hosts
         self._conversations = conversations or affinity.Affinity()
         self._extra = frozenset(extra)
+        self._observer = observer
+        self._aliases = aliases
         self._beside = asyncio.Semaphore(bounds.beside)
         self._reviews: set[asyncio.Task[None]] = set()
 
@@ -126,10 +132,12 @@ class Server:
                     return None
                 _identify(request, known)
             seen = body.look(request.body, opening=self._conversations.on)
+            if not seen.model or (self._aliases and seen.model in self._aliases):
+                return None
+            if (rights := request.identity.rights) is not None:
+                permit.check(rights, request, Kind.INFERENCE, seen.asked, seen.model, self._observer.usage)
         except refusal.Refusal:
             return None  # `handle` comes to the same, and says it
-        if not seen.model:
-            return None
         return self._forwarder.launch(self._understand(request, path, Kind.INFERENCE, seen))
 
     async def handle(self, request: Request, flight: Flight | None) -> Reply | None:
@@ -155,6 +163,8 @@ class Server:
         self._metrics.answered("router", no.status)
         if no.status in (401, 403):
             self._metrics.unauthorized.labels(str(no.status)).inc()
+        if request.path in paths.INFERENCE:
+            self._observer.refused(request, no)
         return refusal.answer(no, request.path)
 
     def _admit(self, request: Request, length: int) -> None:
@@ -223,12 +233,11 @@ class Server:
             if path == "/":
                 return Reply(body=b"Ollama is running", content_type="text/plain; charset=utf-8")
             if path in _LISTS:
-                return self._list(path)
+                return self._list(path, request.identity)
             if path.startswith(paths.MODEL_PREFIX):
-                record = catalogue.foreign(
-                    self._book.entries(), models.normalise(path.removeprefix(paths.MODEL_PREFIX))
-                )
-                if record is not None:
+                model, rights = self._aliases.resolve(path.removeprefix(paths.MODEL_PREFIX)), request.identity.rights
+                record = catalogue.foreign(self._book.entries(), model)
+                if record is not None and (rights is None or rights.may_use(model)):
                     return Reply(body=orjson.dumps(record))
         kind = self._kind(path)
         if kind is Kind.FOREIGN:
@@ -264,13 +273,15 @@ class Server:
         if name:
             most = min(encoding.MOST, self._bounds.body, max(0, self._bounds.buffered - self._buffered))
             plain = await body.in_thread(encoding.decoded, request.body, name, most)
-            self._buffered += len(plain) - request.held
-            request.body, request.held = plain, len(plain)
+            self._exchange(request, plain)
         request.special = {k: v for k, v in request.special.items() if k != hygiene.CONTENT_ENCODING}
 
     async def _pass(self, request: Request, path: str, kind: Kind) -> None:
         """What takes no slot unless it names a model."""
-        call = self._understand(request, path, kind, await body.peek(request.body))
+        seen = await body.peek(request.body)
+        if kind is Kind.ABOUT_MODEL:
+            seen = naming.about(path, seen)
+        call = self._understand(request, path, kind, await self._permitted(request, kind, seen))
         if call.metered:
             await self._forwarder.run(self._forwarder.launch(call))
             return
@@ -296,19 +307,33 @@ class Server:
             raise refusal.Refusal(503, f"{report.STANDBY}; try again", retry_after=1, close=True, reason=Cause.STANDBY)
 
     async def _run(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> None:
+        seen = await self._permitted(request, kind, seen)
         await self._forwarder.run(self._forwarder.launch(self._understand(request, path, kind, seen)))
 
-    def _list(self, path: str) -> Reply:
+    async def _permitted(self, request: Request, kind: Kind, seen: body.Peek) -> body.Peek:
+        """The request with the model that an alias stands for, if its caller may use that. Raises Refusal."""
+        aliased = bool(self._aliases) and seen.model in self._aliases
+        if (rights := request.identity.rights) is not None:
+            name = self._aliases.resolve(seen.model) if aliased else seen.model
+            permit.check(rights, request, kind, seen.asked, name, self._observer.usage)
+        if aliased:
+            seen, plain = await naming.renamed(request, kind, seen, self._aliases)
+            self._exchange(request, plain)
+        return seen
+
+    def _exchange(self, request: Request, plain: bytes | bytearray) -> None:
+        """Another body in place of the one that came."""
+        self._buffered += len(plain) - request.held
+        request.body, request.held = plain, len(plain)
+
+    def _list(self, path: str, identity: Identity) -> Reply:
         if missing := self._state.ready():
             raise refusal.Refusal(503, f"no backend is available: {missing}", retry_after=2, reason=Reason.UNAVAILABLE)
-        return Reply(body=orjson.dumps(_LISTS[path](self._book.entries())))
+        allowed = None if identity.rights is None else identity.rights.may_use
+        return Reply(body=orjson.dumps(_LISTS[path](self._book.entries(), self._aliases, allowed)))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
-        asked, model, stream, images, name, tools, outline, opening = seen
-        if not model and kind is Kind.ABOUT_MODEL:
-            # `name` is what older clients send (`cmp.Or(req.Model, req.Name)` in Ollama's routes.go).
-            asked = path.removeprefix(paths.MODEL_PREFIX) if path.startswith(paths.MODEL_PREFIX) else name
-            model = models.normalise(asked)
+        asked, model, stream, images, _, tools, outline, opening = seen
         header = request.get(hygiene.PRIORITY)
         identity = request.identity
         client = identity.name or request.link.peer
@@ -320,7 +345,7 @@ class Server:
             if not priority.understood(header):
                 self._metrics.unknown_priority.inc()
         user = level is _P0 and kind is Kind.INFERENCE and self._note(request)
-        return Call(
+        call = Call(
             request,
             path,
             kind,
@@ -339,6 +364,9 @@ class Server:
             if self._conversations.on and path not in paths.EMBEDDING
             else 0,
         )
+        if (self._observer.watches or identity.name) and kind is Kind.INFERENCE:
+            self._observer.begin(call)
+        return call
 
     def _clamp(self, level: Level, client: str, identity: Identity) -> Level:
         """Claims above a client's ceiling are lowered to it and counted, never refused."""

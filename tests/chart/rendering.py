@@ -31,7 +31,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "admission.namespaces.team-a.contentBytes=4096", "--set", "router.replicas=2",
         "--set", "router.auth.tokensSecret=router-tokens", "--set", "router.auth.tokenReview=true",
         "--set", "router.auth.required=true,router.auth.accountCeilings.team-a/*=P2",
-        "--set", "router.backendSecrets={gpu-token}", "--set", "tika.enabled=true",
+        "--set", "router.backendSecrets={gpu-token},router.aliases.gpt-4o=qwen2.5:7b", "--set", "tika.enabled=true",
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "networkPolicy.kbEgress[0].ports[0].port=443",
     ),

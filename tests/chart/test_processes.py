@@ -322,3 +322,14 @@ def test_the_operator_is_told_by_kopfs_flags_what_to_serve(chart: Chart) -> None
     assert labelled["args"] == ["--all-namespaces"]
     selector = [one["value"] for one in labelled["env"] if one["name"] == "JERVIS_OPERATOR_NAMESPACE_SELECTOR"]
     assert selector == ["a=b,team=yes"]
+
+
+def test_the_router_writes_its_usage_where_the_chart_made_a_place(everything: list[Manifest], chart: Chart) -> None:
+    name = "jervis-router-usage"
+    pod = rendering.of_kind(everything, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    assert rendering.environment(pod)["JERVIS_ROUTER_USAGE_CONFIG_MAP"]["value"] == name
+    assert "data" not in rendering.of_kind(everything, "ConfigMap")[f"jervis/{name}"], "an update would reset it"
+    rules = rendering.of_kind(everything, "Role")["jervis/jervis-router"]["rules"]
+    (rule,) = [rule for rule in rules if "configmaps" in rule["resources"]]
+    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["get", "patch"])
+    assert f"jervis/{name}" not in rendering.of_kind(chart.render(), "ConfigMap")

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from router import announce, ceilings, dispatch, documents, explain, history, metrics, page, report, scheduler, status
+from router import (
+    announce,
+    ceilings,
+    dispatch,
+    documents,
+    explain,
+    history,
+    metrics,
+    page,
+    report,
+    scheduler,
+    status,
+    usage,
+    usagepage,
+)
 from router.backends import book
 from tests.router import process, wire
 
@@ -34,6 +48,7 @@ def test_openapi_describes_every_own_path_and_no_other() -> None:
         **page.Page(state).routes(),
         **past.routes(),
         **explain.routes(scheduler.Scheduler(), book.Book(now=float), now=float),
+        **usagepage.routes(usage.Usage(wall=lambda: datetime.now(UTC)), dict),
     }
     assert documents.openapi()["paths"].keys() == routes.keys()
 

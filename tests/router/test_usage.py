@@ -1,0 +1,280 @@
+"""What a token may use: models, tokens a day; and what of it was used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from crds import errors
+from router.usage import OTHERS, Count, Counts, Sync, Usage
+from tests.router import process, wire
+
+if TYPE_CHECKING:
+    from kubernetes import client
+
+_ALICE, _BOB, _ADMIN = "alice-alice-alice", "bob-bob-bob-bob-bob", "admin-admin-admin"
+_MODELS = ("small:latest", "big:7b", "big:14b", "other:latest")
+_END = b'{"done":true,"prompt_eval_count":30,"eval_count":12}'
+
+
+def _tokens(directory: Path, **alice: Any) -> str:
+    path = directory / "tokens.json"
+    entries = [
+        {"name": "alice", "token": _ALICE, **alice},
+        {"name": "bob", "token": _BOB},
+        {"name": "admin", "token": _ADMIN, "admin": True},
+    ]
+    path.write_text(json.dumps(entries))
+    return str(path)
+
+
+def _bearer(token: str) -> list[tuple[str, str]]:
+    return [("Authorization", f"Bearer {token}")]
+
+
+async def _answer(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    writer.write(wire.plain(_END))
+    return True
+
+
+@asynccontextmanager
+async def _router(directory: Path, alice: Mapping[str, Any], **settings: str) -> AsyncIterator[process.Router]:
+    async with (
+        wire.backend(_answer, models=_MODELS) as backend,
+        process.running(
+            directory, [process.spec("raw", backend.url)], tokens_file=_tokens(directory, **alice), **settings
+        ) as router,
+    ):
+        yield router
+
+
+async def _ask(router: process.Router, token: str, path: str, body: Any = None) -> wire.Message:
+    raw = wire.request("GET", path, headers=_bearer(token)) if body is None else wire.post(path, body, _bearer(token))
+    return await wire.ask(router.port, raw)
+
+
+async def test_a_token_opens_the_models_that_it_names(tmp_path: Path) -> None:
+    async with _router(tmp_path, {"models": ["small", "big:*"]}) as router:
+        for model, status in (("small", 200), ("Small:latest", 200), ("big:14b", 200), ("other", 403), ("none", 403)):
+            for path in ("/api/chat", "/v1/chat/completions", "/api/embed", "/api/show"):
+                answer = await _ask(router, _ALICE, path, {"model": model})
+                assert answer.status == status, (model, path)
+        refused = await _ask(router, _ALICE, "/api/chat", {"model": "other"})
+        assert "other" in refused.json()["error"]
+        assert "big:*" in refused.json()["error"]
+        assert refused.header("X-Ollama-Router-Reason") == "ModelNotAllowed"
+        refused = await _ask(router, _ALICE, "/v1/embeddings", {"model": "other", "input": "x" * 100_000})
+        assert (refused.status, refused.json()["error"]["type"]) == (403, "permission_error")
+        assert (await _ask(router, _BOB, "/api/chat", {"model": "other"})).status == 200
+        # A question whose model is in the path or cannot be read is no way around it.
+        assert (await _ask(router, _ALICE, "/v1/models/other")).status == 403
+        assert (await _ask(router, _ALICE, "/v1/models/big:7b")).status == 200
+        sneaky = wire.request("GET", "/v1/models/other", b'{"model":"small"}', _bearer(_ALICE))
+        assert (await wire.ask(router.port, sneaky)).status == 403
+        hidden = wire.request(
+            "POST", "/api/show", b"\x28\xb5\x2f\xfd", [*_bearer(_ALICE), ("Content-Encoding", "zstd")]
+        )
+        assert (await wire.ask(router.port, hidden)).status == 403
+
+
+async def test_a_token_is_shown_what_it_opens(tmp_path: Path) -> None:
+    async with _router(tmp_path, {"models": ["small", "big:*"]}) as router:
+        for token, shown in ((_ALICE, {"small:latest", "big:7b", "big:14b"}), (_BOB, set(_MODELS))):
+            tags = (await _ask(router, token, "/api/tags")).json()["models"]
+            assert {model["name"] for model in tags} == shown
+            listed = (await _ask(router, token, "/v1/models")).json()["data"]
+            assert {model["id"] for model in listed} == shown
+
+
+async def test_the_tokens_of_a_day_are_limited(tmp_path: Path) -> None:
+    async with _router(tmp_path, {"tokensPerDay": 80}) as router:
+        chat = {"model": "small"}
+        for _ in range(2):
+            assert (await _ask(router, _ALICE, "/api/chat", chat)).status == 200
+        for path in ("/api/chat", "/v1/chat/completions"):
+            refused = await _ask(router, _ALICE, path, chat)
+            assert (refused.status, refused.header("X-Ollama-Router-Reason")) == (429, "TokensUsed")
+            assert 0 < int(refused.header("Retry-After") or 0) <= 86_400
+            error = refused.json()["error"]
+            text = error if path.startswith("/api/") else error["message"]
+            assert "84 of 80 tokens" in text
+        assert error["type"] == "rate_limit_error"
+        assert (await _ask(router, _ALICE, "/api/show", chat)).status == 200
+        assert (await _ask(router, _BOB, "/api/chat", chat)).status == 200
+        mine = (await _ask(router, _ALICE, "/router/usage")).json()
+        assert mine["identities"] == [
+            {
+                "identity": "alice",
+                "requests": 2,
+                "promptTokens": 60,
+                "answerTokens": 24,
+                "tokensPerDay": 80,
+                "tokensLeft": 0,
+            }
+        ]
+        assert mine["day"] < mine["resets"]
+        every = (await _ask(router, _ADMIN, "/router/usage")).json()["identities"]
+        assert [(one["identity"], one["requests"]) for one in every] == [("alice", 2), ("bob", 1)]
+        assert (await wire.ask(router.port, wire.request("GET", "/router/usage"))).status == 401
+        for sample, value in (("requests_total{", 2), ("tokens_total{", 60)):
+            label = 'identity="alice"' + (',of="prompt"' if "tokens" in sample else "")
+            assert await router.metric(f"jervis_router_identity_{sample}{label}}}") == value
+
+
+async def test_leaving_before_the_count_is_no_way_around_the_limit(tmp_path: Path) -> None:
+    async def stream(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head() + wire.chunk(b'{"message":{"content":"x"},"done":false}\n' * 50))
+        await reader.read()
+        return False
+
+    tokens = _tokens(tmp_path, tokensPerDay=60)
+    async with (
+        wire.backend(stream) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], tokens_file=tokens) as router,
+    ):
+        async with wire.connected(router.port) as (reader, writer):
+            writer.write(wire.post("/api/chat", {"model": "m", "messages": []}, _bearer(_ALICE)))
+            await reader.readuntil(b"done")
+
+        async def used() -> int:
+            found: int = (await _ask(router, _ALICE, "/router/usage")).json()["identities"][0]["answerTokens"]
+            return found
+
+        assert await process.eventually(used, bool) == 50
+
+
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [({"models": "small"}, "models"), ({"tokensPerDay": -1}, "tokensPerDay"), ({"models": [""]}, "models")],
+)
+async def test_rights_that_cannot_be_used_are_named(tmp_path: Path, entry: dict[str, Any], field: str) -> None:
+    router = process.start(tmp_path, [], tokens_file=_tokens(tmp_path, **entry))
+    assert await router.ended() == 2
+    assert f"0.{field}" in router.text()
+
+
+# Counts.
+
+
+class Clock:
+    """UTC, moved by the test."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 23, 59, 50, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Memory:
+    """A store that can be away, or whose answer to a write is lost."""
+
+    def __init__(self) -> None:
+        self.day: date | None = None
+        self.counts: dict[str, Count] = {}
+        self.version = 0
+        self.away = False
+
+    async def read(self) -> tuple[date | None, Counts, str]:
+        if self.away:
+            raise errors.Operational("away")
+        return self.day, dict(self.counts), str(self.version)
+
+    async def write(self, day: date, counts: Counts, version: str) -> None:
+        if version != str(self.version):
+            raise errors.Operational("changed")
+        self.day, self.counts, self.version = day, dict(counts), self.version + 1
+
+
+async def test_routers_add_to_one_sum_and_a_restart_goes_on_with_it() -> None:
+    clock, store = Clock(), Memory()
+    one, two = Usage(wall=clock), Usage(wall=clock)
+    one.add("alice", 10, 5)
+    two.add("alice", 1, 1)
+    two.add("bob", 7, 0)
+    for usage in (one, two, one):
+        await Sync(usage, store).once()
+    assert one.used("alice") == two.used("alice") == Count(2, 11, 6)
+    store.away = True
+    one.add("alice", 1, 0)
+    await Sync(one, store).once()
+    store.away = False
+    await Sync(one, store).once()
+    fresh = Usage(wall=clock)
+    await Sync(fresh, store).once()
+    assert fresh.today() == {"alice": Count(3, 12, 6), "bob": Count(1, 7, 0)}
+
+
+async def test_what_came_during_a_write_is_not_lost() -> None:
+    clock = Clock()
+    usage = Usage(wall=clock)
+
+    class Slow(Memory):
+        async def write(self, day: date, counts: Counts, version: str) -> None:
+            usage.add("alice", 2, 0)
+            await super().write(day, counts, version)
+
+    store = Slow()
+    usage.add("alice", 1, 0)
+    await Sync(usage, store).once()
+    assert usage.used("alice") == Count(2, 3, 0)
+    assert usage.pending() == {"alice": Count(1, 2, 0)}
+
+
+async def test_a_day_ends_at_midnight() -> None:
+    clock, store = Clock(), Memory()
+    usage = Usage(wall=clock)
+    usage.add("alice", 10, 5)
+    assert usage.seconds_left() == 11
+    await Sync(usage, store).once()
+    clock.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
+    assert usage.used("alice") == Count()
+    usage.add("alice", 1, 0)
+    await Sync(usage, store).once()
+    assert (store.day, store.counts) == (date(2026, 3, 2), {"alice": Count(1, 1, 0)})
+    assert usage.resets() == datetime(2026, 3, 3, tzinfo=UTC)
+
+
+def test_identities_are_bounded_but_for_those_with_a_limit() -> None:
+    usage = Usage(wall=Clock(), most=2)
+    for name in ("a", "b", "c", "d"):
+        usage.add(name, 1, 0)
+    usage.add("limited", 1, 0, limited=True)
+    assert usage.today() == {
+        "(others)": Count(2, 2, 0),
+        "a": Count(1, 1, 0),
+        "b": Count(1, 1, 0),
+        "limited": Count(1, 1, 0),
+    }
+    assert OTHERS == "(others)"
+
+
+@pytest.mark.apiserver
+async def test_counts_survive_a_restart_in_a_config_map(
+    tmp_path: Path, kubeconfig: Path, custom_objects: client.CustomObjectsApi
+) -> None:
+    from kubernetes.client import CoreV1Api, V1ConfigMap, V1ObjectMeta
+
+    core = CoreV1Api(custom_objects.api_client)
+    core.create_namespaced_config_map("default", V1ConfigMap(metadata=V1ObjectMeta(name="router-usage")))
+    kept = {"usage_config_map": "router-usage", "namespace": "default", "kubeconfig": str(kubeconfig)}
+    try:
+        async with _router(tmp_path, {"tokensPerDay": 40}, **kept) as router:
+            assert (await _ask(router, _ALICE, "/api/chat", {"model": "small"})).status == 200
+            router.terminate()
+            assert await router.ended() == 0
+        async with _router(tmp_path, {"tokensPerDay": 40}, **kept) as router:
+
+            async def status() -> int:
+                return (await _ask(router, _ALICE, "/api/chat", {"model": "small"})).status
+
+            assert await process.eventually(status, lambda code: code == 429) == 429
+    finally:
+        core.delete_namespaced_config_map("router-usage", "default")
