@@ -9,7 +9,7 @@ import itertools
 import random
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pydantic
@@ -37,7 +37,7 @@ from router.outside import Outside
 from router.proxy import connections, forward, stall
 from router.proxy.budget import Budget
 from router.proxy.hosts import Hosts
-from router.proxy.parts import Parts
+from router.proxy.parts import Parts, no_successor
 from router.proxy.pool import Pool, Pools
 from router.proxy.server import Bounds, Server
 from router.settings import Settings
@@ -111,13 +111,11 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         pace=scheduler.Pace(residence=settings.set_residence_seconds),
         grace=settings.restart_grace_seconds,
     )
-    outbox: list[Callable[[dispatch.Outward], None]] = []
     gate = outside.gate()
     state = report.Report(backends, plan, now=now, owners=gate.required)
     dispatcher = dispatch.Dispatcher(
         plan,
         now=now,
-        perform=lambda effect: _each(outbox, effect),
         deciding=(lambda: state.leader.active) if settings.lease else None,
     )
     registry = CollectorRegistry()
@@ -141,7 +139,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         patience=settings.load_seconds,
         counts=dispatcher.counts,
     )
-    outbox.append(warmer.perform)
+    dispatcher.performed_by(warmer.perform)
 
     def schedule() -> None:
         # A standby knows its backends and decides nothing about them.
@@ -199,7 +197,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
                 numbers=itertools.count(1),
                 now=now,
                 draining=lambda: state.draining,
-                **({} if candidate is None else {"successor": candidate.successor}),
+                successor=no_successor if candidate is None else candidate.successor,
                 deciding=lambda: state.leader.active,
                 own_parameters=settings.own_parameters,
                 placed=lambda backend: state.placed(backend, _today()),
@@ -249,7 +247,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         writer = statuses.Writer(
             backends, source.patch, wall=_today, now=now, active=lambda: state.leader.active and known
         )
-        outbox.append(writer.perform)
+        dispatcher.performed_by(writer.perform)
         backends.listen(writer.notice)
         sweeps.append(loop.create_task(source.run()))
     await prober.first_round(_FIRST_ROUND)
@@ -298,11 +296,6 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
-
-
-def _each(outbox: Iterable[Callable[[dispatch.Outward], None]], effect: dispatch.Outward) -> None:
-    for put in outbox:
-        put(effect)
 
 
 def _today() -> datetime:

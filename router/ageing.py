@@ -20,6 +20,7 @@ from router.waiting import Request
 
 # Due a little before the limit, so that a request is served within it and not shortly after.
 _LEAD = 0.9
+_P0 = Level.P0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +74,4 @@ class Turns:
             self._last[level] = max(self._last) + 1
         else:
             self._given += 1
-            self._critical = self._critical + 1 if level is Level.P0 else 0
+            self._critical = self._critical + 1 if level is _P0 else 0

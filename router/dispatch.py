@@ -3,7 +3,7 @@
 Dispatch, Refuse            wake who waits
 Cancel                      calls what the request's way left here for that case (`on_cancel`)
 Announced                   wakes who announced
-Load, Unload, WriteStatus   go to `perform`, which must not block; their outcome comes back by `loaded`, `unloaded`
+Load, Unload, WriteStatus   go to the performers; their outcome comes back by `loaded`, `unloaded`
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ class Turned(errors.Operational):
         self.reason = reason
 
 
-def _nowhere(effect: Outward) -> None:
-    """For a scheduler without model sets."""
-
-
 class Dispatcher:
     """One per process, used from its event loop alone. `now` is monotonic seconds. `counts` are effects by name: loads,
     unloads, preemptions (moved and ended), reservations. `deciding` is asked before anything may be dispatched: whether
@@ -41,20 +37,23 @@ class Dispatcher:
         plan: scheduler.Scheduler,
         *,
         now: Callable[[], float],
-        perform: Callable[[Outward], None] = _nowhere,
         deciding: Callable[[], bool] | None = None,
     ) -> None:
         self._plan = plan
         self.began = plan.began
         self.owns = plan.owns
         self._now = now
-        self._perform = perform
+        self._performers: list[Callable[[Outward], None]] = []
         self._deciding = deciding
         self._sleepers: dict[int, asyncio.Future[str]] = {}
         self._cancels: dict[int, Callable[[], None]] = {}
         self._victims: set[int] = set()
         self._announcers: dict[str, set[asyncio.Future[str]]] = {}
         self.counts: Counter[str] = Counter()
+
+    def performed_by(self, perform: Callable[[Outward], None]) -> None:
+        """Call `perform`, which must not block, with every Load, Unload and WriteStatus."""
+        self._performers.append(perform)
 
     # Requests.
 
@@ -204,7 +203,8 @@ class Dispatcher:
                             future.set_result(effect.error)
                 case Load() | Unload() | WriteStatus():
                     self.counts[type(effect).__name__] += 1
-                    self._perform(effect)
+                    for perform in self._performers:
+                        perform(effect)
 
     def _wake(self, request_id: int, outcome: str | Turned) -> None:
         sleeper = self._sleepers.get(request_id)

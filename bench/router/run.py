@@ -2,11 +2,12 @@
 
     python -m bench.router.run                       own load generator and backend, on loopback
     python -m bench.router.run --seconds 3 --rounds 3 --streams 256
+    python -m bench.router.run --beside ../other     the router of another checkout as well, in the same run
     python -m bench.router.run --shared PATH/bench.py --target http://127.0.0.1:19000   hand over to another bench
 
-`direct` is the same load without the router, interleaved with it round by round. On a busy machine only the ratios and
-the CPU seconds mean something. The scheduler's own figures (enqueue and dispatch beside a long queue) stand under
-`scheduler`.
+`direct` is the same load without the router, interleaved with it round by round, and so is `beside`. On a busy machine
+only the ratios and the CPU seconds mean something. The scheduler's own figures (enqueue and dispatch beside a long
+queue) stand under `scheduler`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="medians are taken over so many")
     parser.add_argument("--streams", type=int, default=128, help="streams at once in the stream test")
     parser.add_argument("--waiting", type=int, default=10_000, help="queue length of the scheduler test")
+    parser.add_argument("--beside", type=Path, help="path of another checkout, of an older commit for example")
     parser.add_argument("--shared", help="path of another bench.py: run that instead")
     parser.add_argument("--target", help="URL of a running router, for --shared")
     arguments = parser.parse_args()
@@ -50,12 +52,14 @@ async def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
     server, port = start(["-m", "bench.router.backend"], {}, "listening")
     specs = json.dumps([{"name": "b", "url": f"http://127.0.0.1:{port}", "numParallel": 4096}])
     environment = {"GPU_BACKENDS": specs, "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_HOST": "127.0.0.1"}
-    router, front = start(["-m", "router"], environment, "serving")
+    routers, ports = {}, {"direct": port}
+    routers["router"], ports["router"] = start(["-m", "router"], environment, "serving")
+    if arguments.beside:
+        routers["beside"], ports["beside"] = start(["-m", "router"], environment, "serving", root=arguments.beside)
     try:
-        ports = {"direct": port, "router": front}
         for where in ports.values():  # warm up
             await load.embeddings(where, connections=8, seconds=0.3)
-        idle = usage(router.pid)[1]
+        idle = usage(routers["router"].pid)[1]
         runs: dict[str, dict[str, list[dict[str, float]]]] = {name: {} for name in ports}
         for round_ in range(arguments.rounds):
             order = list(ports.items())
@@ -65,22 +69,25 @@ async def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
                     ("embed_c64", load.embeddings(where, connections=64, seconds=arguments.seconds)),
                     ("streams", load.streams(where, connections=arguments.streams, seconds=arguments.seconds)),
                 ]:
-                    before = usage(router.pid)[0]
+                    process = routers.get(name, server)
+                    before = usage(process.pid)[0]
                     figures = await result
-                    figures["cpu_seconds"] = usage(router.pid)[0] - before if name == "router" else 0.0
+                    figures["cpu_seconds"] = usage(process.pid)[0] - before
                     runs[name].setdefault(test, []).append(figures)
-        return _report(runs, idle, usage(router.pid)[1]) | {"scheduler": plan.measure(arguments.waiting)}
+        after = usage(routers["router"].pid)[1]
+        return _report(runs, idle, after) | {"scheduler": plan.measure(arguments.waiting)}
     finally:
-        for process in (router, server):
+        for process in (*routers.values(), server):
             process.terminate()
             process.wait(20)
 
 
-def start(arguments: list[str], environment: dict[str, str], event: str) -> tuple[subprocess.Popen[bytes], int]:
-    """A process that logs JSON lines to stderr; waits for the event that names its port."""
-    process = subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=os.environ | environment, stderr=subprocess.PIPE
-    )
+def start(
+    arguments: list[str], environment: dict[str, str], event: str, *, root: Path = ROOT
+) -> tuple[subprocess.Popen[bytes], int]:
+    """A process of the checkout at `root` that logs JSON lines to stderr; waits for the event that names its port."""
+    environment = os.environ | environment | {"PYTHONPATH": str(root.resolve())}
+    process = subprocess.Popen([sys.executable, *arguments], cwd=root, env=environment, stderr=subprocess.PIPE)
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith(b"{") and (seen := json.loads(line))["event"] == event:
@@ -100,8 +107,8 @@ def _report(runs: dict[str, dict[str, list[dict[str, float]]]], idle: float, aft
     def median(name: str, test: str, key: str) -> float:
         return statistics.median(run[key] for run in runs[name][test])
 
-    def per(test: str, key: str, scale: float) -> float:
-        return statistics.median(run["cpu_seconds"] / max(run[key], 1) * scale for run in runs["router"][test])
+    def per(name: str, test: str, scale: float) -> float:
+        return statistics.median(run["cpu_seconds"] / max(run["count"], 1) * scale for run in runs[name][test])
 
     document: dict[str, Any] = {
         test: {
@@ -117,10 +124,12 @@ def _report(runs: dict[str, dict[str, list[dict[str, float]]]], idle: float, aft
     document["added_ms_c1"] = {
         key: round(median("router", "embed_c1", key) - median("direct", "embed_c1", key), 3) for key in ("p50", "p99")
     }
-    document["cpu"] = {
-        "seconds_per_10k_embeds": round(per("embed_c64", "count", 1e4), 3),
-        "microseconds_per_token": round(per("streams", "count", 1e6), 2),
-    }
+    for cpu, name in (("cpu", "router"), ("cpu_beside", "beside")):
+        if name in runs:
+            document[cpu] = {
+                "seconds_per_10k_embeds": round(per(name, "embed_c64", 1e4), 3),
+                "microseconds_per_token": round(per(name, "streams", 1e6), 2),
+            }
     document["rss_mib"] = {"idle": round(idle, 1), "after": round(after, 1)}
     document["errors"] = int(sum(r["errors"] for tests in runs.values() for rs in tests.values() for r in rs))
     document["load_average"] = os.getloadavg()

@@ -31,6 +31,7 @@ _log = structlog.get_logger("router.forward")
 
 SUCCESSOR = "(next router)"
 """Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
+_CPU = gpubackend.Kind.CPU
 _MOST_LOST = 3
 """So many servers may end under one request before it is taken for the cause."""
 # Refusals that another router may have no reason for.
@@ -170,7 +171,7 @@ class Forwarder:
         if call.user:
             parts.placed(backend)
         pool = parts.pools.of(backend, entry.spec.url)
-        slow = entry.spec.kind is gpubackend.Kind.CPU
+        slow = entry.spec.kind is _CPU
         relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts, slow=slow)
         if call.level in priority.OVERFLOW:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)

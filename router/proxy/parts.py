@@ -12,7 +12,8 @@ from router.proxy.budget import Budget
 from router.proxy.pool import Pools
 
 
-async def _nobody() -> str:
+async def no_successor() -> str:
+    """There is no other router."""
     return ""
 
 
@@ -39,7 +40,7 @@ class Parts:
     numbers: Iterator[int]
     now: Callable[[], float]
     draining: Callable[[], bool]
-    successor: Callable[[], Awaitable[str]] = _nobody
+    successor: Callable[[], Awaitable[str]] = no_successor
     deciding: Callable[[], bool] = _always
     """Whether this router decides (again)."""
     own_parameters: bool = True

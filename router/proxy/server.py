@@ -30,6 +30,7 @@ _LISTS: Mapping[str, Callable[[list[book.Entry]], dict[str, Any]]] = {
     "/api/version": catalogue.version,
 }
 _BACKGROUND = "background"
+_P0 = Level.P0
 
 
 def _today() -> datetime:
@@ -315,7 +316,7 @@ class Server:
             self._metrics.asked_for(level.label)
             if not priority.understood(header):
                 self._metrics.unknown_priority.inc()
-        user = level is Level.P0 and kind is Kind.INFERENCE and self._note(request)
+        user = level is _P0 and kind is Kind.INFERENCE and self._note(request)
         return Call(
             request,
             path,
