@@ -18,6 +18,8 @@ from router.waiting import Request
 
 _SHOWN = 100
 _SHARE = 10.0
+_CHEAP = 0.001
+"""Seconds. What takes no longer is made anew for everyone who asks, so that a client sees what its last request did."""
 STANDBY = "standing by: another router is active"
 
 
@@ -49,11 +51,14 @@ class Report:
         *,
         now: Callable[[], float],
         owners: bool = True,
-        spent: Callable[[], float] = time.perf_counter,
+        spent: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by."""
+        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by, `clock` the one
+        for its age."""
         self._owners = owners
         self._spent = spent
+        self._clock = clock
         self._made: tuple[float, float, status.Status] | None = None
         self._text: tuple[status.Status, bytes] | None = None
         self._book = backends
@@ -77,14 +82,18 @@ class Report:
         With many waiters it costs milliseconds, and everyone may ask for it, so it is shared for ten times as long as
         it took to make: all who ask together take a tenth of the processor at most.
         """
-        begun = self._spent()
         if self._made is not None:
             at, share, made = self._made
-            if begun - at <= max(share, age) and made.draining == self.draining and made.active == self.leader.active:
+            if (
+                self._clock() - at < max(share, age)
+                and made.draining == self.draining
+                and made.active == self.leader.active
+            ):
                 return made
+        begun = self._spent()
         made = self._make()
-        done = self._spent()
-        self._made = (done, _SHARE * (done - begun), made)
+        cost = self._spent() - begun
+        self._made = (self._clock(), _SHARE * cost if cost > _CHEAP else 0.0, made)
         return made
 
     def text(self, *, age: float = 0.0) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 from contextlib import suppress
@@ -293,15 +294,21 @@ async def test_a_large_body_is_not_read_before_its_sender_is_known(tmp_path: Pat
 # One document for all.
 
 
+def _report(cost: float) -> tuple[report.Report, list[float]]:
+    """One whose documents take `cost` seconds of processor time each, and its clock."""
+    spent, clock = itertools.count(), [0.0]
+    state = report.Report(
+        book.Book(now=lambda: 0.0),
+        scheduler.Scheduler(),
+        now=lambda: 0.0,
+        spent=lambda: cost * next(spent),
+        clock=lambda: clock[0],
+    )
+    return state, clock
+
+
 def test_everyone_who_asks_at_one_moment_gets_the_same_document() -> None:
-    clock = [0.0]
-
-    def spent() -> float:
-        clock[0] += 0.25
-        return clock[0]
-
-    backends = book.Book(now=lambda: 0.0)
-    state = report.Report(backends, scheduler.Scheduler(), now=lambda: 0.0, spent=spent)
+    state, clock = _report(0.25)
     first = state.document()  # took 0.25 s, so it is shared for 2.5 s
     assert all(state.document() is first for _ in range(5))
     assert state.text() is state.text()
@@ -310,6 +317,16 @@ def test_everyone_who_asks_at_one_moment_gets_the_same_document() -> None:
     assert second is not first
     state.draining = True
     assert state.document() is not second
+
+
+def test_a_document_that_costs_little_is_made_for_each_who_asks_unless_they_take_an_older_one() -> None:
+    state, clock = _report(0.0005)
+    first = state.document()
+    assert state.document(age=1) is first
+    second = state.document()
+    assert second is not first, "a client sees what its last request did"
+    clock[0] += 1
+    assert state.document(age=1) is not second
 
 
 # The attack.
