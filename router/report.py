@@ -54,8 +54,8 @@ class Report:
         spent: Callable[[], float] = time.thread_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by, `clock` that
-        of its age."""
+        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by, `clock`
+        that of its age."""
         self._owners = owners
         self._spent = spent
         self._clock = clock
