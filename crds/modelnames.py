@@ -6,7 +6,6 @@ Source: Ollama's `types/model/name.go`: `[host/][namespace/]model[:tag]`, compar
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -52,11 +51,24 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         self.text = normalise(text) if not text.rstrip().endswith("*") else normalise(text + ":").rstrip(":")
-        self._matches = re.compile(".*".join(map(re.escape, self.text.split("*")))).fullmatch
+        self._first, *self._middle = self.text.split("*")
+        self._last = self._middle.pop() if self._middle else None
 
     def fits(self, name: str) -> bool:
-        """Whether the pattern matches a normalised name."""
-        return self._matches(name) is not None
+        """Whether the pattern matches a normalised name. Each part at the first place where it stands: unlike a regular
+        expression this takes no longer for a name that a client chose."""
+        if self._last is None:
+            return name == self.text
+        end = len(name) - len(self._last)
+        at = len(self._first)
+        if at > end or not name.startswith(self._first) or not name.endswith(self._last):
+            return False
+        for part in self._middle:
+            found = name.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
 
 
 def fits(entry: str, model: str) -> bool:

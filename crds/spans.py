@@ -9,6 +9,7 @@ The parent is passed as `traceparent` (https://www.w3.org/TR/trace-context/), wh
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -27,6 +28,8 @@ Attributes = Mapping[str, Value]
 Tell = Callable[[str, Value], None]
 """Adds an attribute to the open span."""
 
+CLOSE_SECONDS = 3.0
+"""For the remaining spans at the end of the process."""
 _NONE: Attributes = MappingProxyType({})
 _current: ContextVar[str] = ContextVar("traceparent", default="")
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -138,8 +141,10 @@ class Telemetry:
         return Open(self._tracer.start_span(name, around, kind=api.SpanKind[kind], attributes=dict(told)))
 
     def close(self) -> None:
-        """Flush and stop the SDK's thread."""
-        self._provider.shutdown()
+        """Flush and stop the SDK's thread, which tries for half a minute where the collector is away."""
+        ending = threading.Thread(target=self._provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(CLOSE_SECONDS)
 
 
 def start(on: bool, service: str) -> Spans:

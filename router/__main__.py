@@ -28,6 +28,7 @@ from router import (
     health,
     history,
     lifetime,
+    lines,
     memory,
     metrics,
     observer,
@@ -132,6 +133,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
     )
     registry = CollectorRegistry()
     counters = metrics.Metrics(registry, now=now)
+    told = lines.Lines(sys.stdout.buffer, counters.log_dropped.inc)
     used = usage.Usage(wall=_today)
     registry.register(used)
     store = outside.usage_store()
@@ -148,7 +150,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         plan,
         counters,
         every=settings.progress_seconds,
-        everybody=settings.progress_for_all,
+        for_all=settings.progress_for_all,
         now=now,
         today=_today,
     )
@@ -266,7 +268,7 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         observer=observer.Observer(
             used,
             log=observer.log(
-                settings.request_log, _write, rate=settings.request_log_rate, chance=random.random, wall=_today
+                settings.request_log, told.put, rate=settings.request_log_rate, chance=random.random, wall=_today
             ),
             telemetry=telemetry,
             outside=forward.SUCCESSOR,
@@ -340,8 +342,13 @@ async def _serve(settings: Settings, outside: Outside) -> None:
         if sync is not None and storing is not None:
             sync.leave()
             await storing
+        await asyncio.to_thread(told.close, _LAST_LINES)
         if telemetry is not None:
             await asyncio.to_thread(telemetry.close)
+
+
+_LAST_LINES = 1.0
+"""Seconds for the last lines of the request log."""
 
 
 def _ids(process: str) -> Callable[[], str]:
@@ -356,12 +363,6 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
-
-
-def _write(line: bytes) -> None:
-    with contextlib.suppress(OSError):  # a log that nobody reads any more must not end requests
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
 
 
 def _today() -> datetime:

@@ -22,7 +22,7 @@ from router.aliases import NONE, Aliases
 from router.announcement import Announce, Ready, Release, Released
 from router.ceilings import Ceilings
 from router.priority import Level
-from router.proxy import refusal
+from router.proxy import permit, refusal
 from router.proxy.message import Reply, Request
 from router.proxy.refusal import Cause
 from router.reservation import Reservation, Verdict
@@ -68,9 +68,12 @@ def routes(
         given = ceilings().clamp(client, Level.P0)
         if given is not Level.P0 or request.identity.ceiling not in (None, Priority.P0):
             raise refusal.Refusal(403, "a reservation is for P0 requests, and this client's ceiling is below P0")
+        model = aliases.resolve(body.model)
+        if (rights := request.identity.rights) is not None:
+            permit.model_of(rights, request, body.model, model)
         try:
             async with asyncio.timeout(patience):
-                answer, error = await dispatcher.announce(owner, aliases.resolve(body.model), body.lease_id, ids())
+                answer, error = await dispatcher.announce(owner, model, body.lease_id, ids())
         except TimeoutError as late:
             raise refusal.Refusal(
                 503,

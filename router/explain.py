@@ -19,6 +19,7 @@ from router.effects import Reason
 from router.fleet import Unfit
 from router.host import Host
 from router.priority import Level
+from router.proxy import permit
 from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
 
@@ -72,7 +73,7 @@ def explain(
     entries = {entry.name: entry for entry in backends.entries()}
     last = plan.affinity.last(request.session)
     seen = [_candidate(p, request, entries, chosen=p.host is fate, last=p.host.backend.name == last) for p in prospects]
-    ahead = sum((r.model, r.need) == (name, need) and r.level <= level for r in plan.waiting())
+    ahead = sum(r.level <= level and plan.line(r) == plan.line(request) for r in plan.waiting())
     where = None
     if isinstance(fate, Host):
         verdict, where, why = "Dispatch", fate.backend.name, "a slot is free there"
@@ -174,6 +175,8 @@ def routes(
             raise Refusal(400, f"need is one of {', '.join(Capability)}") from None
         if (api := query.get("api") or "api") not in _APIS:
             raise Refusal(400, f"api is one of {', '.join(_APIS)}")
+        if (rights := request.identity.rights) is not None:
+            permit.model_of(rights, request, query["model"], aliases.resolve(query["model"]))
         name = query.get("client") or request.identity.name or request.link.peer
 
         def clamp(level: Level) -> Level:

@@ -41,7 +41,7 @@ class Backend:
     """Models that get one request at a time, which shows whether they work again."""
     capabilities: frozenset[Capability] = _CAN
     openai: bool = False
-    """It speaks OpenAI's API alone: nothing of /api may go there, its models are always ready, nobody reserves it."""
+    """It speaks OpenAI's API alone: nothing of /api may go there, its models are always ready, it is never reserved."""
     pool: str = "default"
     weight: int = 1
     """A backend of weight 2 takes twice as many requests as one of weight 1."""

@@ -161,6 +161,7 @@ class Metrics:
         registry.register(self._exchanges)
         count = partial(Counter, namespace="jervis_router", registry=registry)
         self.refused = count("refused", "Requests without a slot.", ("reason",))
+        self.log_dropped = count("request_log_dropped", "Lines of the request log that were not written.")
         self.hangups = count("client_hangups", "Clients that hung up.", ("phase",))
         self.broken = count("backend_failures", "Exchanges that a backend spoiled.", ("backend", "phase"))
         self.retries = count("retries", "Attempts after the first.", ("reason",))

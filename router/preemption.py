@@ -40,11 +40,11 @@ def leaving(group: Sequence[Run]) -> bool:
 def choose(groups: Iterable[Sequence[Run]]) -> Sequence[Run]:
     """The group to be preempted (see `Host.obstacles`); empty if there is none: then the P0 takes the next free slot.
     One whose answer has begun only if there is no other."""
-    able = [group for group in groups if _clears(group)]
+    able = [group for group in groups if clears(group)]
     return able[0] if len(able) == 1 else max(able, key=_gain, default=())
 
 
-def _clears(group: Sequence[Run]) -> bool:
+def clears(group: Sequence[Run]) -> bool:
     """Can all of it go, and is some of it not on its way already?"""
     more = False
     for run in group:

@@ -28,7 +28,7 @@ from router.queue import Bounds, Queue
 from router.reservation import Answer, Reservation
 from router.residency import Member, ModelSet, Patience
 from router.swaps import Pace
-from router.waiting import Line, Request
+from router.waiting import Key, Line, Request
 
 _NOTHING: list[Effect] = []
 
@@ -230,6 +230,10 @@ class Scheduler:
             prospects.append(Prospect(host, unfit, admitted, later))
         return prospects
 
+    def line(self, request: Request) -> Key:
+        """Those with an equal one wait in one line."""
+        return self._fleet.key(request)
+
     def hosts(self) -> Iterable[Host]:
         """Every backend with what runs there, for reports; not to be changed."""
         return self._fleet.hosts.values()
@@ -287,22 +291,25 @@ class Scheduler:
 
     def _preempt(self, model: str, route: Route, now: float) -> list[Effect]:
         """A P0 waits for a slot: for each of them one background request is preempted, or the requests of one model."""
-        groups = [group for host in route.gpus for group in host.obstacles(model)]
+        obstacles = (group for host in route.gpus for group in host.obstacles(model))
+        # What cannot give way frees no slot.
+        groups = [group for group in obstacles if preemption.clears(group) or preemption.leaving(group)]
         victims = preemption.choose(groups)
         if not victims:
             return _NOTHING
         needed = 0
         for key, line in self._queue.lines.items():
             waits = line.waits(Level.P0)
-            if waits and (key.model == model or self._shares(groups, model, self._fleet.route(key, now))):
+            if waits and self._shares(groups, key.model == model, model, self._fleet.route(key, now)):
                 needed += waits
         for group in groups:
             needed -= preemption.leaving(group)
         return preemption.cancel(victims) if needed > 0 else _NOTHING
 
-    def _shares(self, groups: list[list[Run]], model: str, route: Route) -> bool:
-        """Do these groups stand in the way of that route's requests too? Those of the model itself do not."""
-        return any(group[0].request.model != model and group[0].host in route.gpus for group in groups)
+    def _shares(self, groups: list[list[Run]], same: bool, model: str, route: Route) -> bool:
+        """Do these groups stand in the way of that route's requests too? Those of the model itself only in the way of
+        the model's own lines (`same`)."""
+        return any((same or group[0].request.model != model) and group[0].host in route.gpus for group in groups)
 
     def _choose(self, request: Request, route: Route, now: float) -> Host | None:
         """The best host with a free slot."""

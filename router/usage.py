@@ -156,7 +156,7 @@ class Sync:
 
     def leave(self) -> None:
         """The process goes. Its last counts are stored before `run` returns; that is never cancelled, because a write
-        whose answer nobody waits for would be counted twice."""
+        without a known answer would be counted twice."""
         self._leaving.set()
 
     async def once(self) -> None:

@@ -1,4 +1,4 @@
-"""`GET /router/usage`: today's requests and tokens, one's own or, for an administrator, everybody's."""
+"""`GET /router/usage`: today's requests and tokens, one's own or, for an administrator, all callers'."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
     parts = schema.pop("$defs", {})
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/UsageOfDay"}}}
     answers = {
-        "200": {"description": "Your own; everybody's for an administrator", "content": content},
+        "200": {"description": "Your own; those of all callers for an administrator", "content": content},
         "401": {"description": "No token was shown: nothing is counted"},
     }
     get = {"summary": "Requests and tokens since midnight (UTC)", "responses": answers}

@@ -11,6 +11,8 @@ import kube
 from router.usage import Count, Counts
 
 _KEY = "usage.json"
+_MOST = 1 << 53
+"""Larger numbers were not written by this program."""
 
 
 class ConfigMap:
@@ -27,9 +29,12 @@ class ConfigMap:
         version = str(found["metadata"]["resourceVersion"])
         try:
             document: Any = orjson.loads((found.get("data") or {}).get(_KEY) or "{}")
-            counts = {str(name): Count(*map(int, numbers)) for name, numbers in document.get("identities", {}).items()}
+            given = document.get("identities", {}).items()
+            counts = {str(name): Count(*map(int, numbers)) for name, numbers in given}
+            if any(not 0 <= number <= _MOST for count in counts.values() for number in count):
+                return None, {}, version
             return date.fromisoformat(document["day"]) if "day" in document else None, counts, version
-        except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
+        except (orjson.JSONDecodeError, TypeError, ValueError, OverflowError, AttributeError):
             return None, {}, version
 
     async def write(self, day: date, counts: Counts, version: str) -> None:

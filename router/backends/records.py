@@ -1,12 +1,15 @@
 """Lists of models as any server may write them: Ollama's `/api/tags` and `/api/ps`, OpenAI's `/v1/models`. Pure.
 
-What is not a model object is left out, so that one odd record costs neither the others nor the backend.
+What is not a model object, or cannot be written again, is left out, so that one odd record costs neither the others nor
+the backend.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import orjson
 
 from crds import modelnames
 
@@ -19,7 +22,16 @@ def listed(document: Any, key: str = "models") -> tuple[Record, ...] | None:
     if not isinstance(document, dict):
         return None
     models = document.get(key)
-    return tuple(one for one in models if isinstance(one, dict)) if isinstance(models, list) else ()
+    return tuple(one for one in models if isinstance(one, dict) and _writable(one)) if isinstance(models, list) else ()
+
+
+def _writable(record: Record) -> bool:
+    """orjson reads deeper nesting than it writes."""
+    try:
+        orjson.dumps(record)
+    except TypeError:
+        return False
+    return True
 
 
 def name(record: Record) -> str:

@@ -51,7 +51,11 @@ _REQUEST = re.compile(
 _MEMORY = re.compile(r"\brequires more system memory\b|\brequires more (?:GPU )?memory\b")
 
 
-_OPENAI_MISSING = re.compile(r"\bmodel\b.*\b(?:does not exist|not found|not loaded)\b", re.DOTALL | re.IGNORECASE)
+# From its beginning: a message that quotes what the client sent ("Response with id '...' not found.") can say anything
+# further on, and a model that is taken for missing is missing for all clients.
+_OPENAI_MISSING = re.compile(
+    r"(?:error: )?(?:the )?model\b.*\b(?:does not exist|not found|not loaded)\b", re.DOTALL | re.IGNORECASE
+)
 _OPENAI_UNABLE = re.compile(
     r"\bdoes not support\b.*\b(?:API|embeddings?|completions?)\b|\bmust be created with embedding\b",
     re.DOTALL | re.IGNORECASE,
@@ -69,7 +73,7 @@ def of(status: int, body: bytes, *, model: bool, openai: bool = False) -> Verdic
     if openai and (status == 501 or (status in (400, 500) and said is not None and _OPENAI_UNABLE.search(said))):
         return Verdict.UNABLE
     if status == 404 and model:
-        if said is not None and (_OPENAI_MISSING if openai else _MISSING).search(said):
+        if said is not None and (_OPENAI_MISSING.match if openai else _MISSING.search)(said):
             return Verdict.MODEL_MISSING
         return Verdict.UNABLE
     if status < 500:

@@ -53,7 +53,8 @@ class Peek(NamedTuple):
     """`asked` is the model as the client spells it, `model` its normalised name; both are empty when the body names
     none. `stream` is None when the body does not say. `images`: there are pictures in it. `name` is what older clients
     call the model in questions about one. `tools`: it may call some. `outline` is there for a large body. `opening` is
-    what the turns of a conversation share (`affinity.opening`), where that was asked for."""
+    what the turns of a conversation share (`affinity.opening`), where that was asked for. `folded`: the field `model`
+    is spelled in other letters."""
 
     asked: str = ""
     model: str = ""
@@ -63,6 +64,7 @@ class Peek(NamedTuple):
     tools: bool = False
     outline: rewrite.Outline | None = None
     opening: int = 0
+    folded: bool = False
 
 
 NOTHING = Peek()
@@ -115,7 +117,8 @@ def _decoded(data: Body, opening: bool) -> Peek:
         elif size == 5 and key.casefold() == "tools":
             tools = tools or bool(value)
     shared = affinity.opening(*map(document.get, _OPENING)) if opening else 0
-    return _peek(model, name, stream, images=images, tools=tools, opening=shared)
+    seen = _peek(model, name, stream, images=images, tools=tools, opening=shared)
+    return seen if model is None or "model" in document else seen._replace(folded=True)
 
 
 def _peek(
@@ -200,7 +203,7 @@ def _scanned(data: Body, opening: bool) -> Peek:
         if (low := key.casefold()) in ("model", "name", "stream"):
             value = _value(data, span)
             given[low] = value if low not in given or given[low] is None else _once(given[low], value, low)
-    return _peek(
+    seen = _peek(
         given.get("model"),
         given.get("name"),
         given.get("stream"),
@@ -209,6 +212,7 @@ def _scanned(data: Body, opening: bool) -> Peek:
         outline=where,
         opening=shared,
     )
+    return seen if "model" in values or "model" not in given else seen._replace(folded=True)
 
 
 def _value(data: Body, span: Span) -> Any:

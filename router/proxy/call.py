@@ -44,6 +44,8 @@ class Call:
     """Where the values of a large body stand that the router may have to change."""
     session: int = 0
     """The conversation that it belongs to, see `affinity.session`."""
+    folded: bool = False
+    """Its body spells the field `model` in other letters, which Go's JSON takes for it and Python's does not."""
     early: Answer | None = None
     """The answer whose head was sent before there was one, see `signs`."""
 
@@ -55,7 +57,7 @@ class Call:
     @property
     def ollama(self) -> bool:
         """Can only an Ollama server answer it? So also a question about a model, which the router knows of others."""
-        return self.path.startswith("/api/") or self.path.startswith(MODEL_PREFIX)
+        return self.folded or self.path.startswith("/api/") or self.path.startswith(MODEL_PREFIX)
 
     @property
     def need(self) -> Capability | None:

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         self.congested = False  # the sink took a piece and wants no other for now
         self._head_only = head_only
         self.error: Broken | None = None
-        """How the backend, or whoever had to, spoiled the exchange; what came before that may still be taken."""
+        """How the exchange was spoiled, by the backend or by the router; what came before that may still be taken."""
         self.status = 0
         self.reason = b""
         self._lines: list[bytes] = []

@@ -1,7 +1,8 @@
 """The tokens that the end of an answer states: Ollama's names, then OpenAI's and Anthropic's. Pure.
 
 Only the last bytes are looked at, so no piece of a stream is parsed. Text of the model cannot be taken for a count: in
-JSON the quotes of a string are escaped.
+JSON the quotes of a string are escaped. Arguments of a tool call can have such names; they stand before the counts, so
+the last of each name is the one that counts.
 """
 
 from __future__ import annotations
@@ -40,5 +41,5 @@ NOTHING = Counts(None, None)
 
 
 def _number(pattern: re.Pattern[bytes], end: bytes) -> int | None:
-    found = pattern.search(end)
-    return None if found is None else int(found.group(1))
+    found = pattern.findall(end)
+    return int(found[-1]) if found else None

@@ -120,9 +120,9 @@ def request_head(
 
 def claim(request: Request, level: str) -> bytes:
     """The lines that tell another router what this one knows of a request: how urgent it is, whether a person waits
-    for it, and whether its client wants signs of life."""
+    for it, whether its client wants signs of life, and to which conversation it belongs."""
     lines = b"X-Ollama-Priority: %s\r\n" % level.encode()
-    for name in (MODE, PROGRESS):
+    for name in (MODE, PROGRESS, SESSION):
         if name in request.special:
             lines += b"%s: %s\r\n" % (name, request.special[name])
     return lines

@@ -45,7 +45,7 @@ class Service(Bodies, Protocol):
         """A flight's backend sent something, or its connection ended. After WAIT call `handle`."""
 
     def abandon(self, flight: Flight) -> None:
-        """The client of a flight that nobody handles is gone."""
+        """The client of a flight without a task is gone."""
 
     async def handle(self, request: Request, flight: Flight | None) -> Reply | None:
         """Answer a request; None when the answer was written to `request.link`."""

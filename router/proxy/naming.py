@@ -37,7 +37,7 @@ async def renamed(request: Request, kind: Kind, seen: body.Peek, aliases: Aliase
     try:
         if len(request.body) > body.SMALL:
             changed = await body.in_thread(rewrite.renamed, request.body, keys, model)
-            return await body.peek(changed), changed
+            return (await body.peek(changed))._replace(opening=seen.opening), changed
         changed = rewrite.renamed(request.body, keys, model)
     except (scan.Malformed, scan.TooComplex) as error:
         raise Refusal(

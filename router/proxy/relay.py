@@ -17,6 +17,8 @@ from router.proxy.step import DONE, MORE, WAIT, Step
 _log = structlog.get_logger("router.relay")
 
 _TAIL = 4
+_ENDS = {b"text/event-stream": (b"\n\n", b"\r\n\r\n"), b"application/x-ndjson": (b"\n",)}
+"""By content type: how an event ends."""
 
 
 class Relay:
@@ -157,8 +159,8 @@ class Relay:
         answer, connection = self._answer, self.connection
         if self.whole or connection is None or connection.error is not None or self._to_client or self.since > since:
             return None
-        end = {b"text/event-stream": b"\n\n", b"application/x-ndjson": b"\n"}.get(answer.content_type)
-        may = end is not None and not answer.declared and answer.status == 200 and self._tail.endswith(end)
+        ends = _ENDS.get(answer.content_type)
+        may = ends is not None and not answer.declared and answer.status == 200 and self._tail.endswith(ends)
         return answer if may else None
 
     @property
@@ -197,7 +199,8 @@ class Relay:
     def _sink(self, piece: bytes) -> bool:
         """A piece of the answer; False when the client takes no more for now."""
         self.since = self._parts.now()
-        self._tail = piece
+        # The counts may come some pieces before the end of the stream.
+        self._tail = piece if len(piece) >= counts.MOST else (self._tail + piece)[-counts.MOST :]
         self._counters.sent += len(piece)
         if (kept := self._call.request.summary) is not None:
             kept.piece(piece)

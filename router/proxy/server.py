@@ -333,7 +333,7 @@ class Server:
         return Reply(body=orjson.dumps(_LISTS[path](self._book.entries(), self._aliases, allowed)))
 
     def _understand(self, request: Request, path: str, kind: Kind, seen: body.Peek) -> Call:
-        asked, model, stream, images, _, tools, outline, opening = seen
+        asked, model, stream, images, _, tools, outline, opening, folded = seen
         header = request.get(hygiene.PRIORITY)
         identity = request.identity
         client = identity.name or request.link.peer
@@ -363,6 +363,7 @@ class Server:
             affinity.session(model, request.get(hygiene.SESSION), opening)
             if self._conversations.on and path not in paths.EMBEDDING
             else 0,
+            folded,
         )
         if (self._observer.watches or identity.name) and kind is Kind.INFERENCE:
             self._observer.begin(call)

@@ -76,7 +76,7 @@ class _Follower:
 
 
 class Signs:
-    """One per process. `every` is in seconds, `everybody`: streams of /v1 are told although they did not ask; `now` is
+    """One per process. `every` is in seconds, `for_all`: streams of /v1 are told although they did not ask; `now` is
     monotonic seconds, `today` the time in UTC."""
 
     def __init__(
@@ -85,14 +85,14 @@ class Signs:
         counters: metrics.Metrics,
         *,
         every: float,
-        everybody: bool,
+        for_all: bool,
         now: Callable[[], float],
         today: Callable[[], datetime],
     ) -> None:
         self._plan = plan
         self._metrics = counters
         self._every = every
-        self._everybody = everybody
+        self._for_all = for_all
         self._now = now
         self._today = today
         self._followers: list[_Follower] = []
@@ -101,7 +101,7 @@ class Signs:
         """A stream was asked for. Whom it ends for is found by `sweep`."""
         call = flight.call
         asked = (call.request.get(hygiene.PROGRESS) or "").lower() in _YES
-        wanted = (asked or self._everybody) if call.path in _EVENT_PATHS else asked and call.path in _EMPTY
+        wanted = (asked or self._for_all) if call.path in _EVENT_PATHS else asked and call.path in _EMPTY
         if wanted:
             self._followers.append(_Follower(flight, asked, self._now()))
 
@@ -156,7 +156,7 @@ def _served(request: Request) -> bool:
 
 
 def _early(call: Call) -> Answer:
-    """The head that goes before an answer that nobody knows yet."""
+    """The head that goes before an answer that is not known yet."""
     media = _LINES if call.path in _EMPTY else _EVENTS
     own = b"X-Request-Id: %s\r\n" % call.request_id.encode("ascii")
     passing = Passing(b"Content-Type: %s\r\n" % media, media, False)
@@ -186,9 +186,9 @@ class _Waiting:
     def words(self, request: scheduler.Request, now: float) -> str:
         """For example `queued, position 3 for its model: waits for a slot of gpu-0`."""
         if self._places is None:
-            self._places, seen = {}, Counter[tuple[str, object]]()
+            self._places, seen = {}, Counter[tuple[object, ...]]()
             for other in self._plan.waiting():
-                key = (other.model, other.need)
+                key = self._plan.line(other)
                 seen[key] += 1
                 self._places[other.id] = seen[key]
         place = self._places.get(request.id)

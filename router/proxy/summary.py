@@ -162,7 +162,7 @@ class Summary:
 
     def tokens(self) -> tuple[int, int, bool]:
         """(prompt, answer, estimated). An answer that did not end, or that states nothing, is estimated: four bytes of
-        a prompt and a line (an event) of an answer make a token."""
+        a prompt or of an answer in one piece, and a line (an event) of a stream make a token."""
         stated = counts.read(self.tail)
         if stated != counts.NOTHING:
             return stated.prompt or 0, stated.answer or 0, False
@@ -171,6 +171,8 @@ class Summary:
         prompt = 0 if self._images else self.request_bytes // _BYTES_PER_TOKEN
         if self.path in EMBEDDING:
             return prompt, 0, True
+        if self.lines <= 1:  # an answer in one piece
+            return prompt, self.answer_bytes // _BYTES_PER_TOKEN, True
         lines = 1 if self.path.startswith("/api/") else 3 if self.path in _EVENTS else 2
         return prompt, self.lines // lines, True
 

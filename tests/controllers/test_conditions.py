@@ -49,7 +49,7 @@ def test_missing_models_are_named_and_the_others_go_on_being_served() -> None:
     assert [message.count("qwen3-coder-tool:30b") for message in messages] == [0, 1, 1]
     known = backend(patch, **MODELS)
     assert decide.offers(known)
-    assert not decide.has(known, "qwen3-coder-tool:30b", frozenset({"embed"})), "nobody reserves it for that model"
+    assert not decide.has(known, "qwen3-coder-tool:30b", frozenset({"embed"})), "it is not reserved for that model"
 
 
 def test_a_server_that_lacks_all_models_of_its_sets_is_not_ready() -> None:

@@ -1,4 +1,4 @@
-"""Turns of one conversation stay on their backend, and nobody waits or is overtaken for it."""
+"""Turns of one conversation stay on their backend, and no request waits or is overtaken for it."""
 
 from __future__ import annotations
 

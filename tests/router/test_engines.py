@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
-from router.backends import environment
+from router.backends import environment, records
 from tests.fakes import openai
 from tests.fakes.ollama import process as ollama
 from tests.router import process, wire
@@ -79,6 +80,19 @@ async def test_lists_of_a_mixed_pool(tmp_path: Path) -> None:
                 one = await _get(router, "/v1/models/Org/Other-7B")
                 assert (one.status, one.json()["owned_by"]) == (200, "vllm")
                 assert _by(await _get(router, "/v1/models/m")) == (200, "g")
+
+
+def test_a_record_that_could_not_be_written_again_is_left_out_of_the_lists() -> None:
+    deep = b'{"object":"list","data":[{"id":"m"},{"id":"odd","meta":' + b"[" * 400 + b"]" * 400 + b"}]}"
+    assert records.listed(orjson.loads(deep), "data") == ({"id": "m"},)
+
+
+async def test_a_model_in_a_field_that_only_go_takes_for_it_stays_with_ollama(tmp_path: Path) -> None:
+    async with openai.running(["m"]) as vllm, process.running(tmp_path, [_spec("v", vllm.url)]) as router:
+        for size in (1, 200_000):
+            body = {"Model": "m", "messages": [{"role": "user", "content": "x" * size}]}
+            answer = await wire.ask(router.port, wire.post(_CHAT, body))
+            assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (400, "OtherApi")
 
 
 async def test_v1_goes_from_one_engine_to_the_other_when_one_is_lost(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds import gpubackend
 from crds.gpubackend import Capability, Preemption
@@ -127,3 +130,10 @@ def test_a_status_keeps_a_reservation_over_a_restart() -> None:
     assert again == Held("job", "id", 7.0 + 1200, "orchestrator")
     assert statuses.restored(status, wall=noon + timedelta(minutes=30), now=7.0) is None
     assert statuses.restored(gpubackend.Status(), wall=noon, now=7.0) is None
+
+
+@given(st.text("ab*", max_size=8), st.text("ab", max_size=8))
+def test_a_pattern_means_what_a_regular_expression_would(pattern: str, name: str) -> None:
+    made = models.Pattern(pattern + "*")
+    wanted = re.compile(".*".join(map(re.escape, made.text.split("*")))).fullmatch(name) is not None
+    assert made.fits(name) == wanted

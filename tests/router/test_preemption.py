@@ -99,3 +99,16 @@ def _preempt(made: Scheduler, number: int) -> Request:
     made.offered(ask(number + 1, Level.P0), 10)
     made.released(number, 11)
     return ask(100, arrived=float(number), preempted=1)
+
+
+def test_a_p0_of_v1_takes_no_slot_for_one_of_api_that_could_not_use_it() -> None:
+    """The same model on an Ollama and on an OpenAI server: a victim there is of no use to a request by /api."""
+    made = plan(gpu("ollama", slots=2), gpu("openai", slots=2, openai=True))
+    for number in (1, 2):
+        made.offered(ask(number, Level.P0), 0)
+    for number in (3, 4):
+        made.offered(ask(number, Level.P3, ollama=False), 0)
+    assert cancelled(made.offered(ask(5, Level.P0), 1)) == []
+    assert len(cancelled(made.offered(ask(6, Level.P0, ollama=False), 1))) == 1
+    made.withdrawn(6, 1)
+    assert cancelled(made.offered(ask(7, Level.P0, ollama=False), 2)) == [], "that slot is on its way"

@@ -138,6 +138,21 @@ async def test_everybody_s_streams_of_v1_get_comments_when_the_setting_says_so(t
         assert (await whole).body == _EVENT + _DONE, "an answer in one piece gets none"
 
 
+async def test_between_events_that_end_with_crlf_too(tmp_path: Path) -> None:
+    event = _EVENT.replace(b"\n", b"\r\n")
+    slow = Slow(event, _DONE)
+    slow.begin.set()
+    async with (
+        wire.backend(slow.play) as backend,
+        process.running(tmp_path, [process.spec("one", backend.url)], **_OFTEN) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+        await wire.read_head(reader)
+        assert await _chunks(reader, 2) == [event, b": the answer goes on\n\n"]
+        slow.proceed.set()
+
+
 async def test_between_events_and_never_inside_one(tmp_path: Path) -> None:
     inside, after = Slow(_EVENT[:20], _EVENT[20:] + _DONE), Slow(_EVENT, _DONE)
     async with wire.backend(inside.play, ["in:latest"]) as one, wire.backend(after.play, ["after:latest"]) as two:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crds import errors
+from router.proxy import counts, summary
 from router.usage import OTHERS, Count, Counts, Sync, Usage
 from tests.router import process, wire
 
@@ -91,6 +92,58 @@ async def test_a_token_is_shown_what_it_opens(tmp_path: Path) -> None:
             assert {model["name"] for model in tags} == shown
             listed = (await _ask(router, token, "/v1/models")).json()["data"]
             assert {model["id"] for model in listed} == shown
+
+
+async def test_a_model_that_a_token_does_not_open_is_not_explained_and_not_announced(tmp_path: Path) -> None:
+    async with _router(tmp_path, {"models": ["small"]}) as router:
+        assert (await _ask(router, _ALICE, "/router/explain?model=small")).status == 200
+        for answer in (
+            await _ask(router, _ALICE, "/router/explain?model=other"),
+            await _ask(router, _ALICE, "/router/announce", {"owner": "a", "model": "other"}),
+            await _ask(router, _ALICE, "/router/announce", {"owner": "a"}),
+        ):
+            assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (403, "ModelNotAllowed")
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.05])
+async def test_counts_are_read_however_the_end_of_a_stream_is_cut(tmp_path: Path, gap: float) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head("text/event-stream"))
+        usage = b'data: {"choices":[],"usage":{"prompt_tokens":500,"completion_tokens":300}}\n\n'
+        for piece in (usage, b"data: [DONE]\n\n", b": bye\n\n"):
+            writer.write(wire.chunk(piece))
+            await writer.drain()
+            await asyncio.sleep(gap)
+        writer.write(wire.chunk(b""))
+        return True
+
+    async with (
+        wire.backend(script, models=_MODELS) as backend,
+        process.running(
+            tmp_path, [process.spec("raw", backend.url)], tokens_file=_tokens(tmp_path, tokensPerDay=700)
+        ) as router,
+    ):
+        body = {"model": "small", "stream": True, "messages": []}
+        codes = [(await _ask(router, _ALICE, "/v1/chat/completions", body)).status for _ in range(2)]
+        assert codes == [200, 429]
+
+
+def test_arguments_of_a_tool_are_no_counts_and_what_states_none_is_estimated_by_its_size() -> None:
+    end = (
+        b'{"message":{"tool_calls":[{"function":{"arguments":{"prompt_eval_count":0,"eval_count":0}}}]},"done":true,'
+        b'"prompt_eval_count":9000,"eval_count":5000}\n'
+    )
+    assert counts.read(end) == (9000, 5000)
+    made: list[summary.Summary] = []
+    whole = summary.Summary(
+        made.append, now=lambda: 1.0, arrived=0.0, path="/v1/chat/completions", request_id="i", request_bytes=400,
+        images=False, client="c", run="", account="alice", limited=True, asked="m", model="m", level="P1",
+    )  # fmt: skip
+    whole.attempt("b")
+    whole.began(200)
+    whole.piece(b"{" + b"x" * 19_998 + b"}")
+    whole.end()
+    assert made[0].tokens() == (100, 5000, True)
 
 
 async def test_the_tokens_of_a_day_are_limited(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ def _vllm(message: str, kind: str, code: int) -> bytes:
         (404, b'{"object":"error","message":"The model `m` does not exist.","type":"NotFoundError","code":404}',
          Verdict.MODEL_MISSING),
         (404, _vllm("model 'm' not found", "not_found_error", 404), Verdict.MODEL_MISSING),
+        (404, _vllm("Response with id 'resp_ model `m` does not exist' not found.", "invalid_request_error", 404),
+         Verdict.UNABLE),
         (404, _vllm("File Not Found", "not_found_error", 404), Verdict.UNABLE),
         (404, b'{"detail":"Not Found"}', Verdict.UNABLE),
         (400, _vllm("The model does not support Embeddings API", "BadRequestError", 400), Verdict.UNABLE),
