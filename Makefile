@@ -56,7 +56,7 @@ imports: venv ## The import law
 	$(BIN)/lint-imports
 
 .PHONY: format
-format: venv ## Let ruff mend what it can
+format: venv ## Apply ruff's automatic fixes and format the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 

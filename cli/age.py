@@ -26,7 +26,7 @@ def span(seconds: float) -> str:
 
 
 def since(moment: datetime | None, now: datetime) -> str:
-    """How long ago; `<unknown>` as kubectl says when nobody wrote it down."""
+    """How long ago; `<unknown>`, as in kubectl, when it was not recorded."""
     return "<unknown>" if moment is None else span((now - moment).total_seconds())
 
 

@@ -1,4 +1,4 @@
-"""The operator's history and its queue, reached through the apiserver with a ticket (docs/decisions/0007)."""
+"""The operator's history and queue, reached through the apiserver with a short-lived token (docs/decisions/0007)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RESULTS = "/api/v1/results"
 _SELECTOR = f"app.kubernetes.io/part-of=jervis,app.kubernetes.io/component={history.COMPONENT}"
 
 
-class Door:
-    """One namespace's history; the ticket is fetched when the first question is asked."""
+class Client:
+    """Client of one namespace's history; its token is fetched with the first request."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._way: tuple[str, str] | None = None
+        self._target: tuple[str, str] | None = None
 
     def get(self, path: str, query: Mapping[str, str]) -> Object:
         """An answer as JSON."""
@@ -29,8 +29,8 @@ class Door:
         return self._kube.read(proxy + path, query, headers)
 
     def events(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
-        """The documents of a stream of server-sent events, until it ends; with a ticket of its own."""
-        self._way = None
+        """The documents of a stream of server-sent events, until it ends; with a token of its own."""
+        self._target = None
         proxy, headers = self._open()
         for line in self._kube.lines(proxy + path, query, headers):
             if line.startswith(b"data: "):
@@ -38,12 +38,12 @@ class Door:
                 yield found
 
     def _open(self) -> tuple[str, dict[str, str]]:
-        if self._way is None:
-            self._way = self._find()
-        address, ticket = self._way
+        if self._target is None:
+            self._target = self._find()
+        address, token = self._target
         namespace, service = address.split("/", 1)
         proxy = f"/api/v1/namespaces/{namespace}/services/http:{service}/proxy"
-        return proxy, {history.TICKET_HEADER: ticket}
+        return proxy, {history.TICKET_HEADER: token}
 
     def _find(self) -> tuple[str, str]:
         for account, address in _addresses(self._kube):
@@ -69,22 +69,22 @@ def _addresses(kube: Kube) -> Iterator[tuple[str, str]]:
             yield raw["metadata"]["name"], address
 
 
-def entries(door: Door, asked: Mapping[str, str], limit: int) -> Iterator[Object]:
+def entries(api: Client, asked: Mapping[str, str], limit: int) -> Iterator[Object]:
     """Finished tasks, the one that ended last first, page by page."""
     query = {key: value for key, value in asked.items() if value}
     while True:
-        page = door.get(_PATH, {**query, "limit": str(min(limit, _PAGE))})
+        page = api.get(_PATH, {**query, "limit": str(min(limit, _PAGE))})
         yield from page["items"]
         if not page.get("next"):
             return
         query["before"] = page["next"]
 
 
-def result(door: Door, uid: str) -> Object:
+def result(api: Client, uid: str) -> Object:
     """What the last run of a task stored, of a live one as well; raises `NotFound`."""
-    return door.get(f"{_RESULTS}/{uid}", {})
+    return api.get(f"{_RESULTS}/{uid}", {})
 
 
-def whole(door: Door, uid: str) -> Object:
+def whole(api: Client, uid: str) -> Object:
     """One task with its object and its result."""
-    return door.get(f"{_PATH}/{uid}", {})
+    return api.get(f"{_PATH}/{uid}", {})

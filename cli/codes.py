@@ -8,7 +8,7 @@ from __future__ import annotations
 from crds import errors
 
 REFUSED = 1
-"""It cannot succeed like this: somebody has to change something.
+"""It cannot succeed like this: the caller or an administrator has to change something.
 
 Also: a task that was waited for ended in Error, or its run was rejected.
 """

@@ -1,4 +1,4 @@
-"""`kubectl_complete-jervis`: what kubectl (1.26 or newer) asks when somebody presses Tab behind `kubectl jervis`.
+"""`kubectl_complete-jervis`: what kubectl (1.26 or newer) calls when a user presses Tab after `kubectl jervis`.
 
 kubectl calls it with the words so far, the last one unfinished, and reads one completion per line, with an explanation
 behind a tab, and a directive in the last line. Source: https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/

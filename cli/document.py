@@ -111,7 +111,7 @@ def draft(file: str, raw: bytes, wishes: Wishes) -> Draft:
 
 
 def unstored(body: bytes) -> ContentRef:
-    """The reference to a content that nobody has stored: for a check of the object before that, or instead of it."""
+    """The reference to a content that is not stored: for a check of the object before that, or instead of it."""
     return ContentRef(key="not-stored", sha256=hashlib.sha256(body).hexdigest(), bytes=len(body))
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API with the rights of whoever calls. The only module that imports its client.
+"""The Kubernetes API with the rights of the caller. The only module that imports its client.
 
 The `kubernetes` package reads the kubeconfig (contexts, exec plugins, certificates) and makes the connections; objects
 stay JSON, so that `-o json` prints what the apiserver said.
@@ -72,7 +72,7 @@ def connect(
         _config.load_incluster_config(client_configuration=loaded)
         own = _IN_POD.read_text().strip()
     loaded.connection_pool_maxsize = _CONNECTIONS
-    loaded.retries = False  # a command that fails says so at once; whoever calls it decides about trying again
+    loaded.retries = False  # a command that fails says so at once; its caller decides about trying again
     return Kube(_new_api(loaded), namespace or own or "default", timeout, dry_run=dry_run)
 
 
@@ -128,7 +128,7 @@ class Kube:
             self._json("DELETE", path, body=body)
 
     def edit(self, name: str, change: Callable[[Object], Mapping[str, Any] | None]) -> tuple[Object, bool]:
-        """Read, change, write under a resourceVersion precondition, again when somebody else was faster.
+        """Read, change, write under a resourceVersion precondition, again when another writer was faster.
 
         `change` answers a merge patch or None for "it says so already". Returns the object and whether it was written.
         """

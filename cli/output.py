@@ -13,7 +13,7 @@ from rich import console, measure
 
 # Wide enough that a table is never folded where a program reads it.
 _PIPED = 10_000
-# A word that is longer than this, in somebody's text, may be cut.
+# A word of a text that is longer than this may be cut.
 _WIDEST = 240
 
 

@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal: mails and answers of models may carry escape sequences that it must not see."""
+"""Untrusted text on a terminal: mails and answers of models may carry escape sequences that it must not see."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from cli.session import Session
 from crds.errors import JervisError
 
 if TYPE_CHECKING:
+    import httpx
+
     from kb import client as kb_client
 
 _WRITING = "app.kubernetes.io/part-of=jervis,app.kubernetes.io/component=kb-write"
@@ -26,15 +28,33 @@ KbToken = Annotated[
 
 
 @asynccontextmanager
-async def knowledge(url: str, token: str, seconds: float) -> AsyncIterator[kb_client.Client]:
-    """The knowledge base at `url`; `token` "" is for one that asks for none, `seconds` bounds each call."""
+async def http(url: str, seconds: float) -> AsyncIterator[httpx.AsyncClient]:
+    """For calls to the service at `url`, which may wait for long; `seconds` bounds what gives no time of its own."""
     # Imported late: --help and small submissions need no HTTP client.
     import httpx
 
+    from router import client
+
+    try:
+        transport = client.few(url)
+    except (httpx.InvalidURL, ValueError):
+        transport = client.few()  # the call names the fault
+    async with httpx.AsyncClient(transport=transport, timeout=seconds) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def knowledge(url: str, token: str, seconds: float, *, attempts: int = 3) -> AsyncIterator[kb_client.Client]:
+    """The knowledge base at `url`; `token` "" is for one that asks for none. `seconds` bounds each call but those that
+    run a model: they wait as long as the router lets their priority wait."""
+    import stamina
+
     from kb import client
 
-    async with httpx.AsyncClient(timeout=seconds) as http:
-        yield client.Client(url, http, token)
+    # A command says itself what became of it; the retries' own log would go to standard output.
+    stamina.instrumentation.set_on_retry_hooks(())
+    async with http(url, seconds) as opened:
+        yield client.Client(url, opened, token, patient=True, attempts=attempts)
 
 
 def way(session: Session) -> str:

@@ -16,7 +16,7 @@ _PAUSE = 2.0
 def asked(session: Session, client: str) -> tuple[waits.Queue | None, str]:
     """The operator's answer; or None and why there is none."""
     try:
-        found = archive.Door(session.kube).get(_PATH, {"client": client})
+        found = archive.Client(session.kube).get(_PATH, {"client": client})
     except JervisError as error:
         return None, error.message
     return waits.Queue.model_validate(found), ""
@@ -24,8 +24,8 @@ def asked(session: Session, client: str) -> tuple[waits.Queue | None, str]:
 
 def of(session: Session, task: pendingtask.PendingTask) -> waits.Waiting | None:
     """What the operator says of one task; None where it cannot be reached or lists others first."""
-    told, _ = asked(session, task.spec.client_id)
-    return next((one for one in told.items if one.uid == task.metadata.uid), None) if told is not None else None
+    reported, _ = asked(session, task.spec.client_id)
+    return next((one for one in reported.items if one.uid == task.metadata.uid), None) if reported is not None else None
 
 
 def followed(session: Session, client: str) -> Iterator[waits.Queue]:
@@ -33,10 +33,10 @@ def followed(session: Session, client: str) -> Iterator[waits.Queue]:
 
     Raises the error of the first try; what goes wrong later is tried again.
     """
-    door, begun = archive.Door(session.kube), False
+    api, begun = archive.Client(session.kube), False
     while True:
         try:
-            for found in door.events(f"{_PATH}/events", {"client": client}):
+            for found in api.events(f"{_PATH}/events", {"client": client}):
                 begun = True
                 yield waits.Queue.model_validate(found)
         except JervisError:

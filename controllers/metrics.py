@@ -152,6 +152,12 @@ class Metrics:
             ["told"],
             registry=registry,
         )
+        self.regroups = Counter(
+            f"{_PREFIX}_regroups",
+            "Projects whose data the knowledge base took into their group: moved, unchanged, refused; or postponed",
+            ["result"],
+            registry=registry,
+        )
         self.backends = Gauge(f"{_PREFIX}_gpu_backends", "GpuBackends by readiness", ["ready"], registry=registry)
         self.probes = Counter(f"{_PREFIX}_backend_probes", "Probes of backends", ["outcome"], registry=registry)
 

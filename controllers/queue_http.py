@@ -28,9 +28,9 @@ from crds import errors, pendingtask
 from crds import waits as wire
 
 FRESH_SECONDS = 1.0
-"""For so long a survey is shown again."""
+"""How long a survey is shown again."""
 SHARE = 20.0
-"""A survey is shown for so many times as long as it, and the answers from it, took to make."""
+"""A survey is shown for this multiple of the time that it, and the answers from it, took to make."""
 OLDEST_SECONDS = 10.0
 """Then a new survey is made, whatever the last one and the answers from it took."""
 MOST_SHOWN = 256
@@ -40,12 +40,12 @@ REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 5, 20
 MOST_NAMESPACES = 1000
 """Namespaces whose requests are counted; beyond that counting begins anew."""
 BEAT_SECONDS = 15.0
-"""A stream on which nothing happens carries a comment so often."""
+"""Time between two comments on a stream without events."""
 MOST_STREAMS = 64
 MOST_STREAMS_EACH = 8
 """Streams at the same time, of all and of one namespace."""
 IN_THREAD = 1000
-"""So many waiting tasks are surveyed beside the event loop."""
+"""From this number of waiting tasks on, a survey is made in a thread."""
 LONGEST_SECONDS = 3600.0
 """Then a stream ends, and its client asks anew."""
 

@@ -188,7 +188,8 @@ class Settings(BaseSettings):
     request_timeout: Annotated[float, Field(gt=0)] = 10
     """One request to the Kubernetes API."""
     kb_timeout: Annotated[float, Field(gt=0)] = 900
-    """One ingestion: model loads and long documents included."""
+    """One call to the knowledge base that runs no model. One that does is given up by its priority, after the time for
+    which the router lets that wait (`crds.priority.SILENCE`), or it would join the router's queue again at its end."""
     probe_seconds: Annotated[float, Field(gt=0)] = 15
     """Between two probes of a reachable GPU backend."""
     probe_loopback: bool = False

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from crds import backendrules
 from crds.conditions import Condition
 from crds.model import ONE_WRITER, Metadata, Model, Time, rules
 from crds.values import HttpUrl, Identifier, ModelName, Quantity, SecretRef
@@ -102,14 +103,7 @@ class Ceiling(Model):
 class Reservation(Model):
     """How long an orchestrator may reserve the GPU."""
 
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            (
-                "self.idleReleaseSeconds <= self.maxSeconds",
-                "idleReleaseSeconds must not be larger than maxSeconds",
-            )
-        )
-    )
+    model_config = ConfigDict(json_schema_extra=rules(backendrules.IDLE))
 
     max_seconds: Annotated[int, Field(ge=1, le=86_400)] = 1800
     """A reservation ends this many seconds after its last announcement or P0 request."""
@@ -122,30 +116,11 @@ class Spec(Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            (
-                "self.kind != 'CPU' || !has(self.vram)",
-                "vram is for kind GPU; leave it out for a CPU backend",
-            ),
-            (
-                "!has(self.vram) || !has(self.modelSets) || self.modelSets.all(s, s.models.all(m, !has(m.vram) ||"
-                " quantity(m.vram).compareTo(quantity(self.vram)) <= 0))",
-                "a model in modelSets needs more vram than the backend has; raise spec.vram or take the model out",
-            ),
-            (
-                "self.engine != 'OpenAI' || !self.url.matches('/v1/*$')",
-                "url of engine OpenAI is given without the /v1 at its end; take it away",
-            ),
-            (
-                "self.engine != 'OpenAI' || !has(self.modelSets) || self.modelSets.size() <= 1",
-                "modelSets of engine OpenAI has one set at most, because its server keeps its models in memory;"
-                " put the models into one set",
-            ),
-            (
-                "self.engine != 'OpenAI' || !has(self.modelSets)"
-                " || self.modelSets.all(s, s.models.all(m, !has(m.numCtx) && !has(m.vram)))",
-                "numCtx and vram of a model are for engine Ollama; leave them out and set them with the server's own"
-                " flags",
-            ),
+            backendrules.CPU_VRAM,
+            backendrules.FITS,
+            backendrules.OPENAI_URL,
+            backendrules.OPENAI_SETS,
+            backendrules.OPENAI_MODELS,
         )
     )
 

@@ -25,6 +25,16 @@ class Priority(IntEnum):
     P3 = 3
 
 
+# Seconds without a single byte before a caller gives up, by its priority: the time after which the router itself
+# refuses a request that waits in its queue, and 330 s for the first byte (a cold load of a large model). A caller that
+# gave up sooner would join the queue again at its end.
+SILENCE = {
+    Priority.P0: 600.0 + 330.0,
+    Priority.P1: 900.0 + 330.0,
+    Priority.P2: 1800.0 + 330.0,
+    Priority.P3: 3600.0 + 330.0,
+}
+
 _NAMES = {
     "critical": Priority.P0,
     "coding": Priority.P1,

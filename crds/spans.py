@@ -35,7 +35,7 @@ _current: ContextVar[str] = ContextVar("traceparent", default="")
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Request(Protocol):
+class OutgoingRequest(Protocol):
     """The part of httpx.Request that is used here."""
 
     @property
@@ -52,7 +52,7 @@ class Spans(Protocol):
     """`parent` is a traceparent; None means the open span, "" no parent. A malformed one counts as none."""
 
     def span(
-        self, name: str, told: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
     ) -> AbstractContextManager[Tell]:
         """A span around a `with`; it records an error that leaves it. `server`: it serves a request of a client."""
         ...
@@ -67,7 +67,7 @@ class Off:
 
     @contextmanager
     def span(
-        self, name: str, told: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
     ) -> Iterator[Tell]:
         with _inside(_current.get() if parent is None else _valid(parent)):
             yield _nothing
@@ -84,14 +84,14 @@ class Open:
         own = span.get_span_context()
         self.traceparent = f"00-{own.trace_id:032x}-{own.span_id:016x}-{int(own.trace_flags):02x}"
 
-    def end(self, told: Attributes = _NONE, *, error: str = "") -> None:
+    def end(self, attributes: Attributes = _NONE, *, error: str = "") -> None:
         """It is over. `error` is one word for what went wrong, "" for nothing."""
         if error:
             from opentelemetry import trace as api
 
             self._span.set_status(api.StatusCode.ERROR, error)
             self._span.set_attribute("error.type", error)
-        self._span.set_attributes(dict(told))
+        self._span.set_attributes(dict(attributes))
         self._span.end()
 
 
@@ -114,13 +114,13 @@ class Telemetry:
 
     @contextmanager
     def span(
-        self, name: str, told: Attributes = _NONE, *, parent: str | None = None, server: bool = False
+        self, name: str, attributes: Attributes = _NONE, *, parent: str | None = None, server: bool = False
     ) -> Iterator[Tell]:
         from opentelemetry import trace as api
 
         around = _context(_current.get() if parent is None else _valid(parent))
         kind = api.SpanKind.SERVER if server else api.SpanKind.INTERNAL
-        span = self._tracer.start_span(name, around, kind=kind, attributes=dict(told))
+        span = self._tracer.start_span(name, around, kind=kind, attributes=dict(attributes))
         own = span.get_span_context()
         flags = int(own.trace_flags)
         try:
@@ -133,12 +133,12 @@ class Telemetry:
         finally:
             span.end()
 
-    def open(self, name: str, told: Attributes = _NONE, *, parent: str, kind: str = "INTERNAL") -> Open:
+    def open(self, name: str, attributes: Attributes = _NONE, *, parent: str, kind: str = "INTERNAL") -> Open:
         """A span that its `Open` ends. `kind` is a name of OpenTelemetry's SpanKind."""
         from opentelemetry import trace as api
 
         around = _context(_valid(parent))
-        return Open(self._tracer.start_span(name, around, kind=api.SpanKind[kind], attributes=dict(told)))
+        return Open(self._tracer.start_span(name, around, kind=api.SpanKind[kind], attributes=dict(attributes)))
 
     def close(self) -> None:
         """Flush and stop the SDK's thread, which tries for half a minute where the collector is away."""
@@ -157,7 +157,7 @@ def current() -> str:
     return _current.get()
 
 
-async def pass_on(request: Request) -> None:
+async def pass_on(request: OutgoingRequest) -> None:
     """An event hook of HTTP clients: sends the open span as `traceparent`."""
     parent = _current.get()
     if parent:

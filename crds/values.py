@@ -5,6 +5,7 @@ Every string and list has a bound: the apiserver refuses a CRD whose CEL rules c
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -21,7 +22,9 @@ FixedIdentifier = Annotated[
 ModelName = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$")]
 Urn = Annotated[str, Field(max_length=1024, pattern=r"^[A-Za-z][A-Za-z0-9_-]*:.+$")]
 _SUBDOMAIN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
-SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
+"""The name of an object: a DNS subdomain (RFC 1123), as the apiserver takes it."""
+SecretName = ObjectName
 
 _QUANTITY = r"^[0-9]+(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|k|M|G|T)?$"
 Quantity = Annotated[str, Field(min_length=1, max_length=24, pattern=_QUANTITY)]
@@ -46,26 +49,51 @@ def quantity_bytes(text: str) -> int:
 # are patterns over the whole URL: the apiserver counts url().getHostname() as unbounded and refuses rules about it.
 _END = "([:/?#]|$)"
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_QUAD = f"self.matches('^[^:]+://({_OCTET}[.]){{3}}{_OCTET}{_END}')"
-_ENDS_IN_NUMBER = f"self.matches('^[^:]+://([^/?#:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?{_END}')"
+_QUAD = f"^[^:]+://({_OCTET}[.]){{3}}{_OCTET}{_END}"
+_ENDS_IN_NUMBER = f"^[^:]+://([^/?#:]*[.])?(0[xX][0-9a-fA-F]*|[0-9]+)[.]?{_END}"
 _ELSEWHERE = "|".join(text.replace(".", "[.]") for text in addresses.METADATA if ":" not in text)
 _NO_SERVER = f"(0|22[4-9]|2[3-5][0-9])[.][0-9.]+|169[.]254[.][0-9.]+|{_ELSEWHERE}|metadata([.]google[.]internal)?[.]?"
 _V6 = "([23][0-9a-f]{3}|f[cd][0-9a-f]{2}):[0-9a-f:]+|::1"
 _NO_SERVER_V6 = "2002:|fd00:0?ec2:[0:]*254]|fd20:0{0,2}ce:[0:]*254]"
+_NOT_CALLED = f"(?i)^[^:]+://({_NO_SERVER}){_END}"
+_BRACKET, _CALLED_V6 = "^[^:]+://[[]", f"(?i)^[^:]+://[[]({_V6})]{_END}"
+_NOT_CALLED_V6 = f"(?i)^[^:]+://[[]({_NO_SERVER_V6})"
+_CREDENTIALS, _NOTATION, _METADATA, _IPV6 = (
+    "must not contain credentials; put them into a Secret and name it in secretRef",
+    "host must be a name or an IP address as in 10.0.0.1; no other notation of an address is taken",
+    "must not be a link-local or metadata address",
+    "an IPv6 address must be a global or unique local one such as [fd00::1]: no link-local or metadata address,"
+    " and none that carries an IPv4 address",
+)
 HOST_RULES = (
-    ("!self.contains('@')", "must not contain credentials; put them into a Secret and name it in secretRef"),
+    ("!self.contains('@')", _CREDENTIALS),
+    (f"!self.matches('{_ENDS_IN_NUMBER}') || self.matches('{_QUAD}')", _NOTATION),
+    (f"!self.matches('{_NOT_CALLED}')", _METADATA),
     (
-        f"!{_ENDS_IN_NUMBER} || {_QUAD}",
-        "host must be a name or an IP address as in 10.0.0.1; no other notation of an address is taken",
-    ),
-    (f"!self.matches('(?i)^[^:]+://({_NO_SERVER}){_END}')", "must not be a link-local or metadata address"),
-    (
-        f"!self.matches('^[^:]+://[[]') || (self.matches('(?i)^[^:]+://[[]({_V6})]{_END}')"
-        f" && !self.matches('(?i)^[^:]+://[[]({_NO_SERVER_V6})'))",
-        "an IPv6 address must be a global or unique local one such as [fd00::1]: no link-local or metadata address,"
-        " and none that carries an IPv4 address",
+        f"!self.matches('{_BRACKET}') || (self.matches('{_CALLED_V6}') && !self.matches('{_NOT_CALLED_V6}'))",
+        _IPV6,
     ),
 )
+
+
+def host_fault(url: str) -> str:
+    """The message of the first of `HOST_RULES` that an http(s) URL breaks, "" for none."""
+    if "@" in url:
+        return _CREDENTIALS
+
+    def matches(pattern: str) -> bool:
+        # Python warns of a bracket within brackets, which is what CEL's strings are spared a backslash by.
+        return re.search(pattern.replace("[[]", "\\["), url) is not None
+
+    if matches(_ENDS_IN_NUMBER) and not matches(_QUAD):
+        return _NOTATION
+    if matches(_NOT_CALLED):
+        return _METADATA
+    if matches(_BRACKET) and (not matches(_CALLED_V6) or matches(_NOT_CALLED_V6)):
+        return _IPV6
+    return ""
+
+
 _URL_RULES = rules(
     ("isURL(self) && url(self).getScheme() in ['http', 'https']", "must be an absolute http:// or https:// URL"),
     *HOST_RULES,

@@ -41,7 +41,7 @@ def _build(scratch: Path) -> None:
     shutil.copyfile(_module("github.com/gen2brain/malgo") / "miniaudio.h", headers / "miniaudio" / "miniaudio.h")
     flags = " ".join(f"-I{folder}" for folder in include)
     built = subprocess.run(
-        # Two compilers at once: it is nobody's first concern.
+        # Two compilers at once: other work goes first.
         [
             *("nice", "-n", "19", "go", "build", "-p", "2", "-trimpath", "-mod=readonly", "-ldflags", "-s -w"),
             *("-o", str(scratch / "ollama"), PACKAGE),

@@ -6,7 +6,9 @@ What the service is made of is imported once the settings are right: it costs se
 from __future__ import annotations
 
 import logging
+import socket
 import sys
+from collections.abc import Callable
 
 import pydantic
 
@@ -39,9 +41,25 @@ def main() -> int:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    if config.workers == 1:
+        return _served(lambda: uvloop.run(service.serve(config)))
+    from kb import workers
+
+    def serve(worker: workers.Worker) -> int:
+        # Erasures wait for each of them, and name the one that is awaited.
+        own = config.model_copy(update={"name": f"{config.name or socket.gethostname()}-{worker.number}"})
+        return _served(lambda: uvloop.run(service.serve(own, worker)))
+
+    def run() -> int:
+        return workers.run(config.host, config.port, config.workers, serve, grace=config.shutdown_seconds)
+
+    return _served(run)
+
+
+def _served(run: Callable[[], int | None]) -> int:
     status = 0
     try:
-        uvloop.run(service.serve(config))
+        status = run() or 0
     except* (errors.JervisError, OSError) as group:
         # A taken port, a disk that cannot be written, data of another version: a sentence says more than a traceback.
         sys.stderr.writelines(f"the knowledge base cannot start: {error}\n" for error in group.exceptions)

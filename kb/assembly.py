@@ -4,32 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import httpx
 
-from kb import metrics, mongo, settings
+from crds import errors
+from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content
 from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
-from kb.erasure import closed, eraser, holdings
+from kb.erasure import closed, eraser, holdings, places, watch
 from kb.files import reader, tika
 from kb.graph import store as graph
-from kb.http import aliases, erasing, knowledge, learning, openapi, queueing, upkeep, uploads
-from kb.ingest import answers, intake, lanes, pipeline, recovery
-from kb.ingest import sqlite as ledger
+from kb.http import aliases, documents, erasing, knowledge, learning, openapi, queueing, reindexing, upkeep, uploads
+from kb.ingest import answers, entitytypes, intake, lanes, pipeline, recovery
 from kb.outcome import learn
-from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
-from kb.upkeep import check, reconcile
+from kb.reindex import copying, indexes, phase
+from kb.upkeep import check, duty, history, reconcile, tidy
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
+
+_TIDY = 3600.0
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vector store and what makes its vectors: of `documents`, and of `questions` after their `instruction`.
+
+    `view` and `indexes` are None while there is one index (`kb.reindex`).
+    """
+
+    store: vectors.Store
+    documents: embedding.Port
+    questions: embedding.Port
+    instruction: str | Callable[[], str]
+    book: phase.Book
+    view: phase.View | None = None
+    indexes: indexes.Indexes | None = None
 
 
 @dataclass(frozen=True)
@@ -38,38 +58,44 @@ class Ground:
 
     config: settings.Settings
     router: router_client.Client
-    embedder: embedding.Embedder
+    vectors: Vectors
     graph: graph.Store
-    vectors: vectors.Store
     content: content.Store
     database: mongo.Database
     meters: metrics.Metrics
     clock: Callable[[], datetime]
     shut: closed.Closed
+    records: records.Records
 
 
 async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[knowledge.Writing, list[openapi.Served]]:
     """Open the files, start the workers and the sweepers; all of it ends with `stack`."""
     config, meters, clock = ground.config, ground.meters, ground.clock
-    book = ledger.Ledger(config.data_dir / "ingest.sqlite", clock, max_answers=config.max_answers)
-    stack.push_async_callback(book.close)
-    await book.prepare()
-    queue = queue_sqlite.Queue(
-        config.data_dir / "queue.sqlite", clock, limit=config.queue_limit, per_client=config.queue_client_limit
-    )
-    stack.push_async_callback(queue.close)
-    await queue.prepare()
+    kept = ground.records
+    book, queue = kept.ledger, kept.queue
     registry = aliases_mongo.Registry(ground.database, clock)
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
-    stores = pipeline.Stores(book, ground.graph, ground.vectors, ground.content, queue, registry, ground.shut)
-    pipe = pipeline.Pipeline(stores, asked, ground.embedder, meters, clock, _limits(config))
+    stores = pipeline.Stores(
+        book,
+        ground.graph,
+        ground.vectors.store,
+        ground.content,
+        queue,
+        registry,
+        ground.shut,
+        kept.turns,
+        entitytypes.Mongo(ground.database, clock),
+    )
+    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, _limits(config))
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
+    # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
+    readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
     workers = worker.Workers(
         queue, pipe, meters, clock, general=config.queue_workers, urgent=config.queue_urgent_workers
     )
-    merger = merge.Merger(registry, ground.graph, queue, clock, workers.wake)
+    merger = merge.Merger(registry, ground.graph, queue, clock, workers.wake, kept.turns)
     patience = timedelta(seconds=config.recovery_patience)
-    recoverer = recovery.Recovery(book, pipe, writers, meters, clock, patience=patience)
+    recoverer = recovery.Recovery(book, pipe, readers, meters, clock, patience=patience)
     # No redirects, no proxy, no cookies kept: the fetcher judges every address itself.
     web = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=True))
     judge = address.Judge([str(network) for network in config.crawl_networks], address.resolve)
@@ -81,49 +107,146 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     )
     seeing = answers.Answers(ground.router, config.vision_model, book, meters)
     reading = reader.Reader(parser, seeing, meters)
-    checker = check.Checker(ground.graph, ground.vectors, book.working)
-    reconciler = reconcile.Reconciler(checker, ground.graph, ground.vectors, pipe.turn, book.working, meters)
-    records = erasures.Book(ground.database, clock)
+    checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
+    reconciler = reconcile.Reconciler(
+        checker, ground.graph, ground.vectors.store, ground.vectors.documents, pipe.turn, book.working, meters
+    )
+    asked_for = erasures.Book(ground.database, clock)
     others: dict[str, holdings.Holding] = {"contents": ground.content, **holdings.of(ground.database)}
-    settle = timedelta(seconds=2 * config.erasure_interval)
+    # Where the records are shared each process clears them: the last one that had a write under way does it last.
+    watching = watch.Watch(asked_for, ground.shut, kept.places, (queue, book), meters, time.monotonic)
+    await _first_look(watching, kept.places, meters, stack)
     forgetter = eraser.Eraser(
-        records,
-        ground.shut,
-        ground.graph,
-        ground.vectors,
-        pipe.drop,
-        (queue, book),
-        others,
-        meters,
-        clock,
-        settle=settle,
+        asked_for, watching, kept.places, ground.graph, ground.vectors.store, pipe.drop, others, meters
     )
     group = await stack.enter_async_context(asyncio.TaskGroup())
-    # A bug in one of these takes the process down: a restart is better than documents that nobody looks at.
+
+    def kept_on(name: str, run: Callable[[], Awaitable[None]]) -> Coroutine[Any, Any, None]:
+        return loops.keep(name, run, meters, pause=config.recovery_interval)
+
     works = [
-        recoverer.run(interval=config.recovery_interval),
-        workers.run(),
-        merger.run(interval=config.recovery_interval),
-        reconciler.run(interval=config.reconcile_interval),
-        forgetter.run(interval=config.erasure_interval),
+        kept_on("recovery", lambda: recoverer.run(interval=config.recovery_interval)),
+        kept_on("queue", workers.run),
+        kept_on("erasures", lambda: watching.run(interval=config.erasure_interval)),
+    ]
+    duties: list[duty.Work] = [
+        lambda turn: kept_on("aliases", lambda: merger.run(interval=config.recovery_interval)),
+        lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval)),
+        lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
     if config.content_keep_days:
         keep = timedelta(days=config.content_keep_days)
         sweeping = sweep.Sweeper(ground.content, ground.database, [book, queue], meters, clock, keep=keep)
-        works.append(sweeping.run(interval=config.sweep_interval))
+        duties.append(lambda turn: kept_on("contents", lambda: sweeping.run(interval=config.sweep_interval)))
+    if ground.vectors.view is not None and ground.vectors.indexes is not None:
+        copier = copying.Reindexer(
+            ground.vectors.book,
+            ground.vectors.view,
+            ground.vectors.indexes,
+            ground.graph,
+            pipe.writing,
+            meters,
+            drop=config.reindex_drop,
+        )
+        duties.append(lambda turn: kept_on("reindex", lambda: copier.run(turn, interval=config.erasure_interval)))
+    # Also where none is kept any more: what was kept before goes.
+    keeper = history.Keeper(ground.graph, ground.vectors.store, meters, clock, keep=timedelta(days=config.history_days))
+    duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=config.sweep_interval)))
+    if kept.claims is not None:
+        works.append(kept_on("turns", kept.claims.run))
+        carrier = carry.Carrier(config.data_dir, ground.database, book, queue, clock)
+        works.append(kept_on("carry", carrier.run))
+        forgotten = tidy.Tidy(kept.claims, kept.places, ground.graph, clock)
+        duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
+    works.append(kept_on("duty", duty.Duty(kept.turns, duties, meters).run))
     for work in works:
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)
     routes = [
         *upkeep.Consistency(checker, book).routes(),
-        *upkeep.Upkeep(reconciler).routes(),
+        *upkeep.Upkeep(reconciler, ground.content).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
+        *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),
-        *uploads.Uploads(way, reading, fetcher, ground.content, limit=config.max_file_bytes).routes(),
-        *erasing.Erasing(forgetter, records).routes(),
+        *uploads.Uploads(
+            way,
+            reading,
+            fetcher,
+            ground.content,
+            limit=config.max_file_bytes,
+            graph_store=ground.graph,
+            crawls=config.crawl_parallel,
+        ).routes(),
+        *reindexing.Reindexing(ground.vectors.book).routes(),
+        *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
     ]
-    return knowledge.Writing(pipe, writers), routes
+    return knowledge.Writing(pipe, writers, readers), routes
+
+
+async def follow(
+    view: phase.View, meters: metrics.Metrics, config: settings.Settings, stack: contextlib.AsyncExitStack
+) -> None:
+    """Know which index serves before the first request comes, if MongoDB answers, and follow the reindex."""
+    await view.glance()
+    group = await stack.enter_async_context(asyncio.TaskGroup())
+    run = loops.keep(
+        "phase", lambda: view.run(interval=config.erasure_interval), meters, pause=config.recovery_interval
+    )
+    stack.callback(group.create_task(run).cancel)
+
+
+def working(kept: records.Records) -> check.Working:
+    """Those of some documents that any process works on, as a process sees it that does not write documents."""
+
+    async def ask(document_ids: Collection[str]) -> set[str]:
+        return await kept.ledger.working(document_ids) | await kept.turns.owned(document_ids)
+
+    return ask
+
+
+async def watch_erasures(
+    kept: records.Records,
+    shut: closed.Closed,
+    database: mongo.Database,
+    meters: metrics.Metrics,
+    clock: Callable[[], datetime],
+    config: settings.Settings,
+    stack: contextlib.AsyncExitStack,
+) -> None:
+    """For a process that writes rules, memories and contents, but no documents: it closes scopes as the others do."""
+    watching = watch.Watch(erasures.Book(database, clock), shut, kept.places, (), meters, time.monotonic)
+    await _first_look(watching, kept.places, meters, stack)
+    group = await stack.enter_async_context(asyncio.TaskGroup())
+    run = loops.keep(
+        "erasures",
+        lambda: watching.run(interval=config.erasure_interval),
+        meters,
+        pause=config.recovery_interval,
+    )
+    stack.callback(group.create_task(run).cancel)
+
+
+async def _first_look(
+    watching: watch.Watch, place: places.Places, meters: metrics.Metrics, stack: contextlib.AsyncExitStack
+) -> None:
+    """Know what is being erased before the first request comes, if MongoDB answers; and leave at the end."""
+
+    async def leave() -> None:
+        try:
+            await place.leave()
+        except errors.Operational:
+            pass  # an erasure waits for this place until it is known to be gone
+        except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
+            loops.failed("erasures", meters)
+
+    stack.push_async_callback(leave)
+    try:
+        await watching.look()
+    except errors.Operational:
+        pass  # the loop says so
+    except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
+        loops.failed("erasures", meters)
 
 
 def _limits(config: settings.Settings) -> pipeline.Limits:
@@ -132,4 +255,5 @@ def _limits(config: settings.Settings) -> pipeline.Limits:
         chunk_overlap=config.chunk_overlap,
         max_chars=config.max_chars,
         parallel=config.extract_parallel,
+        versions=config.history_versions if config.history_days else 0,
     )

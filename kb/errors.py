@@ -2,8 +2,11 @@
 
 crds.errors.Operational
 +-- Away            Weaviate, MongoDB, the disk or the router does not answer: 503 + Retry-After
-+-- Crowded         too many writers wait already: 429 + Retry-After
++-- Crowded         a bound is reached (writers, queue, bytes, crawls): 429 + Retry-After
++-- Unconfigured    settings do not fit (unknown model, other dimension); an operator has to act: 503 + Retry-After
 +-- Erasing         the scope is being erased and takes no writes: 503 + Retry-After
++-- TooLong         a question of the reading side was given up after its time: 503 too_long + Retry-After
++-- Outrun          another writing process has taken the document over: 503 + Retry-After
 crds.errors.Permanent
 +-- Unauthorized    no bearer token, or an unknown one, where one is needed: 401
 +-- Forbidden       the token is not for that scope, or not for writing: 403
@@ -12,12 +15,15 @@ crds.errors.Permanent
 +-- TooLarge        over a limit: 413
 +-- TooSlow         the body did not arrive in time: 408
 +-- Unusable        a model answered, repeatedly, with something that is not what its schema asked for: 422
-+-- Misconfigured   the service's own settings cannot work: it does not start, or 422 where only a call can tell
++-- Misconfigured   the service's own settings cannot work: it does not start, or 422 for what it was not set up for
 """
 
 from __future__ import annotations
 
 from crds import errors
+
+_TILL_SOMETHING_IS_DONE = 60.0
+_TILL_OTHERS_ARE_DONE = 15.0
 
 
 class Away(errors.Operational):
@@ -29,7 +35,14 @@ class Away(errors.Operational):
 
 
 class Crowded(errors.Operational):
-    """The lane's queue is full."""
+    """A bound of this service is reached; `field` and `remedy` say more where it is not enough to come back."""
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, field: str | None = None, remedy: str | None = None
+    ) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.field = field
+        self.remedy = remedy
 
 
 class Erasing(errors.Operational):
@@ -37,6 +50,31 @@ class Erasing(errors.Operational):
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, retry_after=retry_after)
+
+
+class TooLong(errors.Operational):
+    """A question needed more than the `seconds` that it has, or waited for others that did."""
+
+    def __init__(self, component: str, seconds: float) -> None:
+        super().__init__(f"{component} had no answer within {seconds:g} seconds", retry_after=_TILL_OTHERS_ARE_DONE)
+        self.remedy = "Ask for less (a text, a type, fewer nodes, a smaller limit), or raise JERVIS_KB_READ_SECONDS."
+
+
+class Outrun(errors.Operational):
+    """What this process was doing belongs to another one now; what it had not yet written, it must not write."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after=1.0)
+
+
+class Unconfigured(errors.Operational):
+    """The settings of this service and of what it stands on do not fit. No document is at fault, so none is failed for
+    it: the same request succeeds once an operator has done what `remedy` says to what `field` names."""
+
+    def __init__(self, message: str, *, field: str, remedy: str) -> None:
+        super().__init__(message, retry_after=_TILL_SOMETHING_IS_DONE)
+        self.field = field
+        self.remedy = remedy
 
 
 class Unauthorized(errors.Permanent):

@@ -52,6 +52,16 @@ def sentence(chunk_id: str, text: str) -> str:
     return _make("sentence", chunk_id, digest(text))
 
 
+def version(document_id: str, revision: str, since_ms: int | None) -> str:
+    """Id of a version of a document that was replaced; two of one revision differ in when they began."""
+    return _make("version", document_id, revision, str(since_ms))
+
+
+def past(version_id: str, of: str) -> str:
+    """Id under which a chunk or sentence is kept as part of a version that was replaced."""
+    return _make("past", version_id, of)
+
+
 def content(where: scope.Scope, sha256: str) -> str:
     """Key of stored content: the same bytes of the same owner are stored once."""
     return _make("content", owner(where), sha256)
@@ -65,6 +75,11 @@ def alias(where: scope.Scope, key: str) -> str:
 def rule(where: scope.Scope, rule_key: str, version: int) -> str:
     """Id of a version of an owner's rule."""
     return _make("rule", owner(where), rule_key, str(version))
+
+
+def entity_types(where: scope.Scope) -> str:
+    """Id of an owner's entity types."""
+    return _make("entitytypes", owner(where))
 
 
 def erasure(where: scope.Scope, at: datetime) -> str:

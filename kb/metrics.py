@@ -61,10 +61,14 @@ class Metrics:
             ("prompt", "origin"),
             registry=registry,
         )
+        self.insufficient = Counter(
+            "jervis_kb_insufficient_evidence", "Questions whose evidence may not answer them.", registry=registry
+        )
         self.dropped = Counter(
             "jervis_kb_dropped_relationships", "Relationships without a verbatim sentence.", registry=registry
         )
         self.lanes = Gauge("jervis_kb_lane_writers", "Writers by lane and state.", ("lane", "state"), registry=registry)
+        self.buffered = Gauge("jervis_kb_buffered_bytes", "What JSON bodies of requests hold.", registry=registry)
         self.repaired = Counter(
             "jervis_kb_repairs", "Places where the stores disagreed and were made to agree.", registry=registry
         )
@@ -74,6 +78,7 @@ class Metrics:
             registry=registry,
         )
         self.unfinished = Gauge("jervis_kb_unfinished_ingests", "Documents whose ingest is open.", registry=registry)
+        self.failed = Gauge("jervis_kb_failed_documents", "Documents whose last request failed.", registry=registry)
         self.queued = Gauge(
             "jervis_kb_queued_extractions", "Documents that wait for extraction.", ("priority",), registry=registry
         )
@@ -82,8 +87,45 @@ class Metrics:
             "jervis_kb_uploads", "Files and images by media type and outcome (taken, refused).", ("type", "outcome"),
             registry=registry,
         )  # fmt: skip
+        self.reranked = Counter(
+            "jervis_kb_reranks", "Questions whose candidates went to the reranker, by outcome (done, late, failed).",
+            ("outcome",), registry=registry,
+        )  # fmt: skip
+        self.tools = Counter(
+            "jervis_kb_tool_calls", "Calls of agents' tools by tool and outcome (ok, or the error's code).",
+            ("tool", "outcome"), registry=registry,
+        )  # fmt: skip
         self.erasures = Gauge("jervis_kb_running_erasures", "Scopes that are being erased.", registry=registry)
         self.erased = Counter(
             "jervis_kb_erased_documents", "Documents deleted because their scope was erased.", registry=registry
         )
+        self.leading = Gauge(
+            "jervis_kb_leading",
+            "1 in the process that compares the stores, erases and resumes merges for all.",
+            registry=registry,
+        )
+        self.expired = Counter(
+            "jervis_kb_expired_versions", "Versions of documents forgotten after their time.", registry=registry
+        )
+        self.loop_errors = Counter(
+            "jervis_kb_loop_errors",
+            "Errors that were not foreseen in what runs as long as the process; it goes on.",
+            ("loop",),
+            registry=registry,
+        )
         self.swept = Counter("jervis_kb_swept_contents", "Stored contents deleted as unused.", registry=registry)
+        self.reindexed = Counter(
+            "jervis_kb_reindexed", "Chunks and sentences copied into the index of a new model.", registry=registry
+        )
+        self.reindex_phase = Gauge(
+            "jervis_kb_reindex_phase",
+            "0 Preparing, 1 Copying, 2 Switched, 3 Dropping, 4 Done, as the process knows that leads; else -1.",
+            registry=registry,
+        )
+        self.reindex_phase.set(-1)
+        self.reindex_chunks = Gauge(
+            "jervis_kb_reindex_chunks",
+            "Chunks of the present pass of a reindex: total in the old index, checked so far.",
+            ("state",),
+            registry=registry,
+        )

@@ -11,6 +11,7 @@ from datetime import UTC
 from typing import Any
 
 import bson.codec_options
+import bson.errors
 import pymongo.collection
 from motor import motor_asyncio
 from pymongo import errors as pymongo_errors
@@ -22,6 +23,20 @@ AFTER = pymongo.collection.ReturnDocument.AFTER
 """What `find_one_and_update` returns: the document as it is then."""
 DuplicateKey = pymongo_errors.DuplicateKeyError
 """Somebody has inserted this `_id` before."""
+# Codes of a server (MongoDB's error_codes.yml) that cannot now do what it is asked, whatever that is.
+_AWAY = frozenset(
+    {
+        *(1, 8),  # InternalError, UnknownError: FerretDB's answer when its own store fails
+        *(11, 13, 18, 391),  # it does not know the caller, or gives it no right
+        *(6, 7, 89, 9001, 202, 317),  # its own network
+        *(43, 46, 50, 112, 175, 237, 262, 290, 11601),  # given up: time limits, locks, conflicts, killed cursors
+        *(64, 79, 100, 133, 134),  # too few members answer
+        *(91, 189, 10107, 11600, 11602, 13435, 13436),  # it stops, starts or is not the primary
+        *(14031,),  # its disk is full
+        8000,  # Atlas
+    }
+)
+_LABELS = ("RetryableWriteError", "TransientTransactionError", "SystemOverloadedError")
 
 
 class Database:
@@ -54,17 +69,38 @@ class Database:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Give the driver's errors our names."""
+    """Give the driver's errors our names. What is left is a bug: a command that no server would take."""
     try:
         yield
+    except pymongo_errors.DocumentTooLarge as error:
+        raise errors.TooLarge(str(error), remedy="Send less in one document.") from error
     except (
         pymongo_errors.ConnectionFailure,
         pymongo_errors.ExecutionTimeout,
-        pymongo_errors.WaitQueueTimeoutError,
+        pymongo_errors.WriteConcernError,
+        # Another program answers on its port, or a server that is too old.
+        pymongo_errors.ProtocolError,
+        pymongo_errors.ConfigurationError,
+        bson.errors.InvalidBSON,
     ) as error:
-        raise errors.Away("mongodb", str(error).split(", Timeout", 1)[0][:300]) from error
-    except pymongo_errors.DocumentTooLarge as error:
-        raise errors.TooLarge(str(error), remedy="Send less in one document.") from error
+        raise away(error) from error
+    except pymongo_errors.OperationFailure as error:
+        if _codes(error) & _AWAY or any(error.has_error_label(label) for label in _LABELS):
+            raise away(error) from error
+        raise
+
+
+def away(error: Exception) -> errors.Away:
+    """What to raise for an error of the driver that is none of ours."""
+    return errors.Away("mongodb", str(error).split(", Timeout", 1)[0][:300] or type(error).__name__)
+
+
+def _codes(error: pymongo_errors.OperationFailure) -> set[int]:
+    """The error's code, and those of the writes of a batch."""
+    found = {error.code or 0}
+    for field in ("writeErrors", "writeConcernErrors"):
+        found |= {one.get("code", 0) for one in (error.details or {}).get(field, ())}
+    return found
 
 
 def names(where: scope.Scope) -> dict[str, str]:
@@ -88,3 +124,14 @@ def visible(viewer: scope.Scope) -> dict[str, Any]:
         widths.append({"groupId": viewer.group_id})
     mine = {"clientId": viewer.client_id, "$or": widths}
     return {"$or": [{"clientId": ""}, mine]} if viewer.client_id else {"clientId": ""}
+
+
+def governing(where: scope.Scope) -> dict[str, Any]:
+    """`kb.visibility.governs` as a filter over the three fields of the owner."""
+    widths: list[dict[str, Any]] = [{"projectId": "", "groupId": ""}]
+    if where.project_id:
+        widths.append({"projectId": where.project_id})
+    if where.group_id:
+        widths.append({"projectId": "", "groupId": where.group_id})
+    mine = {"clientId": where.client_id, "$or": widths}
+    return {"$or": [{"clientId": ""}, mine]} if where.client_id else {"clientId": ""}

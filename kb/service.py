@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -19,18 +20,21 @@ import structlog
 from aiohttp import web
 
 from crds import errors, keyring, runtoken, spans
-from kb import assembly, metrics, mongo, settings, wire
-from kb.access import grants, rates
+from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
+from kb.access import audit, grants, rates
+from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
-from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
-from kb.http import access, app, content, exploring, health, knowledge, memory, rules, upkeep
+from kb.http import access, app, content, entitytypes, exploring, health, knowledge, memory, rules, upkeep
+from kb.ingest import entitytypes as registry
 from kb.memory import procedures, session, task, user
-from kb.retrieve import rank, search
+from kb.reindex import indexes, phase
+from kb.retrieve import rank, rerank, search
 from kb.rules import mongo as rules_mongo
 from kb.upkeep import check
 from kb.vectors import embedding, weaviate
+from kb.vectors.weaviate import schema as weaviate_schema
 from router import client as router_client
 
 log = structlog.get_logger("kb")
@@ -40,8 +44,11 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-async def serve(config: settings.Settings) -> None:
-    """Run until a signal asks to stop. Raises `kb.errors.Misconfigured` or `kb.errors.Away` (own disk) at the start."""
+async def serve(config: settings.Settings, worker: workers.Worker | None = None) -> None:
+    """Run until a signal asks to stop, be it as one of several workers.
+
+    Raises `kb.errors.Misconfigured` or `kb.errors.Away` (own disk) at the start.
+    """
     traced = spans.start(config.tracing, "jervis-kb")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry(), traced)
     for collector in (prometheus_client.ProcessCollector, prometheus_client.GCCollector):
@@ -55,14 +62,11 @@ async def serve(config: settings.Settings) -> None:
         router = router_client.Client(
             str(config.router_url), http, token=router_client.token_file(config.router_token_file)
         )
-        embedder = embedding.Embedder(router, config.embed_model, meters)
+        if config.mode != "read":
+            stack.enter_context(sqlite.alone(config.data_dir))
         graph_store = _graph(config)
         stack.push_async_callback(graph_store.close)
         await graph_store.prepare()
-        vector_store = weaviate.Store(
-            str(config.weaviate_url), config.weaviate_grpc_port, config.embed_model, index=config.index
-        )
-        stack.push_async_callback(vector_store.close)
         content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
         stack.push_async_callback(content_store.close)
 
@@ -77,13 +81,19 @@ async def serve(config: settings.Settings) -> None:
         )
         more = [
             *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
+            *entitytypes.EntityTypes(registry.Mongo(database, _now)).routes(),
             *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
         ]
         writing = None
-        shut = closed.Closed()
+        shut, kept = records.shut(config), await records.opened(config, database, _now, stack)
+        made = _vectors(config, router, database, kept, meters)
+        vector_store = made.store
+        stack.push_async_callback(vector_store.close)
+        if made.view is not None:
+            await assembly.follow(made.view, meters, config, stack)
         if config.mode != "read":
             ground = assembly.Ground(
-                config, router, embedder, graph_store, vector_store, content_store, database, meters, _now, shut
+                config, router, made, graph_store, content_store, database, meters, _now, shut, kept
             )
             writing, served = await assembly.writing(ground, stack)
             more += served
@@ -92,19 +102,35 @@ async def serve(config: settings.Settings) -> None:
             more += memory.Users(user.Users(graph_store, vector_store, meters)).routes()
             weights = rank.Weights(alpha=config.alpha)
             breadth = search.Breadth(hops=config.hops)
-            finder = search.Search(graph_store, vector_store, embedder, meters, weights, breadth)
+            names = aliases_mongo.Registry(database, _now)
+            finder = search.Search(
+                graph_store,
+                vector_store,
+                made.questions,
+                meters,
+                weights,
+                breadth,
+                names,
+                instruction=made.instruction,
+                reranker=_reranker(config, router, meters),
+                threshold=config.answer_threshold,
+            )
             reading = knowledge.Reading(finder)
-            more += exploring.Exploring(finder, graph_store, vector_store).routes()
+            more += exploring.Exploring(finder, graph_store, vector_store, names).routes()
             if config.mode == "read":
-                # What is still being ingested only a process that writes knows.
-                checker = check.Checker(graph_store, vector_store, check.nobody)
-                more += upkeep.Consistency(checker, None).routes()
+                checker = check.Checker(graph_store, vector_store, assembly.working(kept))
+                more += upkeep.Consistency(checker, kept.ledger).routes()
+                await assembly.watch_erasures(kept, shut, database, meters, _now, config, stack)
 
         async def ask_router() -> None:
             # Whatever it answers, it answers: an Ollama without a router in front has no status page.
             with contextlib.suppress(errors.Permanent):
                 await router.status()
 
+        figures = None
+        if worker is not None:
+            figures = workers.Figures(worker, meters.registry)
+            await stack.enter_async_context(figures.shared())
         checks = {
             "graph": graph_store.ready,
             "weaviate": vector_store.ready,
@@ -115,14 +141,68 @@ async def serve(config: settings.Settings) -> None:
             writing,
             reading,
             content.Content(content_store, limit=config.max_content_bytes),
-            health.Health(checks, meters),
+            # Pods of the other modes begin to serve by it. Rules and memories need no model, and the rest says 503.
+            health.Health(
+                checks,
+                meters,
+                lenient=() if config.mode == "all" else ("router",),
+                figures=None if figures is None else figures.text,
+            ),
             more,
         )
         tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
         limits = rates.Rates(config.client_rate, config.client_burst)
         gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config))
-        application = app.build(faces, meters, max_body=config.max_body_bytes, version=wire.VERSION, gate=gate)
-        await _listen(application, config)
+        trail = None
+        if config.audit != "off":
+            # Not the log: what is asked for is written whatever the log's level is.
+            trail = audit.Trail(structlog.PrintLogger(sys.stderr).msg, _now, reads=config.audit == "all")
+        application = app.build(
+            faces,
+            meters,
+            max_body=config.max_body_bytes,
+            version=api.VERSION,
+            gate=gate,
+            trail=trail,
+            origins=config.mcp_origins,
+            tool_seconds=config.mcp_seconds,
+            buffered=config.max_buffered_bytes,
+        )
+        await _listen(application, config, worker)
+
+
+def _vectors(
+    config: settings.Settings,
+    router: router_client.Client,
+    database: mongo.Database,
+    kept: records.Records,
+    meters: metrics.Metrics,
+) -> assembly.Vectors:
+    """One index, or two while one embedding model takes the place of another."""
+
+    def index(model: str, instruction: str, beside: str = "") -> indexes.Index:
+        store = weaviate.Store(
+            str(config.weaviate_url),
+            config.weaviate_grpc_port,
+            model,
+            index=config.index,
+            api_key=config.weaviate_api_key.get_secret_value(),
+            folded=config.fold_diacritics,
+            beside=beside,
+            layout=_layout(config),
+        )
+        return indexes.Index(store, embedding.Embedder(router, model, meters), instruction)
+
+    before, model = config.embed_model_before, config.embed_model
+    book = phase.Book(database, config.index, _now)
+    new = index(model, config.embed_query_instruction, before)
+    if not before:
+        return assembly.Vectors(new.store, new.embedder, new.embedder, new.instruction, book)
+    view = phase.View(book, before, model, kept.places, time.monotonic, known_for=records.known_for(config))
+    old = index(before, config.embed_query_instruction_before, model)
+    both = indexes.Indexes(old, new, view)
+    questions = indexes.Questions(both)
+    return assembly.Vectors(both, indexes.Documents(both), questions, questions.instruction, book, view, both)
 
 
 def _verifier(config: settings.Settings) -> runtoken.Verifier | None:
@@ -132,25 +212,65 @@ def _verifier(config: settings.Settings) -> runtoken.Verifier | None:
     return runtoken.Verifier(keys, _now, runtoken.KNOWLEDGE_BASE)
 
 
+def _reranker(config: settings.Settings, router: router_client.Client, meters: metrics.Metrics) -> rerank.Reranker:
+    if not config.rerank_model:
+        return rerank.Nothing()
+    return rerank.CrossEncoder(
+        router,
+        config.rerank_model,
+        meters,
+        candidates=config.rerank_candidates,
+        seconds=config.rerank_seconds,
+        chars=config.rerank_chars,
+    )
+
+
+def _layout(config: settings.Settings) -> weaviate_schema.Layout:
+    return weaviate_schema.Layout(
+        config.weaviate_index,
+        config.weaviate_sentence_index,
+        config.weaviate_quantization,
+        config.weaviate_ef,
+        config.weaviate_ef_construction,
+        config.weaviate_max_connections,
+        config.weaviate_dynamic_threshold,
+        config.weaviate_replicas,
+    )
+
+
 def _graph(config: settings.Settings) -> graph.Store:
     if config.arango_url:
         # Imported where it is chosen: the driver and what it pulls in cost every other start a quarter of a second.
         from kb.graph import arango
 
         password = config.arango_password.get_secret_value()
-        return arango.Store(config.arango_url, config.arango_database, config.arango_username, password)
-    return graph_sqlite.Store(config.data_dir / "graph.sqlite")
+        cluster = arango.Cluster(config.arango_shards, config.arango_replication, config.arango_write_concern)
+        return arango.Store(
+            config.arango_url,
+            config.arango_database,
+            config.arango_username,
+            password,
+            cluster=cluster,
+            pool=config.arango_pool,
+            seconds=config.read_seconds,
+        )
+    return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds)
 
 
-async def _listen(application: web.Application, config: settings.Settings) -> None:
+async def _listen(application: web.Application, config: settings.Settings, worker: workers.Worker | None) -> None:
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=config.shutdown_seconds)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if worker is not None:
+        loop.add_reader(worker.parent, stop.set)
     await runner.setup()
     try:
-        await web.TCPSite(runner, config.host, config.port).start()
+        site = (
+            web.TCPSite(runner, config.host, config.port) if worker is None else web.SockSite(runner, worker.listening)
+        )
+        await site.start()
         log.info("listening", addresses=[str(address) for address in runner.addresses], mode=config.mode)
         await stop.wait()
         log.info("stopping")

@@ -20,6 +20,8 @@ class Settings(BaseSettings):
     host: str = "0.0.0.0"  # noqa: S104 -- see above
     port: int = Field(default=8080, ge=0, le=65535)
     mode: Literal["all", "read", "write"] = "all"
+    # Processes that answer on the port, in mode "read"; each takes about the memory of one.
+    workers: int = Field(default=1, ge=1, le=64)
     data_dir: Path = Path("/var/lib/jervis/kb")
     # One span per request and per stage, sent as the standard OTEL_ variables say.
     tracing: bool = False
@@ -30,26 +32,69 @@ class Settings(BaseSettings):
     router_token_file: str = ""
     weaviate_url: AnyHttpUrl = AnyHttpUrl("http://weaviate:8080")
     weaviate_grpc_port: int = Field(default=50051, ge=1, le=65535)
+    # Empty: Weaviate takes anonymous access.
+    weaviate_api_key: SecretStr = SecretStr("")
+    # How Weaviate keeps the vectors of chunks and of sentences (docs/scaling.md); what is not set is the server's own.
+    # Of collections that are there ef can be changed and quantization be switched on; other changes are refused.
+    weaviate_index: Literal["hnsw", "flat", "dynamic"] = "hnsw"
+    weaviate_sentence_index: Literal["hnsw", "flat"] = "hnsw"
+    weaviate_quantization: Literal["", "bq", "pq", "sq", "rq"] = ""
+    weaviate_ef: int | None = Field(default=None, ge=1, le=10_000)
+    weaviate_ef_construction: int | None = Field(default=None, ge=4, le=10_000)
+    weaviate_max_connections: int | None = Field(default=None, ge=4, le=2047)
+    # Chunks of a client from which a dynamic index is no longer flat.
+    weaviate_dynamic_threshold: int | None = Field(default=None, ge=1)
+    weaviate_replicas: int | None = Field(default=None, ge=1, le=100)
     # Keeps installations apart that share one Weaviate.
     index: str = ""
     mongodb_uri: SecretStr = SecretStr("mongodb://mongodb:27017")
     mongodb_database: str = "jervis"
 
+    # Where intents, the extraction queue, kept answers and the turns of documents are: in files of the one process, or
+    # in MongoDB, which several processes share. Not set: files in mode "all", mongodb otherwise.
+    records: Literal["files", "mongodb", ""] = ""
+    # How this process is called where others wait for it; empty is the host's name.
+    name: str = Field(default="", max_length=200)
+    # Shared records: seconds after which the documents of a process that reports no more are free. It stops itself
+    # after three eighths of that; the rest is more than the 60 that a call to a store may last.
+    turn_seconds: float = Field(default=120.0, ge=100, le=3600)
+
+    # What one question to the graph may take, waiting for others included; then it is answered with 503 too_long.
+    read_seconds: float = Field(default=10.0, gt=0)
     # Empty: the graph is a SQLite file in data_dir.
     arango_url: str = ""
     arango_database: str = "jervis"
     arango_username: str = "root"
     arango_password: SecretStr = SecretStr("")
+    # Of collections that are made from now on; of those that are there replication and write concern are changed when
+    # their client is written. Not set: the database's own.
+    arango_shards: int | None = Field(default=None, ge=1, le=1000)
+    arango_replication: int | None = Field(default=None, ge=1, le=10)
+    arango_write_concern: int | None = Field(default=None, ge=1, le=10)
+    # Requests of this process at once.
+    arango_pool: int = Field(default=16, ge=1, le=256)
 
     extract_model: str = "qwen2.5:7b"
     extract_num_ctx: int | None = Field(default=None, ge=512)
     extract_parallel: int = Field(default=4, ge=1, le=64)
     embed_model: str = "qwen3-embedding:8b"
+    # Goes before each question that is embedded, and before no document: what a model that is tuned to instructions
+    # expects, as the page of the model says. The chart sets it for the model that it ships.
+    embed_query_instruction: str = Field(default="", max_length=1000)
+    # The embedding model before this one, whose index serves until that of the new one is whole (decision 0085). Empty:
+    # there is none, and a change of embed_model begins with an empty index.
+    embed_model_before: str = ""
+    embed_query_instruction_before: str = Field(default="", max_length=1000)
+    # The index of the model before is dropped when that of the new one serves everywhere; false keeps it up to date
+    # until it is asked for (jervis-kb reindex drop).
+    reindex_drop: bool = True
 
     chunk_chars: int = Field(default=4000, ge=200, le=40_000)
     chunk_overlap: int = Field(default=200, ge=0)
     max_chars: int = Field(default=4_000_000, ge=1)
     max_body_bytes: int = Field(default=16 << 20, ge=1024)
+    # What JSON bodies that arrive or wait may hold in memory, all together; a quarter is for priorities 0 to 2.
+    max_buffered_bytes: int = Field(default=192 << 20, ge=1024)
     max_content_bytes: int = Field(default=STORED_BYTES, ge=1024)
     max_answers: int = Field(default=100_000, ge=0)
 
@@ -58,6 +103,9 @@ class Settings(BaseSettings):
 
     queue_limit: int = Field(default=200_000, ge=1)
     queue_client_limit: int = Field(default=50_000, ge=1)
+    # What the requests that wait for extraction may hold, of all clients and of one; more gets 429.
+    queue_bytes: int = Field(default=4 << 30, ge=1 << 20)
+    queue_client_bytes: int = Field(default=1 << 30, ge=1 << 20)
     queue_workers: int = Field(default=2, ge=1, le=64)
     queue_urgent_workers: int = Field(default=2, ge=1, le=64)
 
@@ -65,9 +113,24 @@ class Settings(BaseSettings):
     tokens_file: str = ""
     # Empty: run tokens are unknown. Otherwise the folder of their keys (crds.keyring), read again when it changes.
     run_token_keys: str = ""
+    # The audit record on stderr: of every request to the API, of those alone that change something, or none.
+    audit: Literal["all", "writes", "off"] = "all"
     # Requests of one client a second, on average and at once; 0 is no limit.
     client_rate: float = Field(default=0.0, ge=0)
     client_burst: int = Field(default=100, ge=1)
+
+    # A cross-encoder that judges the best candidates of a question once more (/v1/rerank of a backend); empty: none.
+    rerank_model: str = ""
+    rerank_candidates: int = Field(default=20, ge=2, le=100)
+    # Seconds that a question waits for it at most; then it is answered without.
+    rerank_seconds: float = Field(default=2.0, gt=0)
+    # Characters of each candidate that it reads: a longer text than its window is an error of some servers.
+    rerank_chars: int = Field(default=2000, ge=100)
+
+    # Web pages that may call /mcp, by their origins (https://agent.example.com); programs send none and always may.
+    mcp_origins: list[str] = Field(default_factory=list)
+    # Seconds that a tool of an agent may take; then the agent is answered that it may try again.
+    mcp_seconds: float = Field(default=60.0, gt=0)
 
     # Empty: files that need Tika are refused.
     tika_url: str = ""
@@ -76,30 +139,67 @@ class Settings(BaseSettings):
     vision_model: str = "qwen3-vl:8b"
     # Networks that /crawl may read though they are not public, as CIDR.
     crawl_networks: list[IPvAnyNetwork] = Field(default_factory=list)
+    # Crawls at once; half of them for one client.
+    crawl_parallel: int = Field(default=4, ge=1, le=64)
     crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
     crawl_page_seconds: float = Field(default=20.0, gt=0)
 
     # Stored content that nobody refers to and nobody has used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)
     sweep_interval: float = Field(default=3600.0, gt=0)
+    # Versions of a document that were replaced are forgotten after so long, the oldest beyond so many; 0 keeps none.
+    history_days: float = Field(default=90.0, ge=0)
+    history_versions: int = Field(default=20, ge=0, le=1000)
 
     session_days: float = Field(default=7.0, gt=0)
     session_entries: int = Field(default=50, ge=1, le=1000)
 
     alpha: float = Field(default=0.4, ge=0, le=1)
+    # Evidence whose best chunks contain less of a question's words is called insufficient; 0 calls none so.
+    answer_threshold: float = Field(default=0.0, ge=0, le=1)
+    # "resume" finds "résumé" by keyword search; false: only as written. A change has all words made again at the start.
+    fold_diacritics: bool = True
     hops: int = Field(default=2, ge=0, le=3)
 
-    # Seconds between two looks for scopes that are to be erased; another writing process closes them that late.
+    # Seconds between two looks for scopes that are to be erased; another process closes them that late.
     erasure_interval: float = Field(default=5.0, gt=0)
     reconcile_interval: float = Field(default=3600.0, gt=0)
     recovery_interval: float = Field(default=30.0, gt=0)
     recovery_patience: float = Field(default=120.0, ge=0)
     shutdown_seconds: float = Field(default=20.0, ge=0)
 
+    @property
+    def shared(self) -> bool:
+        """Whether other processes write down what they do in the same place."""
+        return self.records == "mongodb" or (not self.records and self.mode != "all")
+
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
+        if self.embed_model_before == self.embed_model:
+            raise ValueError("JERVIS_KB_EMBED_MODEL_BEFORE must be another model than JERVIS_KB_EMBED_MODEL")
         if self.chunk_overlap >= self.chunk_chars // 2:
             raise ValueError("JERVIS_KB_CHUNK_OVERLAP must be under half of JERVIS_KB_CHUNK_CHARS")
+        if self.max_buffered_bytes - self.max_buffered_bytes // 4 < self.max_body_bytes:
+            raise ValueError("JERVIS_KB_MAX_BUFFERED_BYTES must be at least 4/3 of JERVIS_KB_MAX_BODY_BYTES")
+        if self.workers > 1 and self.mode != "read":
+            raise ValueError(
+                f"JERVIS_KB_WORKERS={self.workers} needs JERVIS_KB_MODE=read: the files of mode all are for one "
+                "process, and writers scale by pods"
+            )
+        if self.mode != "all" and self.records == "files":
+            raise ValueError(
+                f"JERVIS_KB_MODE={self.mode} has several processes, and JERVIS_KB_RECORDS=files is for one; "
+                "leave JERVIS_KB_RECORDS empty, or use mode all"
+            )
+        if self.weaviate_url.port == self.weaviate_grpc_port:
+            raise ValueError(
+                f"JERVIS_KB_WEAVIATE_GRPC_PORT={self.weaviate_grpc_port} is the port of JERVIS_KB_WEAVIATE_URL: "
+                "Weaviate serves gRPC on a port of its own, 50051 unless changed"
+            )
+        if self.weaviate_index == "flat" and self.weaviate_quantization in ("pq", "sq"):
+            raise ValueError("JERVIS_KB_WEAVIATE_INDEX=flat takes JERVIS_KB_WEAVIATE_QUANTIZATION bq or rq, or none")
+        if (self.arango_write_concern or 1) > (self.arango_replication or self.arango_write_concern or 1):
+            raise ValueError("JERVIS_KB_ARANGO_WRITE_CONCERN must be at most JERVIS_KB_ARANGO_REPLICATION")
         if self.mode != "all" and not self.arango_url:
             raise ValueError(
                 f"JERVIS_KB_MODE={self.mode} needs JERVIS_KB_ARANGO_URL: the embedded graph is a file that only one "

@@ -1,15 +1,19 @@
 """One SQLite file, used from asyncio without ever blocking the loop.
 
 One thread owns the writing connection (SQLite has one writer anyway), a few threads own a reading connection each.
-WAL lets readers go on beside the writer. A crash leaves the last committed transaction.
+WAL lets readers go on beside the writer. A transaction that was written is there after a power cut too, unless its
+caller does without; then it is there after a crash of the process.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from pathlib import Path
 from typing import TypeVar
@@ -32,15 +36,48 @@ _AWAY = frozenset(
 )
 
 
+# Of SQLite's machine between two looks at the clock: less than a millisecond.
+_INSTRUCTIONS = 10_000
+
 ERASED = """client = :client AND (:project = '' OR project = :project)
     AND (:project <> '' OR :grp = '' OR (project = '' AND grp = :grp))"""
 """`crds.scope.Scope.covers` over the columns client, project and grp of a row."""
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Be the one process that writes the files of `folder`; a killed one leaves nothing that has to be cleaned up.
+
+    Raises `errors.Misconfigured` while another one is.
+    """
+    with (folder / "writer.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise errors.Misconfigured(
+                f"another process writes in {folder}",
+                field="dataDir",
+                remedy="Give each writing process a directory of its own, or wait until the other one has ended.",
+            ) from error
+        yield
+
+
+# Of one connection, as far as it is used. With SQLite's own 2 MiB a question reads its pages from the file each time.
+_CACHE_KIBIBYTES = 32 << 10
+
+
+def plain(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    """A cursor whose rows are tuples: without names, where a question reads thousands of them."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor
 
 
 class Database:
     """A file with a schema of one `version`, kept in `user_version`.
 
     `migrations` lead from a version to the next one; a file of a version from which none leads is refused.
+    `read_seconds` is what a question may take, from when it is asked; None is no limit.
     """
 
     def __init__(
@@ -50,6 +87,7 @@ class Database:
         *,
         version: int,
         readers: int = 2,
+        read_seconds: float | None = None,
         migrations: Mapping[int, Callable[[sqlite3.Connection], None]] | None = None,
     ) -> None:
         self._path = path
@@ -58,17 +96,31 @@ class Database:
         self._migrations = migrations or {}
         self._writer = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{path.stem}-write")
         self._readers = futures.ThreadPoolExecutor(readers, thread_name_prefix=f"{path.stem}-read")
+        # One of these at a time: they may be long, and must not keep the others waiting.
+        self._broad = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{path.stem}-broad")
+        self._read_seconds = read_seconds
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
 
-    async def write(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Run `work` in one transaction: all of it becomes visible at its end, or none. Raises `errors.Away`."""
-        return await self._run(self._writer, lambda: self._transact(work))
+    async def write(self, work: Callable[[sqlite3.Connection], _Result], *, durable: bool = True) -> _Result:
+        """Run `work` in one transaction: all of it becomes visible at its end, or none. Raises `errors.Away`.
 
-    async def read(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Run `work` on one consistent view of the file. Raises `errors.Away`."""
-        return await self._run(self._readers, lambda: self._view(work))
+        A `durable` one is on the disk when this returns. The others, for what can be made again, save waiting for it;
+        the next durable one takes them along.
+        """
+        return await self._run(self._writer, lambda: self._transact(work, durable=durable))
+
+    async def read(self, work: Callable[[sqlite3.Connection], _Result], *, broad: bool = False) -> _Result:
+        """Run `work` on one consistent view of the file. Raises `errors.Away`, or `errors.TooLong` after its time.
+
+        A `broad` question looks at much of the file; it waits for other broad ones, and the rest does not wait for it.
+        """
+        pool, seconds = self._broad if broad else self._readers, self._read_seconds
+        if seconds is None:
+            return await self._run(pool, lambda: self._view(work))
+        deadline = time.monotonic() + seconds
+        return await self._run(pool, lambda: self._view_until(deadline, seconds, work))
 
     async def prepare(self) -> None:
         """Create the schema, or check the version of the one that is there. Raises `errors.Misconfigured`."""
@@ -90,8 +142,9 @@ class Database:
                 raise errors.Away("disk", f"{self._path.name}: {error}") from error
             raise
 
-    def _transact(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+    def _transact(self, work: Callable[[sqlite3.Connection], _Result], *, durable: bool) -> _Result:
         connection = self._connection(create=True)
+        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(connection)
@@ -109,6 +162,20 @@ class Database:
         finally:
             connection.execute("ROLLBACK")
 
+    def _view_until(self, deadline: float, seconds: float, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        if time.monotonic() >= deadline:
+            raise errors.TooLong(self._path.stem, seconds)
+        connection = self._connection(create=False)
+        connection.set_progress_handler(lambda: time.monotonic() >= deadline, _INSTRUCTIONS)
+        try:
+            return self._view(work)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise errors.TooLong(self._path.stem, seconds) from error
+            raise
+        finally:
+            connection.set_progress_handler(None, 0)
+
     def _connection(self, *, create: bool) -> sqlite3.Connection:
         known: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if known is not None:
@@ -118,7 +185,7 @@ class Database:
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
             if create:
                 # What an erasure deletes is overwritten, and not only marked as free; some builds of SQLite only mark.
                 connection.execute("PRAGMA secure_delete=ON")
@@ -157,6 +224,7 @@ class Database:
     def _close(self) -> None:
         self._writer.shutdown()
         self._readers.shutdown()
+        self._broad.shutdown()
         with self._lock:
             for connection in self._open:
                 connection.close()

@@ -44,12 +44,12 @@ async def startup(settings: kopf.OperatorSettings, **_: Any) -> None:
             everywhere=flags["clusterwide"],
             labels=config.namespace_selector,
         )
-    except errors.JervisError as error:
-        sys.exit(f"{error.message}\n{error.remedy}" if isinstance(error, namespaces.Invalid) else error.message)
-    prepare(config)
-    configure(settings, config, scope)
-    runtime = app.Runtime(config, scope)
-    await runtime.start()
+        prepare(config)
+        configure(settings, config, scope)
+        runtime = app.Runtime(config, scope)
+        await runtime.start()
+    except errors.Permanent as error:
+        sys.exit(f"{error.message}\n{error.remedy}" if error.remedy else error.message)
 
 
 @kopf.on.cleanup()

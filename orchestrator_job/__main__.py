@@ -61,6 +61,7 @@ def _run(
 
     from crds import errors, spans
     from orchestrator_job import mongo, outcome, patience, run
+    from router import client
 
     def now() -> datetime:
         return datetime.now(UTC)
@@ -68,10 +69,12 @@ def _run(
     async def whole() -> outcome.Outcome:
         request.attach(asyncio.get_running_loop())
         insistence = patience.Patience(configured.unavailable_seconds)
-        # trust_env off: router and knowledge base are cluster services; a node's proxy must not see their traffic.
+        # No proxy: router and knowledge base are cluster services; a node's proxy must not see their traffic.
         hooks = {"request": [spans.pass_on]}
         about: dict[str, spans.Value] = {"jervis.task.uid": configured.task_uid, "jervis.attempt": configured.attempt}
-        async with httpx.AsyncClient(timeout=httpx.Timeout(60, connect=5), trust_env=False, event_hooks=hooks) as http:
+        async with httpx.AsyncClient(
+            transport=client.few(), timeout=httpx.Timeout(60, connect=5), event_hooks=hooks
+        ) as http:
             database = mongo.Database(mongo.connect(configured.mongodb_uri), configured.database, insistence)
             try:
                 holder = uuid.uuid4().hex

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from crds import pendingtask
-from kb import writing
+from kb import api
 from orchestrator_job import memory, pack
 
 ACTION = "respond"
@@ -28,9 +28,9 @@ def of(task: memory.TaskMemory, items: Sequence[pack.Item], cited: Collection[in
     }
 
 
-def category(kind: pendingtask.Type) -> writing.TaskCategory:
+def category(kind: pendingtask.Type) -> api.TaskCategory:
     """The category; it depends on the task's type only."""
-    return writing.TaskCategory.ADVICE if kind is pendingtask.Type.USER_INPUT else writing.TaskCategory.SINGLE_TASK
+    return api.TaskCategory.ADVICE if kind is pendingtask.Type.USER_INPUT else api.TaskCategory.SINGLE_TASK
 
 
 def _evidence(items: Sequence[pack.Item], cited: Collection[int]) -> list[dict[str, str]]:

@@ -37,18 +37,18 @@ class Request:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.ask, number.name)
 
-    def listen(self, told: Callable[[str], None]) -> None:
-        """Call `told(reason)` when a stop is requested, or at once if it already was."""
-        self._listeners.append(told)
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(reason)` when a stop is requested, or at once if it already was."""
+        self._listeners.append(listener)
         if self.reason is not None:
-            told(self.reason)
+            listener(self.reason)
 
     def ask(self, reason: str) -> None:
         """Request the run to stop; only the first reason counts."""
         if self.reason is None:
             self.reason = reason
-            for told in self._listeners:
-                told(reason)
+            for listener in self._listeners:
+                listener(reason)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.ask(signal.Signals(number).name)

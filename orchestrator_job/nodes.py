@@ -14,8 +14,8 @@ from datetime import datetime
 import structlog
 
 from crds import priority
+from kb import api
 from kb import client as kb_client
-from kb import wire, writing
 from orchestrator_job import (
     answer,
     artifacts,
@@ -126,14 +126,14 @@ class Evidence:
         _log.info("evidence", found=len(found), used=len(items), rules=len(held.rules))
         return {"pack": await self._store.put(pack.dump(items), state["round"])}
 
-    async def _found(self, query: str) -> list[wire.EvidenceItem]:
+    async def _found(self, query: str) -> list[api.EvidenceItem]:
         """Passages of the task's files first, then all others."""
-        asked = [wire.RetrieveRequest(scope=self._task.scope, query=query, max_results=self._max_results)]
+        asked = [api.RetrieveRequest(scope=self._task.scope, query=query, max_results=self._max_results)]
         if self._task.attachments:
-            sources = [writing.attachment_sources(self._task.source)]
+            sources = [api.attachment_sources(self._task.source)]
             most = min(_ATTACHED, self._max_results)
             asked.insert(0, asked[0].model_copy(update={"sources": sources, "max_results": most}))
-        items: list[wire.EvidenceItem] = []
+        items: list[api.EvidenceItem] = []
         for request in asked:
             ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
             items += (await self._insistence.insist("retrieve evidence", ask)).items

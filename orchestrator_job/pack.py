@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from crds import provisions
-from kb import wire
+from kb import api
 
 # Maximum share of the budget for the task's own document.
 _DOCUMENT_PART = 0.5
@@ -37,7 +37,7 @@ _ITEMS = TypeAdapter(tuple[Item, ...])
 
 def build(
     own: Sequence[Item],
-    found: Iterable[wire.EvidenceItem],
+    found: Iterable[api.EvidenceItem],
     own_source: str | None,
     context_chars: int,
     held: provisions.Provisions = _FREE,

@@ -42,10 +42,10 @@ class SaveResult:
     async def perform(self, key: str) -> ledger.Receipt:
         """Write it; raises Fenced when a later run's result stands there, Forgotten when the task was removed."""
         uid, epoch = self._guard.task_uid, self._guard.epoch
-        told = {**self._body, "taskUid": uid, "attempt": self._guard.attempt, "epoch": epoch, "effectKey": key}
+        stored = {**self._body, "taskUid": uid, "attempt": self._guard.attempt, "epoch": epoch, "effectKey": key}
         written = await self._guard.keep(
             lambda: self._database.update(
-                outcome.RESULTS, {"_id": uid, "epoch": {"$lte": epoch}}, {"$set": told}, upsert=True
+                outcome.RESULTS, {"_id": uid, "epoch": {"$lte": epoch}}, {"$set": stored}, upsert=True
             ),
             lambda: self._database.delete(outcome.RESULTS, {"_id": uid, "epoch": epoch}),
         )

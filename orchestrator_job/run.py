@@ -67,7 +67,9 @@ class Run:
         self._fields = fields
         self._now = now
         self._spans = traced
-        self._kb = kb_client.Client(settings.kb_url, http, kb_client.token_file(settings.run_token_file))
+        self._kb = kb_client.Client(
+            settings.kb_url, http, kb_client.token_file(settings.run_token_file), patient=True, attempts=1
+        )
         self._router = router_client.Client(
             settings.router_url,
             http,

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from pydantic.alias_generators import to_camel
 
 from crds import provisions, scope
+from kb import api
 from kb import client as kb_client
-from kb import writing
 from orchestrator_job import artifacts, errors, patience
 from orchestrator_job.state import State
 
@@ -90,7 +90,7 @@ class Loader:
         return Standing.model_validate(await self._store.get(key))
 
 
-def make(rules: list[writing.Rule], user: writing.UserContext, context_chars: int) -> Standing:
+def make(rules: list[api.Rule], user: api.UserContext, context_chars: int) -> Standing:
     """Pure. Raises InvalidInput for rules that do not fit or cannot be enforced."""
     kept = tuple(
         Rule(
@@ -120,11 +120,11 @@ def make(rules: list[writing.Rule], user: writing.UserContext, context_chars: in
     return Standing(rules=kept, context=context, truncated=truncated)
 
 
-def _context(user: writing.UserContext, held: provisions.Provisions, most: int) -> tuple[str, bool]:
+def _context(user: api.UserContext, held: provisions.Provisions, most: int) -> tuple[str, bool]:
     """Whole lines under their headings, in the order of the categories, until `most` characters are used."""
     sections: list[str] = []
     left, truncated = most, user.truncated
-    for category in writing.Category:
+    for category in api.Category:
         lines = user.categories.get(category.value, []) if held.shows("", category.kind) else []
         taken = []
         for line in lines:

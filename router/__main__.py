@@ -1,52 +1,22 @@
-"""The router's composition root: `python -m router`."""
+"""The router's process: `python -m router`. Its parts are made in `wiring`; here they start, run and end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import itertools
-import random
 import sys
-import uuid
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pydantic
 import structlog
 import uvloop
-from prometheus_client import CollectorRegistry
 
-from crds import errors, gpubackend, spans
-from router import (
-    affinity,
-    aliases,
-    announce,
-    dispatch,
-    documents,
-    explain,
-    health,
-    history,
-    lifetime,
-    lines,
-    memory,
-    metrics,
-    observer,
-    page,
-    report,
-    scheduler,
-    usage,
-    usagepage,
-    warmup,
-)
-from router.backends import book, circuit, environment, statuses
+from crds import errors
+from router import lifetime, wiring
 from router.outside import Outside
-from router.proxy import connections, forward, signs, stall
-from router.proxy.budget import Budget
-from router.proxy.hosts import Hosts
-from router.proxy.parts import Parts, no_successor
-from router.proxy.pool import Pool, Pools
-from router.proxy.server import Bounds, Server
+from router.proxy.pool import Pools
 from router.settings import Settings
 
 _log = structlog.get_logger("router")
@@ -54,6 +24,8 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _FIRST_ROUND = 3.0
 _SWEEP = 1.0
 _TICK = 0.25
+_LAST_LINES = 1.0
+"""Seconds for the last lines of the request log."""
 
 
 def log_to_stderr(level: str) -> None:
@@ -93,269 +65,76 @@ def main() -> int:
 
 
 async def _run(settings: Settings) -> None:
-    outside = Outside(settings, now=asyncio.get_running_loop().time, wall=_today)
-    async with contextlib.aclosing(outside):
-        await _serve(settings, outside)
-
-
-async def _serve(settings: Settings, outside: Outside) -> None:
-    loop = asyncio.get_running_loop()
-    now = loop.time
-    shares = memory.shares(settings.memory_limit_bytes or memory.limit())
-    whole = shares.buffered
-    if settings.max_buffered_bytes is not None:
-        shares = shares._replace(buffered=settings.max_buffered_bytes)
+    now = asyncio.get_running_loop().time
     signals = lifetime.Signals()
     signals.listen()
-    backends = book.Book(
-        now=now,
-        breakers=lambda: circuit.Breaker(threshold=settings.circuit_failures, pause=settings.circuit_pause_seconds),
-    )
-    plan = scheduler.Scheduler(
-        ageing=scheduler.Ageing(limits=settings.ageing, every=settings.ageing_every),
-        bounds=scheduler.Bounds(
-            count=settings.max_waiting,
-            # The rest is for bodies that arrive or run: the queue is full first, and it knows who is less urgent.
-            size=shares.buffered * 3 // 4,
-            per_client=settings.max_waiting_per_client,
-            deadlines=settings.deadlines,
-        ),
-        pace=scheduler.Pace(residence=settings.set_residence_seconds),
-        grace=settings.restart_grace_seconds,
-        affinity=affinity.Affinity(settings.affinity_requests),
-    )
-    gate = outside.gate()
-    state = report.Report(backends, plan, now=now, owners=gate.required)
-    dispatcher = dispatch.Dispatcher(
-        plan,
-        now=now,
-        deciding=(lambda: state.leader.active) if settings.lease else None,
-    )
-    registry = CollectorRegistry()
-    counters = metrics.Metrics(registry, now=now)
-    told = lines.Lines(sys.stdout.buffer, counters.log_dropped.inc)
-    used = usage.Usage(wall=_today)
-    registry.register(used)
-    store = outside.usage_store()
-    sync = None if store is None else usage.Sync(used, store)
-    telemetry = spans.Telemetry("jervis-router") if settings.tracing else None
-    names = aliases.Aliases(settings.aliases)
-    registry.register(metrics.Gauges(state.document, dispatcher.counts, plan.affinity.counts))
-    # In a cluster a URL is what the author of a GpuBackend wrote; loopback is the router's own pod there.
-    local = settings.gpu_backends is not None or settings.backend_loopback
-    pools = Pools(lambda url: Pool(url, connect_timeout=settings.connect_seconds, loopback=local))
-    watch = stall.Watch(now=now)
-    past = history.History(counters, plan, now=now, wall=_today)
-    telling = signs.Signs(
-        plan,
-        counters,
-        every=settings.progress_seconds,
-        for_all=settings.progress_for_all,
-        now=now,
-        today=_today,
-    )
-    prober = health.Prober(
-        backends,
-        pools,
-        health.Rounds(interval=settings.probe_interval_seconds, timeout=settings.probe_timeout_seconds),
-        chance=random.Random(),  # noqa: S311  # jitter
-    )
-    warmer = warmup.Warmer(
-        backends,
-        pools,
-        loaded=dispatcher.loaded,
-        unloaded=dispatcher.unloaded,
-        patience=settings.load_seconds,
-        counts=dispatcher.counts,
-    )
-    dispatcher.performed_by(warmer.perform)
+    async with contextlib.aclosing(Outside(settings, now=now, wall=wiring.today)) as outside:
+        parts = wiring.Wiring(settings, outside, now=now)
+        parts.connect()
+        await _serve(settings, parts, signals)
 
-    def schedule() -> None:
-        # A standby knows its backends and decides nothing about them.
-        dispatcher.reconfigure(backends.views() if state.leader.active else (), backends.table)
 
-    def turned(active: bool) -> None:
-        if active:
-            recall()
-        else:
-            dispatcher.turn_away()
-        schedule()
-
-    def recall() -> None:
-        # Reservations of the router before this one.
-        for name, status in (source.statuses() if source is not None else {}).items():
-            held = statuses.restored(status, wall=_today(), now=now())
-            if held is not None:
-                dispatcher.restore(name, held)
-
-    known = False
-
-    def listed(specs: Mapping[str, gpubackend.Spec]) -> None:
-        nonlocal known
-        if not known:
-            known = True
-            recall()
-        backends.replace(specs)
-
-    candidate = outside.candidate(turned)
-    if candidate is not None:
-        state.leader = candidate
-    secrets = outside.secrets(backends, pools.authorize)
-    backends.listen(schedule)
-    backends.listen(prober.follow)
-    backends.listen_for_silence(watch.lose)
-    backends.listen(secrets.notice)
-    if names:
-        served = aliases.Shadows(names, lambda: {m for entry in backends.entries() for m in entry.served or ()})
-        backends.listen(served.look)
-    server = Server(
-        forward.Forwarder(
-            Parts(
-                book=backends,
-                dispatcher=dispatcher,
-                pools=pools,
-                watch=watch,
-                metrics=counters,
-                limits=stall.Limits(
-                    first=settings.first_byte_seconds,
-                    whole=settings.whole_answer_seconds,
-                    embedding=settings.embedding_seconds,
-                    between=settings.between_chunks_seconds,
-                    write=settings.client_stall_seconds,
-                    cpu_first=settings.cpu_first_byte_seconds,
-                    cpu_between=settings.cpu_between_chunks_seconds,
-                ),
-                budget=Budget(),
-                numbers=itertools.count(1),
-                now=now,
-                draining=lambda: state.draining,
-                successor=no_successor if candidate is None else candidate.successor,
-                deciding=lambda: state.leader.active,
-                own_parameters=settings.own_parameters,
-                placed=lambda backend: state.placed(backend, _today()),
-                signs=telling,
-                guarded=gate.closed,
-            )
-        ),
-        backends,
-        state,
-        counters,
-        own={
-            **documents.routes(state, registry),
-            **page.Page(state).routes(),
-            **past.routes(),
-            **explain.routes(plan, backends, now=now, aliases=names),
-            **usagepage.routes(used, gate.limits),
-            **announce.routes(
-                dispatcher,
-                ids=lambda: uuid.uuid4().hex,
-                now=now,
-                wall=_today,
-                patience=settings.load_seconds,
-                ceilings=lambda: backends.ceilings,
-                aliases=names,
-            ),
-        },
-        gate=gate,
-        bounds=Bounds(body=min(settings.max_body_bytes, whole), buffered=shares.buffered),
-        ids=_ids(str(uuid.uuid4())),
-        now=now,
-        # A caller who must show a token is no page that a name was made to lead here.
-        hosts=Hosts(settings.allowed_hosts) if settings.allowed_hosts or not gate.required else None,
-        extra=settings.extra_paths,
-        conversations=plan.affinity,
-        aliases=names,
-        observer=observer.Observer(
-            used,
-            log=observer.log(
-                settings.request_log, told.put, rate=settings.request_log_rate, chance=random.random, wall=_today
-            ),
-            telemetry=telemetry,
-            outside=forward.SUCCESSOR,
-            now=now,
-        ),
-    )
-    clients = connections.Connections(
-        connections.Bounds(
-            most=settings.max_connections or shares.connections,
-            unsent=shares.unsent,
-            reading=settings.client_read_seconds,
-            rate=settings.client_bytes_per_second,
-            idle=settings.client_idle_seconds,
-        ),
-        counters,
-        now=now,
-    )
-    source = outside.source(listed)
-    sweeps: list[asyncio.Task[None]] = []
-    if source is None:
-        backends.replace(environment.read(settings.gpu_backends or "[]"))
-    else:
-        writer = statuses.Writer(
-            backends, source.patch, wall=_today, now=now, active=lambda: state.leader.active and known
-        )
-        dispatcher.performed_by(writer.perform)
-        backends.listen(writer.notice)
-        sweeps.append(loop.create_task(source.run()))
-    await prober.first_round(_FIRST_ROUND)
+async def _serve(settings: Settings, parts: wiring.Wiring, signals: lifetime.Signals) -> None:
+    candidate, source = parts.cluster.candidate, parts.cluster.source
+    # The watch brings the backends that the first round of probes asks.
+    jobs = [] if source is None else [_start(source.run(), signals)]
+    await parts.backends.prober.first_round(_FIRST_ROUND)
     # What exists now stays: a full collection would look at all of it, and each stream would wait.
     gc.collect()
     gc.freeze()
-    jobs = [
-        watch.run(_SWEEP),
-        clients.sweep(_SWEEP),
-        _sweep(pools),
-        dispatcher.run(_TICK),
-        gate.watch(),
-        secrets.run(),
-        telling.run(),
-        past.run(),
-    ]
-    sweeps += [loop.create_task(job) for job in jobs]
-    if source is not None:
-        sweeps.append(loop.create_task(writer.run()))
-    if candidate is not None:
-        sweeps.append(loop.create_task(candidate.run()))
-    storing = None if sync is None else loop.create_task(sync.run(settings.usage_every_seconds))
-    for sweep in sweeps:
-        sweep.add_done_callback(lambda task: _ended(task, signals))
+    jobs += [_start(job, signals) for job in _jobs(parts)]
+    sync = parts.records.sync
+    storing = None if sync is None else asyncio.create_task(sync.run(settings.usage_every_seconds))
     try:
         await lifetime.serve(
-            server,
-            clients,
-            dispatcher,
-            watch,
-            state,
+            parts.front.server,
+            parts.front.connections,
+            parts.slots.dispatcher,
+            parts.front.watch,
+            parts.slots.state,
             signals,
             host=settings.host,
             port=settings.port,
             drain_delay=settings.drain_delay_seconds,
             drain=settings.drain_seconds,
             leave=candidate.leave if candidate is not None else None,
-            started=lambda host, port: _log.info("serving", host=host, port=port, backends=len(backends.entries())),
+            started=lambda host, port: _log.info(
+                "serving", host=host, port=port, backends=len(parts.backends.book.entries())
+            ),
         )
     finally:
-        for sweep in sweeps:
-            sweep.cancel()
-        await warmer.close()
-        await prober.close()
+        for job in jobs:
+            job.cancel()
+        await parts.slots.warmer.close()
+        await parts.backends.prober.close()
         if sync is not None and storing is not None:
             sync.leave()
             await storing
-        await asyncio.to_thread(told.close, _LAST_LINES)
-        if telemetry is not None:
-            await asyncio.to_thread(telemetry.close)
+        await asyncio.to_thread(parts.records.lines.close, _LAST_LINES)
+        if parts.records.telemetry is not None:
+            await asyncio.to_thread(parts.records.telemetry.close)
 
 
-_LAST_LINES = 1.0
-"""Seconds for the last lines of the request log."""
+def _jobs(parts: wiring.Wiring) -> Iterator[Coroutine[Any, Any, None]]:
+    """What runs for as long as the process serves."""
+    yield parts.front.watch.run(_SWEEP)
+    yield parts.front.connections.sweep(_SWEEP)
+    yield _sweep(parts.backends.pools)
+    yield parts.slots.dispatcher.run(_TICK)
+    yield parts.cluster.gate.watch()
+    yield parts.backends.secrets.run()
+    yield parts.front.signs.run()
+    yield parts.records.history.run()
+    if parts.slots.writer is not None:
+        yield parts.slots.writer.run()
+    if parts.cluster.candidate is not None:
+        yield parts.cluster.candidate.run()
 
 
-def _ids(process: str) -> Callable[[], str]:
-    """Request ids: one random part per process and a count, because randomness costs a system call per request. They
-    are UUIDs, for llama-cpp-python's server answers 400 to any other."""
-    numbers, first = itertools.count(1), process[:24]
-    return lambda: f"{first}{next(numbers):012x}"
+def _start(job: Coroutine[Any, Any, None], signals: lifetime.Signals) -> asyncio.Task[None]:
+    task = asyncio.create_task(job)
+    task.add_done_callback(lambda ended: _ended(ended, signals))
+    return task
 
 
 def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
@@ -363,10 +142,6 @@ def _ended(task: asyncio.Task[None], signals: lifetime.Signals) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         _log.critical("a job of the router broke", job=task.get_name(), exc_info=error)
         signals.receive()
-
-
-def _today() -> datetime:
-    return datetime.now(UTC)
 
 
 async def _sweep(pools: Pools) -> None:

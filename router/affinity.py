@@ -1,7 +1,7 @@
 """Turns of one conversation go to the backend that served the last one: its server still has most of the prompt in its
 cache.
 
-Equal backends are told apart by it, and nothing else is: who may be served where and in which order is decided before
+It chooses between equal backends only: which request may be served where and in which order is decided before
 (`scheduler`). Pure, like the scheduler.
 """
 

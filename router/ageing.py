@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from router.priority import Level
-from router.waiting import Request
+from router.waiting import SlotRequest
 
 # Due a little before the limit, so that a request is served within it and not shortly after.
 _LEAD = 0.9
@@ -48,13 +48,13 @@ class Turns:
         self._last = [0] * len(Level)
         """By level: the number of the turn in which it got such a slot for the last time."""
 
-    def owed(self, ageing: Ageing, usual: Request | None) -> bool:
+    def owed(self, ageing: Ageing, usual: SlotRequest | None) -> bool:
         """Does the next slot go to a request that is due, before `usual`, which would get it otherwise?"""
         if usual is None:
             return True
         return (self._critical if usual.level is Level.P0 else self._given) + 1 >= ageing.every
 
-    def choose(self, due: Iterable[Request], ageing: Ageing, usual: Request | None) -> Request | None:
+    def choose(self, due: Iterable[SlotRequest], ageing: Ageing, usual: SlotRequest | None) -> SlotRequest | None:
         """Which of those that are due: `usual`'s level last, then the level whose turn is longest ago, then the one
         that is due for longest."""
         return min(

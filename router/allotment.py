@@ -28,7 +28,7 @@ class Allotment:
     def __init__(self, fleet: Fleet, queue: Queue, pace: swaps.Pace) -> None:
         self._fleet, self._queue, self._pace = fleet, queue, pace
         self._homing: set[str] = set()
-        self._told: dict[str, WriteStatus] = {}
+        self._reported: dict[str, WriteStatus] = {}
         self._kept: dict[str, Held] = {}
 
     # Models come and go.
@@ -40,22 +40,24 @@ class Allotment:
             host.residency.loaded(model, now, error=bool(error))
             if host.residency.broken(model, now):
                 self._fleet.forget_routes()
-        lease = host.lease
-        if lease is not None and model in lease.awaiting:
-            lease.loading.discard(model)
+        reservation = host.reservation
+        if reservation is not None and model in reservation.awaiting:
+            reservation.loading.discard(model)
             if error:
-                effects.append(Announced(lease.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}"))
-                if not lease.implicit:
-                    lease.awaiting.clear()  # this was the word on it
+                effects.append(
+                    Announced(reservation.id, f"backend {host.backend.name!r} cannot load {model!r}: {error}")
+                )
+                if not reservation.implicit:
+                    reservation.awaiting.clear()  # this was the word on it
                     effects += self._end(host, now)  # a GPU that cannot serve its holder is not kept from the others
             else:
-                lease.awaiting.discard(model)
-                lease.active = now
-                effects += [Announced(lease.id)] if lease.ready else []
+                reservation.awaiting.discard(model)
+                reservation.active = now
+                effects += [Announced(reservation.id)] if reservation.ready else []
         return effects + self.advance(host, now)
 
     def unloaded(self, host: Host, model: str, now: float) -> list[Effect]:
-        """/api/ps has lost a model that was told to go."""
+        """/api/ps does not list a model any more that was to be unloaded."""
         if host.residency is not None:
             host.residency.unloaded(model)
         return self.advance(host, now)
@@ -69,13 +71,13 @@ class Allotment:
     def settle(self, host: Host, now: float) -> list[Effect]:
         """The host is there for the first time (again): take up a reservation of the router before."""
         held = self._kept.pop(host.backend.name, None)
-        if host.lease is not None:
-            return self._prepare(host, host.lease, now)
+        if host.reservation is not None:
+            return self._prepare(host, host.reservation, now)
         if held is None or held.until <= now or host.backend.openai:
             return self.status(host)
-        host.lease = Reservation(held.lease, held.owner, host.backend.name, held.model_set, held.until, now)
-        host.lease.implicit = held.owner == IMPLICIT
-        return self._prepare(host, host.lease, now)
+        host.reservation = Reservation(held.lease_id, held.owner, host.backend.name, held.model_set, held.until, now)
+        host.reservation.implicit = held.owner == IMPLICIT
+        return self._prepare(host, host.reservation, now)
 
     def restore(self, backend: str, held: Held) -> None:
         """A reservation that a status tells of, from before a restart; it holds once the backend is there."""
@@ -84,7 +86,7 @@ class Allotment:
     # Sets change.
 
     def consider(self, now: float) -> list[Effect]:
-        """Does somebody wait for a model that no GPU holds, and is it time to do something about it?"""
+        """Does a request wait for a model that no GPU holds, and is it time to load it?"""
         effects: list[Effect] = []
         wishes: list[tuple[Demand, str, tuple[Host, ...]]] = []
         for key, line in self._queue.lines.items():
@@ -100,9 +102,9 @@ class Allotment:
         return effects
 
     def urgent(self, run: Run, now: float) -> list[Effect]:
-        """A P0 request runs: the GPU is reserved for its kind, unless somebody holds it or it is its pool's last."""
+        """A P0 request runs: the GPU is reserved for its kind, unless it is reserved already or its pool's last."""
         host, model = run.host, run.request.model
-        if host.residency is None or host.lease is not None or not self._spare(host):
+        if host.residency is None or host.reservation is not None or not self._spare(host):
             return []
         model_set = next((name for name in host.residency.active if model in host.residency.names([name])), "")
         if not host.residency.special(model_set):
@@ -111,8 +113,10 @@ class Allotment:
         return self.status(host)
 
     def _reserve_implicitly(self, host: Host, model_set: str, number: int, now: float) -> None:
-        until = now + host.backend.terms.longest
-        host.lease = Reservation(f"p0-{number}", IMPLICIT, host.backend.name, model_set, until, now, implicit=True)
+        until = now + host.backend.durations.longest
+        host.reservation = Reservation(
+            f"p0-{number}", IMPLICIT, host.backend.name, model_set, until, now, implicit=True
+        )
         self._homing.discard(host.backend.name)
 
     def _wake(self, model: str, gpus: tuple[Host, ...], demand: Demand, now: float) -> list[Effect]:
@@ -128,7 +132,7 @@ class Allotment:
         return effects
 
     def _serves(self, host: Host, model: str, demand: Demand, now: float) -> bool:
-        open_ = host.lease is None or demand.level <= Level.P2 or now >= demand.due
+        open_ = host.reservation is None or demand.level <= Level.P2 or now >= demand.due
         return open_ and host.residency is not None and host.residency.means(model)
 
     def _place(self, model: str, gpus: tuple[Host, ...], demand: Demand, now: float) -> list[Effect]:
@@ -139,7 +143,7 @@ class Allotment:
             # A change that has begun is completed first, but not before a P0 (what that would stop is asked below).
             if book is None or book.means(model) or (book.moving and demand.level is not Level.P0):
                 continue
-            if host.lease is not None and demand.level > Level.P2 and now < demand.due:
+            if host.reservation is not None and demand.level > Level.P2 and now < demand.due:
                 continue
             for target in book.holding(model):
                 options.append((book.moving, self._cost(host, book, target), host, target))
@@ -148,27 +152,27 @@ class Allotment:
         _, cost, host, target = min(options, key=lambda option: option[:2])
         book = host.residency
         assert book is not None
-        lease = host.lease
-        other = lease is not None and lease.model_set != target
+        reservation = host.reservation
+        other = reservation is not None and reservation.model_set != target
         standing = Standing(
             evicts=bool(book.evicted(target)),
             since=book.since,
-            reserved=lease is not None and not lease.implicit,
-            urgent=other and lease is not None and lease.implicit,
+            reserved=reservation is not None and not reservation.implicit,
+            urgent=other and reservation is not None and reservation.implicit,
             kept=self._waiting_for(book.leaving(target)) if cost.rank == 3 else None,
         )
         if not swaps.worthwhile(demand, standing, now, self._pace):
             return []
-        if lease is not None and lease.implicit and standing.evicts:
-            host.lease = None
-        if demand.level is Level.P0 and host.lease is None and book.special(target) and self._spare(host):
+        if reservation is not None and reservation.implicit and standing.evicts:
+            host.reservation = None
+        if demand.level is Level.P0 and host.reservation is None and book.special(target) and self._spare(host):
             self._reserve_implicitly(host, target, book.swaps + book.loads, now)
         effects = self._begin(host, target, now, urgent=demand.level is Level.P0)
         book.first(model)
         return effects + self.advance(host, now) + self.status(host)
 
     def _begin(self, host: Host, target: str, now: float, *, urgent: bool) -> list[Effect]:
-        """Start a change. For somebody urgent, who can give way does."""
+        """Start a change. With `urgent`, requests that can be preempted are."""
         book = host.residency
         assert book is not None
         leaving = book.leaving(target)
@@ -183,7 +187,7 @@ class Allotment:
             rank = 1
         else:
             rank = 2 if all(self._elsewhere(host, name) for name in evicted) else 3
-        return Cost(rank, host.lease is not None, host.load, host.backend.name)
+        return Cost(rank, host.reservation is not None, host.load, host.backend.name)
 
     def _elsewhere(self, host: Host, model_set: str) -> bool:
         """Does another GPU of the pool hold a set of that name?"""
@@ -191,7 +195,7 @@ class Allotment:
             other is not host
             and other.backend.available
             and other.backend.pool == host.backend.pool
-            and other.lease is None
+            and other.reservation is None
             and other.residency is not None
             and model_set in other.residency.active
             for other in self._fleet.hosts.values()
@@ -210,28 +214,28 @@ class Allotment:
     ) -> tuple[Answer, list[Effect]]:
         """Reserve a GPU, or renew. `model` (normalised, may be empty) says what it is for."""
         for host in self._fleet.hosts.values():
-            lease = host.lease
-            if lease is None or not lease.meant(owner, lease_id):
+            reservation = host.reservation
+            if reservation is None or not reservation.meant(owner, lease_id):
                 continue
-            if lease.owner != owner:
-                return Answer(Verdict.TAKEN, lease, f"the lease belongs to {lease.owner!r}"), []
+            if reservation.owner != owner:
+                return Answer(Verdict.TAKEN, reservation, f"the lease belongs to {reservation.owner!r}"), []
             if not host.backend.available:  # it is carried over to another GPU
-                host.lease = None
-                answer, effects = self._reserve(owner, model, lease.id, now)
+                host.reservation = None
+                answer, effects = self._reserve(owner, model, reservation.id, now)
                 # An announcement may wait for the old one under the same id.
                 if answer.verdict is not Verdict.HELD:
-                    effects.append(Announced(lease.id, answer.reason))
-                elif answer.lease is not None and answer.lease.ready:
-                    effects.append(Announced(lease.id))
+                    effects.append(Announced(reservation.id, answer.reason))
+                elif answer.reservation is not None and answer.reservation.ready:
+                    effects.append(Announced(reservation.id))
                 return answer, self.status(host) + effects
-            if not model or host.residency is None or model in host.residency.names([lease.model_set]):
-                lease.until, lease.active = now + host.backend.terms.longest, now
-                return Answer(Verdict.HELD, lease), self._prepare(host, lease, now)
+            if not model or host.residency is None or model in host.residency.names([reservation.model_set]):
+                reservation.until, reservation.active = now + host.backend.durations.longest, now
+                return Answer(Verdict.HELD, reservation), self._prepare(host, reservation, now)
             if model not in (host.backend.models or ()):
                 return Answer(Verdict.UNAVAILABLE, None, f"backend {host.backend.name!r} has no {model!r}"), []
-            lease.model_set = host.residency.holding(model)[0] if host.residency.holding(model) else ""
-            lease.until, lease.active = now + host.backend.terms.longest, now
-            return Answer(Verdict.HELD, lease), self._prepare(host, lease, now)
+            reservation.model_set = host.residency.holding(model)[0] if host.residency.holding(model) else ""
+            reservation.until, reservation.active = now + host.backend.durations.longest, now
+            return Answer(Verdict.HELD, reservation), self._prepare(host, reservation, now)
         return self._reserve(owner, model, fresh_id, now)
 
     def _reserve(self, owner: str, model: str, fresh_id: str, now: float) -> tuple[Answer, list[Effect]]:
@@ -241,44 +245,46 @@ class Allotment:
         if not able:
             what = f"that serves model {model!r}" if model else "at all"
             return Answer(Verdict.UNAVAILABLE, None, f"no GPU {what} is available"), []
-        free = [h for h in able if h.lease is None or h.lease.implicit]
-        free = [h for h in free if h.lease is not None or self._spare(h)]
+        free = [h for h in able if h.reservation is None or h.reservation.implicit]
+        free = [h for h in free if h.reservation is not None or self._spare(h)]
         if not free:
-            holder = next((h.lease for h in self._fleet.hosts.values() if h.lease is not None), None)
+            holder = next((h.reservation for h in self._fleet.hosts.values() if h.reservation is not None), None)
             return Answer(Verdict.TAKEN, holder, "every GPU that may be reserved is"), []
         host = min(free, key=lambda h: (h.residency is None, *self._claim_cost(h, model)))
         book = host.residency
         model_set = ""
         if book is not None:
             model_set = next(iter(book.holding(model)), "") if model else book.foremost()
-        until = now + host.backend.terms.longest
-        host.lease = Reservation(fresh_id, owner, host.backend.name, model_set, until, now)
+        until = now + host.backend.durations.longest
+        host.reservation = Reservation(fresh_id, owner, host.backend.name, model_set, until, now)
         if book is None and model and not host.has(model):
-            host.lease.awaiting = {model}
-        return Answer(Verdict.HELD, host.lease), self._prepare(host, host.lease, now)
+            host.reservation.awaiting = {model}
+        return Answer(Verdict.HELD, host.reservation), self._prepare(host, host.reservation, now)
 
     def _claim_cost(self, host: Host, model: str) -> Cost:
         book = host.residency
         if book is None:
-            return Cost(0 if not model or host.has(model) else 1, host.lease is not None, host.load, host.backend.name)
+            return Cost(
+                0 if not model or host.has(model) else 1, host.reservation is not None, host.load, host.backend.name
+            )
         target = next(iter(book.holding(model)), "") if model else book.foremost()
         return self._cost(host, book, target) if target else Cost(3, False, host.load, host.backend.name)
 
-    def _prepare(self, host: Host, lease: Reservation, now: float) -> list[Effect]:
-        """Make the GPU what the lease is for: background gives way, the set comes."""
+    def _prepare(self, host: Host, reservation: Reservation, now: float) -> list[Effect]:
+        """Make the GPU what the reservation is for: background gives way, the set comes."""
         book, effects = host.residency, list[Effect]()
         self._homing.discard(host.backend.name)
         if book is None:
             effects += preemption.cancel(filter(preemption.possible, host.runs(list(host.running))))
-            for model in sorted(lease.awaiting - lease.loading):
-                lease.loading.add(model)
-                effects.append(Load(lease.backend, model, None, host.backend.keep_alive))
-        if book is not None and lease.model_set:
-            if lease.model_set not in book.active:
-                effects += self._begin(host, lease.model_set, now, urgent=True)
-            wanted = book.names([lease.model_set])
-            lease.awaiting = {model for model in wanted if not book.warm(model)}
-            for model in lease.awaiting:
+            for model in sorted(reservation.awaiting - reservation.loading):
+                reservation.loading.add(model)
+                effects.append(Load(reservation.backend, model, None, host.backend.keep_alive))
+        if book is not None and reservation.model_set:
+            if reservation.model_set not in book.active:
+                effects += self._begin(host, reservation.model_set, now, urgent=True)
+            wanted = book.names([reservation.model_set])
+            reservation.awaiting = {model for model in wanted if not book.warm(model)}
+            for model in reservation.awaiting:
                 book.demand(model)
             effects += preemption.cancel(filter(preemption.possible, host.runs(wanted)))
             effects += self.advance(host, now)
@@ -288,13 +294,13 @@ class Allotment:
         """Give a reservation up. To give up what is not held is no error."""
         in_the_way = None
         for host in self._fleet.hosts.values():
-            lease = host.lease
-            if lease is None or lease.implicit:
+            reservation = host.reservation
+            if reservation is None or reservation.implicit:
                 continue
-            if lease.releasable(owner, lease_id):
-                return Answer(Verdict.RELEASED, lease), self._end(host, now)
-            if not lease_id or lease.id == lease_id:
-                in_the_way = lease
+            if reservation.releasable(owner, lease_id):
+                return Answer(Verdict.RELEASED, reservation), self._end(host, now)
+            if not lease_id or reservation.id == lease_id:
+                in_the_way = reservation
         if in_the_way is not None:
             return Answer(Verdict.TAKEN, in_the_way, f"the GPU is reserved by {in_the_way.owner!r}"), []
         return Answer(Verdict.NOTHING), []
@@ -303,42 +309,44 @@ class Allotment:
         """Time has passed: reservations end, GPUs go home to their background set, models are asked again to leave."""
         effects: list[Effect] = []
         for host in self._fleet.hosts.values():
-            if host.lease is not None:
-                effects += self._end(host, now) if self._over(host, host.lease, now) else self._extended(host)
+            if host.reservation is not None:
+                effects += self._end(host, now) if self._over(host, host.reservation, now) else self._extended(host)
             effects += self._go_home(host, now)
             effects += self.advance(host, now)
         return effects
 
-    def _over(self, host: Host, lease: Reservation, now: float) -> bool:
+    def _over(self, host: Host, reservation: Reservation, now: float) -> bool:
         """Has the reservation run out? Loading for it is activity; a load that failed is not repeated by itself."""
         book = host.residency
-        moves = bool(lease.loading) if book is None else book.moving
-        waits = moves and (lease.implicit or not lease.ready)
+        moves = bool(reservation.loading) if book is None else book.moving
+        waits = moves and (reservation.implicit or not reservation.ready)
         talking = host.urgent > 0 and any(run.request.level is Level.P0 for run in host.runs(host.running))
-        return lease.over(now, host.backend.terms, talking=talking, busy=waits or host.urgent > 0)
+        return reservation.over(now, host.backend.durations, talking=talking, busy=waits or host.urgent > 0)
 
     def _extended(self, host: Host) -> list[Effect]:
         """Use of the GPU has moved the end of its reservation: its status says so, but not after each request."""
-        told, lease = self._told.get(host.backend.name), host.lease
-        if lease is None or told is None or told.held is None:
+        last, reservation = self._reported.get(host.backend.name), host.reservation
+        if reservation is None or last is None or last.held is None:
             return []
-        return self.status(host) if lease.until - told.held.until >= _STALE * host.backend.terms.longest else []
+        return (
+            self.status(host) if reservation.until - last.held.until >= _STALE * host.backend.durations.longest else []
+        )
 
     def _end(self, host: Host, now: float) -> list[Effect]:
-        lease, host.lease = host.lease, None
+        reservation, host.reservation = host.reservation, None
         effects: list[Effect] = []
-        if lease is not None and not lease.ready:
-            effects.append(Announced(lease.id, "the reservation ended before the GPU was ready"))
+        if reservation is not None and not reservation.ready:
+            effects.append(Announced(reservation.id, "the reservation ended before the GPU was ready"))
         self._homing.add(host.backend.name)
         return effects + self._go_home(host, now) + self.advance(host, now) + self.status(host)
 
     def _go_home(self, host: Host, now: float) -> list[Effect]:
-        """Nobody reserves it any more, or nobody has used it for long: the background set comes back."""
+        """It is not reserved any more, or was not used for long: the background set comes back."""
         book, name = host.residency, host.backend.name
-        if book is None or host.lease is not None or book.moving or not book.active or not host.backend.available:
+        if book is None or host.reservation is not None or book.moving or not book.active or not host.backend.available:
             return []
         home = book.home()
-        idle = not host.load and now - max(host.used, book.since) >= host.backend.terms.idle
+        idle = not host.load and now - max(host.used, book.since) >= host.backend.durations.idle
         if home in book.active or not (name in self._homing or idle):
             self._homing.discard(name)
             return []
@@ -355,26 +363,30 @@ class Allotment:
         """May it be reserved? One GPU of a pool stays free of reservations, unless it is the only one."""
         pool = [h for h in self._fleet.hosts.values() if _reservable(h)]
         pool = [h for h in pool if h.backend.pool == host.backend.pool]
-        return sum(h.lease is not None for h in pool) < max(1, len(pool) - 1)
+        return sum(h.reservation is not None for h in pool) < max(1, len(pool) - 1)
 
     def status(self, host: Host) -> list[Effect]:
-        """What the backend's status should say now, if that is not what it was told last."""
-        lease, book = host.lease, host.residency
-        held = None if lease is None else Held(lease.owner, lease.id, lease.until, lease.model_set)
+        """What the backend's status should say now, if that is not what was written last."""
+        reservation, book = host.reservation, host.residency
+        held = (
+            None
+            if reservation is None
+            else Held(reservation.owner, reservation.id, reservation.until, reservation.model_set)
+        )
         effect = WriteStatus(host.backend.name, book.active if book is not None else (), held)
-        if self._told.get(host.backend.name) == effect:
+        if self._reported.get(host.backend.name) == effect:
             return []
-        self._told[host.backend.name] = effect
+        self._reported[host.backend.name] = effect
         return [effect]
 
     def forget(self, gone: Mapping[str, Reservation | None]) -> list[Effect]:
         """Those backends are gone, and the reservations of them with them."""
         effects: list[Effect] = []
-        for name, lease in gone.items():
-            self._told.pop(name, None)
+        for name, reservation in gone.items():
+            self._reported.pop(name, None)
             self._homing.discard(name)
-            if lease is not None and not lease.ready:
-                effects.append(Announced(lease.id, f"backend {name!r} was removed"))
+            if reservation is not None and not reservation.ready:
+                effects.append(Announced(reservation.id, f"backend {name!r} was removed"))
         return effects
 
 

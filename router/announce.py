@@ -49,16 +49,16 @@ def routes(
     """Handlers by path. `ids` makes lease ids that cannot be guessed; `patience` bounds the wait, in seconds; a client
     whose ceiling (of `ceilings`, or of its token) is below P0 reserves nothing."""
 
-    def moment(lease: Reservation) -> datetime:
-        return (wall() + timedelta(seconds=lease.until - now())).astimezone(UTC)
+    def moment(held: Reservation) -> datetime:
+        return (wall() + timedelta(seconds=held.until - now())).astimezone(UTC)
 
-    def taken(lease: Reservation | None) -> refusal.Refusal:
+    def taken(held: Reservation | None) -> refusal.Refusal:
         # Not by whom: with that name a stranger could pretend to be the owner.
-        if lease is None:
+        if held is None:
             text = "every GPU that may be reserved is"
             return refusal.Refusal(409, text, retry_after=_RETRY, reason=Cause.RESERVED)
-        left = max(1, round(lease.until - now()))
-        text = f"backend {lease.backend!r} is reserved by another owner until {moment(lease):%FT%TZ} at most"
+        left = max(1, round(held.until - now()))
+        text = f"backend {held.backend!r} is reserved by another owner until {moment(held):%FT%TZ} at most"
         return refusal.Refusal(409, text, retry_after=min(left, 60), reason=Cause.RESERVED)
 
     async def announce(request: Request) -> Reply:
@@ -82,15 +82,15 @@ def routes(
                 reason=Cause.NOT_READY,
             ) from late
         if answer.verdict is Verdict.TAKEN:
-            raise taken(answer.lease)
-        if answer.lease is None or error:
+            raise taken(answer.reservation)
+        if answer.reservation is None or error:
             raise refusal.Refusal(503, error or answer.reason, retry_after=_RETRY, reason=Cause.NOT_READY)
-        lease = answer.lease
+        held = answer.reservation
         ready = Ready(
-            lease_id=lease.id,
-            backend=lease.backend,
-            model_set=lease.model_set,
-            until=moment(lease),
+            lease_id=held.id,
+            backend=held.backend,
+            model_set=held.model_set,
+            until=moment(held),
             renew_seconds=answer.idle / 3,
         )
         return _reply(ready)
@@ -102,7 +102,7 @@ def routes(
             raise refusal.Refusal(400, "leaseId: a caller without a token of its own must give the announcement's")
         answer = dispatcher.unreserve(owner, body.lease_id)
         if answer.verdict is Verdict.TAKEN:
-            raise taken(answer.lease)
+            raise taken(answer.reservation)
         return _reply(Released(released=answer.verdict is Verdict.RELEASED))
 
     return {"/router/announce": announce, "/router/release": release}
@@ -130,7 +130,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
             {
                 400: "A field is wrong",
                 403: "The client's ceiling is below P0",
-                409: "Somebody else holds it",
+                409: "Another owner holds it",
                 503: "No GPU, or it is not ready yet",
             },
         ),
@@ -138,7 +138,7 @@ def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
             "Give the GPU back; the background models are loaded again",
             "Release",
             "Released",
-            {400: "A field is wrong, or leaseId is missing", 409: "Somebody else holds it"},
+            {400: "A field is wrong, or leaseId is missing", 409: "Another owner holds it"},
         ),
     }
     return paths, parts

@@ -39,7 +39,7 @@ class Invalid(errors.Permanent):
 
 
 class Away(errors.Operational):
-    """Nobody can say at the moment whether a token is good."""
+    """At the moment it cannot be checked whether a token is good."""
 
 
 class _Entry(pydantic.BaseModel):
@@ -136,11 +136,11 @@ class Accounts:
 
 
 Review = Callable[[str], Awaitable[str | None]]
-"""Asks the cluster whose token it is: the user's name, None when it is nobody's. Raises Away."""
+"""Asks the cluster whose token it is: the user's name, None when it is no user's. Raises Away."""
 
 
 class Reviewed:
-    """Answers of `review`, kept `fresh` seconds, bad ones `bad`; believed up to `stale` while nobody can be asked."""
+    """Answers of `review`, kept `fresh` seconds, bad ones `bad`; used up to `stale` while the cluster is away."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Gate:
         return identity
 
     async def ask(self, request: Request) -> Identity:
-        """Who it is. Raises Refusal(401), or 503 while nobody can say."""
+        """Who it is. Raises Refusal(401), or 503 while the token cannot be checked."""
         found = self.known(request)
         if found is not None:
             return found

@@ -9,7 +9,7 @@ listed beside its model; `allowed` leaves out what a caller may not use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -59,6 +59,15 @@ def version(entries: Iterable[book.Entry], aliases: Aliases, allowed: Allowed | 
     """`GET /api/version`: that of the first backend; clients decide by it what they may ask for. Without an Ollama
     backend that of a build without a version."""
     return dict(next((entry.about for entry in _ollama(entries)), {"version": "0.0.0"}))
+
+
+BY_PATH: Mapping[str, Callable[[Iterable[book.Entry], Aliases, Allowed | None], dict[str, Any]]] = {
+    "/api/tags": tags,
+    "/api/ps": loaded,
+    "/v1/models": openai,
+    "/api/version": version,
+}
+"""`GET` requests that are answered here."""
 
 
 def _named(found: dict[str, Record], aliases: Aliases, allowed: Allowed | None, names: Iterable[str]) -> list[Record]:

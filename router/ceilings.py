@@ -1,6 +1,7 @@
 """Who may claim which priority: claims above a client's ceiling are lowered to it and counted, never refused.
 
-Everybody would like to be P0. The ceilings stand in the GpuBackends (`spec.ceilings`) and hold for the whole router.
+Any client can claim P0, so claims need a limit. The ceilings stand in the GpuBackends (`spec.ceilings`) and hold for
+the whole router.
 """
 
 from __future__ import annotations

@@ -1,21 +1,23 @@
-"""The router's door for Python: what kb, the controllers and the orchestrator's Job call.
+"""The router's client for Python: what kb, the controllers and the orchestrator's Job call.
 
 Every call carries its priority. Errors are sorted by retry meaning:
 
     Unavailable(Operational)   429, 5xx, timeouts, refused or broken connections, an answer that breaks off: come again
-     |- Taken                  409: somebody else has reserved what was to be reserved
-    Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: somebody must change something
+     |- Taken                  409: another owner has reserved what was to be reserved
+    Rejected(Permanent)        400, 404 (no backend serves the model), 413, other 4xx: it cannot succeed unchanged
      |- Unauthorized           401: the token is missing, wrong or expired
 
 Chats are always streamed from the router and put together here: the wait is then bounded by silence, not by the length
 of the answer, and a caller that is cancelled hangs up, which frees the GPU at once.
 
-Source of the wire format: Ollama's API page (`/api/chat`, `/api/embed`); errors are `{"error": "..."}`.
+Source of the wire format: Ollama's API page (`/api/chat`, `/api/embed`), the README of llama.cpp's server
+(`/v1/rerank`); errors are `{"error": "..."}`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,18 +29,10 @@ import httpx
 from pydantic import BaseModel
 
 from crds import addresses, errors, priority
-from router import announcement
+from router import announcement, keepalive
 from router.status import Status
 
-# Seconds without a single byte before a call is given up, by its priority: the time after which the router itself
-# refuses a request that waits in its queue, and 330 s for the first byte (a cold load of a large model). A client that
-# gave up sooner would join the queue again at its end.
-SILENCE = {
-    priority.Priority.P0: 600.0 + 330.0,
-    priority.Priority.P1: 900.0 + 330.0,
-    priority.Priority.P2: 1800.0 + 330.0,
-    priority.Priority.P3: 3600.0 + 330.0,
-}
+SILENCE = priority.SILENCE
 CONNECT = 5.0
 _JSON = {"Content-Type": "application/json"}
 _CLOSED = httpx.ByteStream(b"")
@@ -65,6 +59,10 @@ class Reply:
     answer_tokens: int = 0
 
 
+class UnknownModel(Rejected):
+    """No backend has the model: its name is wrong, or it is not there yet. An operator has to act, not the caller."""
+
+
 class Unauthorized(Rejected):
     """The router does not know the token, or its time is over."""
 
@@ -87,16 +85,39 @@ def transport(*, connections: int = 0, verify: ssl.SSLContext | None = None) -> 
 
     `connections` bounds how many there are at once; 0: no bound.
     """
-    # Not above: the command line and the Job call seldom, and do not wait for aiohttp's import.
+    # Not above: the command line and the Job call seldom (`few`), and do not wait for aiohttp's import.
     from router.transport import Transport
 
     return Transport(connections=connections, verify=verify)
 
 
+def few(url: str = "") -> httpx.AsyncBaseTransport:
+    """Connections for an `httpx.AsyncClient(transport=...)` that makes few calls, each of which may wait for long: they
+    are httpx's, and the kernel asks whether the other side is still there.
+
+    With a `url` the calls to it go through the proxy that the environment names for it, as httpx's own would.
+    """
+    return httpx.AsyncHTTPTransport(
+        socket_options=keepalive.OPTIONS, proxy=_proxy(url) if url else None, trust_env=bool(url)
+    )
+
+
+def _proxy(url: str) -> str | None:
+    from urllib import request
+
+    parts = httpx.URL(url)
+    if request.proxy_bypass(parts.netloc.decode("ascii")):
+        return None
+    named = request.getproxies()
+    found = named.get(parts.scheme) or named.get("all")
+    return found if found is None or "://" in found else f"http://{found}"
+
+
 class Client:
     """Typed calls to one router.
 
-    `http` is the caller's client (it owns pool size and closing; `transport=transport()` for many calls).
+    `http` is the caller's client (it owns pool size and closing; `transport=transport()` for many calls,
+    `few()` for few).
     `silence` bounds the wait for the next byte in seconds (None: by priority, `SILENCE`); there is no total timeout.
     `token` is asked before each call for the bearer token of a router that wants one; those of accounts change.
     `mode` goes into every inference call: for a Background run no person waits, whatever its priority.
@@ -172,6 +193,27 @@ class Client:
             raise Unavailable(f"Model {model!r} gave {len(vectors)} vectors for {len(texts)} texts.")
         return vectors
 
+    async def rerank(
+        self, model: str, question: str, documents: Sequence[str], priority: priority.Priority
+    ) -> list[float]:
+        """How well each document answers the question, by a cross-encoder; numbers of one call alone compare.
+
+        `POST /v1/rerank`, which llama.cpp's server and vLLM have, and Ollama has not; no call is made for no documents.
+        """
+        if not documents:
+            return []
+        body = {"model": model, "query": question, "documents": list(documents), "top_n": len(documents)}
+        async with self._post("/v1/rerank", model, priority, body) as response:
+            record = _record(await response.aread(), model)
+        scores: dict[int, float] = {}
+        for one in record.get("results") or []:
+            at, score = one.get("index"), one.get("relevance_score")
+            if isinstance(at, int) and isinstance(score, int | float) and math.isfinite(score):
+                scores[at] = float(score)
+        if set(scores) != set(range(len(documents))):
+            raise Unavailable(f"Model {model!r} judged {len(scores)} of {len(documents)} documents.")
+        return [scores[at] for at in range(len(documents))]
+
     async def status(self) -> Status:
         """The router's own view: backends, queue, when P0 was last asked for."""
         async with self._guarded("GET", "/router/status", None, {}, None) as response:
@@ -187,7 +229,7 @@ class Client:
 
     async def release(self, owner: str, lease_id: str = "") -> bool:
         """Give the reservation back; False when there was none. A caller without a token must give the `lease_id`.
-        Raises Taken when it is somebody else's."""
+        Raises Taken when it is another owner's."""
         body = announcement.Release(owner=owner, lease_id=lease_id)
         async with self._guarded("POST", "/router/release", None, _JSON, _written(body)) as response:
             return announcement.Released.model_validate_json(await response.aread()).released
@@ -267,7 +309,9 @@ def _refuse(response: httpx.Response, body: bytes, model: str | None) -> None:
     if code in (408, 425, 429) or code >= 500:
         raise Unavailable(message, retry_after=_seconds(response.headers.get("Retry-After")))
     if code == 404 and model:
-        raise Rejected(message, field="model", remedy="Name a model that /api/tags lists, or add it to a GpuBackend.")
+        raise UnknownModel(
+            message, field="model", remedy="Name a model that /api/tags lists, or add it to a GpuBackend."
+        )
     if code == 401:
         raise Unauthorized(message)
     if code == 413:

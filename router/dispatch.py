@@ -57,7 +57,7 @@ class Dispatcher:
 
     # Requests.
 
-    def offer(self, request: scheduler.Request) -> str | None:
+    def offer(self, request: scheduler.SlotRequest) -> str | None:
         """Ask for a slot; returns the backend's name when there is one at once; else `granted` is to be awaited."""
         if self._deciding is not None and self._stepped_down():
             sleeper = self._sleepers[request.id] = asyncio.get_running_loop().create_future()
@@ -73,7 +73,7 @@ class Dispatcher:
             self._apply(caused)
         return None
 
-    async def granted(self, request: scheduler.Request) -> str:
+    async def granted(self, request: scheduler.SlotRequest) -> str:
         """Wait for the slot of a request that was offered; returns the backend's name. Raises Turned.
 
         A caller that is cancelled while it waits gives its place (or the slot it was just given) back.
@@ -86,12 +86,12 @@ class Dispatcher:
         finally:
             self._sleepers.pop(request.id, None)
 
-    def withdraw(self, request: scheduler.Request) -> None:
-        """Nobody waits for a request any more that was offered: its place, or the slot it was just given, is free."""
+    def withdraw(self, request: scheduler.SlotRequest) -> None:
+        """A request that was offered is not waited for any more: its place, or the slot it was just given, is free."""
         self._victims.discard(request.id)
         sleeper = self._sleepers.pop(request.id, None)
         if sleeper is not None and not sleeper.cancel() and not sleeper.cancelled():
-            sleeper.exception()  # it was refused, which nobody wants to know any more
+            sleeper.exception()  # it was refused, but its client is gone
         self._apply(self._plan.withdrawn(request.id, self._now()))
 
     def release(self, request_id: int) -> None:
@@ -111,12 +111,12 @@ class Dispatcher:
         if request_id in self._victims:
             give_way()
 
-    def elsewhere(self, request: scheduler.Request) -> bool:
+    def elsewhere(self, request: scheduler.SlotRequest) -> bool:
         """Could a request with these backends to avoid run anywhere at all?"""
         return self._plan.possible(request, self._now())
 
     def turn_away(self) -> int:
-        """Refuse everybody who waits (the process is going); returns how many."""
+        """Refuse every waiting request (the process is going); returns how many."""
         waiting = list(self._plan.waiting())
         for request in waiting:
             self._plan.withdrawn(request.id, self._now())
@@ -157,20 +157,20 @@ class Dispatcher:
         """Reserve a GPU and wait until it is ready; (answer, why it will not be). Cancelling the wait leaves the
         reservation in force."""
         answer, caused = self._plan.announced(owner, model, lease_id, fresh_id, self._now())
-        lease = answer.lease
-        if answer.verdict is not reservation.Verdict.HELD or lease is None:
+        held = answer.reservation
+        if answer.verdict is not reservation.Verdict.HELD or held is None:
             self._apply(caused)
             return answer, ""
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        waiting = self._announcers.setdefault(lease.id, set())
+        waiting = self._announcers.setdefault(held.id, set())
         waiting.add(future)
         try:
             self._apply(caused)
-            return answer, "" if lease.ready else await future
+            return answer, "" if held.ready else await future
         finally:
             waiting.discard(future)
             if not waiting:
-                self._announcers.pop(lease.id, None)
+                self._announcers.pop(held.id, None)
 
     def unreserve(self, owner: str, lease_id: str) -> reservation.Answer:
         """Give a reservation back."""
@@ -198,7 +198,7 @@ class Dispatcher:
                 case Cancel():
                     self._cancel(effect)
                 case Announced():
-                    for future in self._announcers.get(effect.lease, ()):
+                    for future in self._announcers.get(effect.lease_id, ()):
                         if not future.done():
                             future.set_result(effect.error)
                 case Load() | Unload() | WriteStatus():

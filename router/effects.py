@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from router.waiting import Request
+from router.waiting import SlotRequest
 
 
 class Reason(StrEnum):
@@ -35,21 +35,21 @@ class Reason(StrEnum):
 class Dispatch(NamedTuple):
     """The request may run on `backend` until it is released."""
 
-    request: Request
+    request: SlotRequest
     backend: str
 
 
 class Refuse(NamedTuple):
     """The request cannot be served now (or, for UNKNOWN_MODEL and INCAPABLE, as it is)."""
 
-    request: Request
+    request: SlotRequest
     reason: Reason
 
 
 class Cancel(NamedTuple):
     """End the request at `backend`. Unless `visible`, no byte of an answer has been sent: it is offered again."""
 
-    request: Request
+    request: SlotRequest
     backend: str
     visible: bool
 
@@ -65,16 +65,16 @@ class Load(NamedTuple):
 
 
 class Unload(NamedTuple):
-    """Let the server forget a model that nobody uses any more."""
+    """Let the server unload a model that is not used any more."""
 
     backend: str
     model: str
 
 
 class Announced(NamedTuple):
-    """The reservation `lease` is ready; `error` says why it never will be."""
+    """The reservation `lease_id` is ready; `error` says why it never will be."""
 
-    lease: str
+    lease_id: str
     error: str = ""
 
 
@@ -82,7 +82,7 @@ class Held(NamedTuple):
     """A reservation as a status shows it. `until` in seconds of the scheduler's clock."""
 
     owner: str
-    lease: str
+    lease_id: str
     until: float
     model_set: str
 

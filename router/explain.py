@@ -12,7 +12,7 @@ from pydantic import Field
 
 from crds import priority as scale
 from crds.gpubackend import Capability
-from router import affinity, priority, scheduler, status
+from router import affinity, outlook, priority, scheduler, status
 from router.aliases import NONE, Aliases
 from router.backends import book
 from router.effects import Reason
@@ -58,9 +58,10 @@ def explain(
     ollama: bool = True,
     session: str = "",
     aliases: Aliases = NONE,
+    owners: bool = True,
 ) -> Explanation:
     """For a request that names `model` as a client spells it, with this priority header. `need` is what it asks for,
-    `ollama` whether by /api or by /v1."""
+    `ollama` whether by /api or by /v1; `owners`: reservations name their owners, as in the status."""
     name = aliases.resolve(model)
     claimed = priority.level(header, name, backends.table)
     level = clamp(claimed)
@@ -68,11 +69,14 @@ def explain(
     if level is not claimed:
         source += f", lowered from {claimed.label} to the client's ceiling"
     talk = affinity.session(name, session, 0)
-    request = scheduler.Request(-1, name, level, now, need=need, client="explain", session=talk, ollama=ollama)
+    request = scheduler.SlotRequest(-1, name, level, now, need=need, client="explain", session=talk, ollama=ollama)
     fate, prospects = plan.outlook(request, now)
     entries = {entry.name: entry for entry in backends.entries()}
     last = plan.affinity.last(request.session)
-    seen = [_candidate(p, request, entries, chosen=p.host is fate, last=p.host.backend.name == last) for p in prospects]
+    seen = [
+        _choice(p, request, entries, chosen=p.host is fate, last=p.host.backend.name == last, owners=owners)
+        for p in prospects
+    ]
     ahead = sum(r.level <= level and plan.line(r) == plan.line(request) for r in plan.waiting())
     where = None
     if isinstance(fate, Host):
@@ -122,13 +126,14 @@ _UNFIT = {
 }
 
 
-def _candidate(
-    prospect: scheduler.Prospect,
-    request: scheduler.Request,
+def _choice(
+    prospect: outlook.Prospect,
+    request: scheduler.SlotRequest,
     entries: Mapping[str, book.Entry],
     *,
     chosen: bool,
     last: bool,
+    owners: bool,
 ) -> Choice:
     host, model = prospect.host, request.model
     name, slots = host.backend.name, len(host.running.get(model, ()))
@@ -145,8 +150,9 @@ def _candidate(
     elif not prospect.later:
         why = f"{request.level.label} waits for the GPU"
     elif not prospect.admitted:
-        assert host.lease is not None
-        why = f"reserved by {host.lease.owner}: background waits until it is due"
+        assert host.reservation is not None
+        owner = host.reservation.named(owners=owners)
+        why = f"reserved{' by ' if owner else ''}{owner}: background waits until it is due"
     elif host.residency is not None and not host.residency.warm(model):
         why = "its model set has to be loaded first"
     elif not host.room(model):
@@ -161,9 +167,14 @@ def _candidate(
 
 
 def routes(
-    plan: scheduler.Scheduler, backends: book.Book, *, now: Callable[[], float], aliases: Aliases = NONE
+    plan: scheduler.Scheduler,
+    backends: book.Book,
+    *,
+    now: Callable[[], float],
+    aliases: Aliases = NONE,
+    owners: bool = True,
 ) -> Mapping[str, Own]:
-    """`GET /router/explain?model=&priority=&need=`."""
+    """`GET /router/explain?model=&priority=&need=`. `owners` as for `report.Report`."""
 
     async def show(request: Request) -> Reply:
         query = request.query
@@ -196,6 +207,7 @@ def routes(
             ollama=api == "api",
             session=talk,
             aliases=aliases,
+            owners=owners,
         )
         return Reply(body=said.model_dump_json(by_alias=True).encode())
 

@@ -2,7 +2,7 @@
 
 GPUs come first. A CPU backend serves a model beside GPUs only where a GpuBackend allows it (`cpuAllowed`), or when no
 GPU serves that model at all; then it takes background requests that find the GPUs busy, embeddings of any level, and
-everybody when no GPU is available or all of them are reserved for other models.
+all requests when no GPU is available or all of them are reserved for other models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router.effects import Reason
 from router.host import Backend, Host
 from router.priority import Level
 from router.residency import Patience, Residency
-from router.waiting import EVERY_LEVEL, Key, Request, mask
+from router.waiting import EVERY_LEVEL, Key, SlotRequest, mask
 
 _OVERFLOW = mask(*priority.OVERFLOW)
 # Whom a reserved GPU serves. The others may go there once they are due.
@@ -90,7 +90,7 @@ class Fleet:
             if opened or (host.residency is None and backend.gpu and backend.available and not there):
                 fresh.append(host)
         for host in before.values():
-            host.residency, host.lease = None, None
+            host.residency, host.reservation = None, None
         self.managed = any(host.residency is not None for host in self.hosts.values())
         openai = [host.backend.models or frozenset() for host in self.hosts.values() if host.backend.openai]
         self.foreign = frozenset({""}).union(*openai) if openai else frozenset()
@@ -112,7 +112,7 @@ class Fleet:
         host = self.hosts.get(name) or self._gone.get(name)
         return host.load if host is not None else 0
 
-    def key(self, request: Request) -> Key:
+    def key(self, request: SlotRequest) -> Key:
         """What it waits for. Both APIs of one model share a line, unless an OpenAI server has the model too."""
         return Key(request.model, request.need, request.ollama and request.model in self.foreign)
 
@@ -121,7 +121,7 @@ class Fleet:
         found = self._routes.get(key)
         return found if found is not None else self._find(key, now)
 
-    def route_of(self, request: Request, now: float) -> Route:
+    def route_of(self, request: SlotRequest, now: float) -> Route:
         """Who may serve that request."""
         found = self._routes.get((request.model, request.need, request.ollama and request.model in self.foreign))
         return found if found is not None else self._find(self.key(request), now)
@@ -130,21 +130,23 @@ class Fleet:
         """The rule of who may go to a host that is fit, slots aside: levels (as bits) that may now, and levels that may
         once they are due. `gpus` are those of the route that may serve the request too."""
         if host.backend.gpu:
-            return EVERY_LEVEL if host.lease is None else _BESIDE_RESERVATION, EVERY_LEVEL
+            return EVERY_LEVEL if host.reservation is None else _BESIDE_RESERVATION, EVERY_LEVEL
         if key.need is Capability.EMBED or all(closed(gpu, key.model) for gpu in gpus):
             return EVERY_LEVEL, EVERY_LEVEL
         return _OVERFLOW, _OVERFLOW
 
-    def admits(self, host: Host, route: Route, request: Request, *, due: bool = False) -> bool:
+    def admits(self, host: Host, route: Route, request: SlotRequest, *, due: bool = False) -> bool:
         """May this host of the route serve this request, slots aside, now or once it is `due`?"""
         avoid, gpus = request.avoid, route.gpus
+        if host.backend.gpu and host.reservation is None:  # as `levels` says, and nearly always so
+            return not avoid or host.backend.name not in avoid
         if avoid:
             if host.backend.name in avoid:
                 return False
             gpus = tuple(gpu for gpu in gpus if gpu.backend.name not in avoid)
         return bool(self.levels(host, route.key, gpus)[due] >> request.level & 1)
 
-    def possible(self, request: Request, now: float) -> bool:
+    def possible(self, request: SlotRequest, now: float) -> bool:
         """Is there a host, free or not, that may serve the request now or later?"""
         route = self.route_of(request, now)
         if not request.metered:
@@ -177,7 +179,7 @@ class Fleet:
             for host in self.hosts.values()
         )
 
-    def awaited(self, request: Request, now: float) -> bool:
+    def awaited(self, request: SlotRequest, now: float) -> bool:
         """Whether a backend that may serve it is expected back. A server that starts again is waited for."""
         model, need = request.model, request.need
         on_cpu = self._cpu_allowed(model) or not self._on_gpu(model, ollama=request.ollama)
@@ -191,8 +193,8 @@ class Fleet:
             if host.gone
         )
 
-    def why_not(self, request: Request) -> Reason:
-        """Why nobody may."""
+    def why_not(self, request: SlotRequest) -> Reason:
+        """Why no backend may serve it."""
         backends = [host.backend for host in self.hosts.values()]
         if not backends:
             return Reason.NO_BACKEND
@@ -214,7 +216,7 @@ class Fleet:
         gpus = tuple(host for host, unfit in why if unfit is None and host.backend.gpu)
         cpus = tuple(host for host, unfit in why if unfit is None and not host.backend.gpu)
         route = Route(key, gpus, able, gpus + cpus)
-        # Only what somebody serves is remembered: other names come from clients and have no end.
+        # Only models that a backend serves are remembered: other names come from clients and have no end.
         if able:
             self._routes[key] = route
         return route
@@ -251,4 +253,4 @@ class Fleet:
 
 def closed(gpu: Host, model: str) -> bool:
     """Is the GPU reserved, and not for that model? Then who needs it may use a CPU, at any level."""
-    return gpu.lease is not None and gpu.residency is not None and not gpu.residency.means(model)
+    return gpu.reservation is not None and gpu.residency is not None and not gpu.residency.means(model)

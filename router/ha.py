@@ -35,8 +35,8 @@ def address(holder: str) -> str:
 
 
 class Candidate:
-    """`changed` hears on the event loop whenever `active` turned. `holder` reads whose the Lease is, "" for nobody's;
-    it raises `crds.errors.JervisError`. `handover`: seconds for a successor to appear; `now`: monotonic seconds."""
+    """`holder` reads whose the Lease is, "" when it is free; it raises `crds.errors.JervisError`. `handover`: seconds
+    for a successor to appear; `now`: monotonic seconds."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Candidate:
         *,
         holder: Callable[[], Awaitable[str]],
         handover: float,
-        changed: Callable[[bool], None],
         terms: lease.Terms = TERMS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._me, self._holder, self._handover, self._every = me, holder, handover, terms.renew_every
-        self._changed, self._now = changed, now
+        self._now = now
+        self._listeners: list[Callable[[bool], object]] = []
         self._loop, self._turned, self._ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         self._lease = lease.Lease(
             store,
@@ -63,6 +63,10 @@ class Candidate:
         )
         self._told = False
         self._search: asyncio.Task[str] | None = None
+
+    def listen(self, listener: Callable[[bool], object]) -> None:
+        """Call `listener` on the event loop whenever `active` turned."""
+        self._listeners.append(listener)
 
     @property
     def active(self) -> bool:
@@ -89,23 +93,24 @@ class Candidate:
             while True:
                 self._turned.clear()
                 self._tell()
-                # The holder's time runs out by itself, also while its thread waits for the apiserver.
+                # The holder's time runs out by itself, also while its thread waits for the apiserver. And it comes back
+                # by itself when that renewal was sent in time and answered late: the Lease was never lost then.
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._lease.left() if self._told else None):
+                    async with asyncio.timeout(self._lease.left() if self._told else self._every):
                         await self._turned.wait()
         finally:
             self._lease.release(0)
 
     async def leave(self) -> None:
-        """The process goes: give the Lease back, so that nobody has to wait for its end."""
+        """The process goes: give the Lease back, so that no standby has to wait for its end."""
         self._lease.release(0)
         self._tell()
         if self._lease.alive():
             await self._ended.wait()
 
     async def successor(self) -> str:
-        """Where the router answers that decides now (host:port), for whoever waited here; empty when that is this one,
-        or none has come in time, or it cannot be reached by others. All who ask at once share one search."""
+        """Address (host:port) of the router that decides now, for requests that waited here; empty when that is this
+        one, or none has come in time, or it cannot be reached by others. Callers at the same time share one search."""
         if self._search is None or self._search.done():
             self._search = asyncio.get_running_loop().create_task(self._find())
         return await asyncio.shield(self._search)
@@ -133,4 +138,5 @@ class Candidate:
         if active != self._told:
             self._told = active
             _log.info("active" if active else "standing by", me=self._me)
-            self._changed(active)
+            for listener in self._listeners:
+                listener(active)

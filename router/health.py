@@ -38,10 +38,10 @@ class Rounds:
 class Prober:
     """Keeps one task per entry of the book. `follow` is the book's listener."""
 
-    def __init__(self, backends: book.Book, pools: Pools, pace: Rounds, *, chance: Random) -> None:
+    def __init__(self, backends: book.Book, pools: Pools, rounds: Rounds, *, chance: Random) -> None:
         self._book = backends
         self._pools = pools
-        self._pace = pace
+        self._rounds = rounds
         self._chance = chance
         self._tasks: dict[str, tuple[book.Entry, asyncio.Task[None]]] = {}
         self._first: dict[str, asyncio.Event] = {}
@@ -84,9 +84,9 @@ class Prober:
             try:
                 seen = await probe(
                     self._pools.of(entry.name, entry.spec.url),
-                    self._pace.timeout,
+                    self._rounds.timeout,
                     engine=entry.spec.engine,
-                    tags=rounds % self._pace.tags_every == 0,
+                    tags=rounds % self._rounds.tags_every == 0,
                 )
             except Exception as error:  # noqa: BLE001  # an odd object or answer must not end its backend's probes
                 _log.error("probe failed", backend=entry.name, exc_info=error)
@@ -103,15 +103,15 @@ class Prober:
 
     def _tell(self, entry: book.Entry, seen: book.Observation, failures: int) -> bool:
         """Whether to believe a round. A busy machine answers late now and then; that is not an outage."""
-        if seen.reachable != entry.reachable and (seen.reachable or failures >= self._pace.tolerance or seen.final):
+        if seen.reachable != entry.reachable and (seen.reachable or failures >= self._rounds.tolerance or seen.final):
             change = "backend is up" if seen.reachable else "backend is down"
             _log.info(change, backend=entry.name, reason=seen.reason)
-        return seen.reachable or seen.final or failures >= self._pace.tolerance or entry.reachable is None
+        return seen.reachable or seen.final or failures >= self._rounds.tolerance or entry.reachable is None
 
     def _pause(self, entry: book.Entry, failures: int) -> float:
-        base = self._pace.interval
-        if failures > self._pace.tolerance:
-            base = min(base * 2 ** min(failures - self._pace.tolerance, 10), self._pace.longest)
+        base = self._rounds.interval
+        if failures > self._rounds.tolerance:
+            base = min(base * 2 ** min(failures - self._rounds.tolerance, 10), self._rounds.longest)
         # Ten routers that start together must not ask together for ever.
         return base * self._chance.uniform(0.9, 1.1)
 

@@ -10,8 +10,8 @@ from crds.gpubackend import Capability, Preemption
 from router.ageing import Turns
 from router.priority import Level
 from router.reservation import Durations, Reservation
-from router.residency import ModelSet, Residency
-from router.waiting import Request
+from router.residency import LoadableSet, Residency
+from router.waiting import SlotRequest
 
 # A slow start that has come so far is over.
 _FULL = 1 << 16
@@ -22,7 +22,7 @@ _URGENT = Level.P1
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What the scheduler is told of a backend; normalised model names, bytes and seconds."""
+    """What the scheduler knows of a backend; normalised model names, bytes and seconds."""
 
     name: str
     gpu: bool = True
@@ -30,7 +30,7 @@ class Backend:
     available: bool = True
     """Healthy, circuit not open, not draining."""
     models: frozenset[str] | None = None
-    """What it can serve; None while nobody could ask it."""
+    """What it can serve; None before a probe has succeeded."""
     loaded: frozenset[str] = frozenset()
     """What is in its memory."""
     expected: bool = False
@@ -50,9 +50,9 @@ class Backend:
     max_in_flight: int = 1 << 30
     """Requests at once, over all models."""
     vram: int | None = None
-    sets: tuple[ModelSet, ...] = ()
+    sets: tuple[LoadableSet, ...] = ()
     """Model sets whose loading the router does itself; empty: the server loads what it is asked for."""
-    terms: Durations = field(default_factory=Durations)
+    durations: Durations = field(default_factory=Durations)
     keep_alive: int = 2100
     """What the models of its sets are kept in memory for after a request."""
     preemption: Preemption = Preemption.BEFORE_FIRST_BYTE
@@ -62,12 +62,12 @@ class Backend:
 class Run:
     """A request that runs. `began` turns True when the first byte of its answer is about to be sent."""
 
-    request: Request
+    request: SlotRequest
     host: Host
     started: float
     began: bool = False
     victim: bool = False
-    """It was told to give way; its slot is not free yet."""
+    """It is being preempted; its slot is not free yet."""
 
 
 class Owned(NamedTuple):
@@ -86,10 +86,10 @@ class Host:
         "_served",
         "backend",
         "gone",
-        "lease",
         "limit",
         "load",
         "owned",
+        "reservation",
         "residency",
         "running",
         "turns",
@@ -107,7 +107,7 @@ class Host:
         """When a request last began or ended."""
         self.gone: dict[str, float] = {}
         """Models that it has and cannot serve now, "" for all of them, by the moment since when."""
-        self.lease: Reservation | None = None
+        self.reservation: Reservation | None = None
         self.residency: Residency | None = None
         self.backend = backend
         self.owned = _owned(backend)
@@ -171,7 +171,7 @@ class Host:
             return [[run] for runs in others for run in runs.values()]
         return []
 
-    def start(self, request: Request, now: float) -> Run:
+    def start(self, request: SlotRequest, now: float) -> Run:
         """A request takes a slot (or none, when it is not metered)."""
         run = Run(request, self, now)
         self.load += 1
@@ -207,10 +207,10 @@ class Host:
 
     def _renew(self, level: Level, now: float) -> None:
         """An urgent request began or ended: a reservation is in use."""
-        if self.lease is not None:
-            self.lease.active = now
+        if self.reservation is not None:
+            self.reservation.active = now
             if level is Level.P0:
-                self.lease.until = max(self.lease.until, now + self.backend.terms.longest)
+                self.reservation.until = max(self.reservation.until, now + self.backend.durations.longest)
 
     def has(self, model: str) -> bool:
         """Is the model in its memory, as far as is known?"""

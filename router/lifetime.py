@@ -91,7 +91,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 async def _quiet(connections: Connections, signals: Signals, grace: float) -> None:
-    """Until nobody is served any more, at most `grace` seconds."""
+    """Until no request is served any more, at most `grace` seconds."""
     ends = [asyncio.ensure_future(connections.quiet()), asyncio.ensure_future(signals.hurry.wait())]
     await asyncio.wait(ends, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
     for end in ends:

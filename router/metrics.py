@@ -177,7 +177,7 @@ class Metrics:
             "priority_clamped", "Requests whose level was lowered to their client's ceiling.", ("asked", "given")
         )
         self.unauthorized = count("unauthorized", "Requests without a token that is good for them.", ("status",))
-        self.unknown_priority = count("unknown_priority", "Priority headers that nobody defined.")
+        self.unknown_priority = count("unknown_priority", "Priority headers with an undefined value.")
 
     def exchange(self, level: str, model: str, backend: str) -> Exchange:
         """Counts for a request; `model` must be one that the backend serves, or empty."""
@@ -225,7 +225,7 @@ _EFFECTS = (
 
 
 class Gauges(Collector):
-    """Values of the moment, read from the status document when somebody scrapes. `counts` are the scheduler's effects
+    """Values of the moment, read from the status document at each scrape. `counts` are the scheduler's effects
     by name (`dispatch.Dispatcher.counts`), `conversations` turns by what became of them (`affinity.Outcome`)."""
 
     def __init__(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from crds.gpubackend import Engine
 from router.proxy import counts, hygiene, refusal, summary
 from router.proxy.call import Call
 from router.proxy.message import Request
@@ -34,6 +35,11 @@ _OPERATIONS = {
     "/v1/images/generations": "generate_content",
     "/v1/images/edits": "generate_content",
 }
+# The conventions have no name for Ollama. `openai` is the flavour of a server's API, whose models may be of others:
+# https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
+_PROVIDERS: Mapping[str, str] = {Engine.OLLAMA: "ollama", Engine.OPENAI: "openai"}
+_UNKNOWN = "unknown"
+"""Until a backend is chosen: the attribute must not be absent."""
 
 
 class Wanted(StrEnum):
@@ -129,13 +135,13 @@ class Observer:
         parent = "" if found is None else found.group(1).decode()
         if self._telemetry is not None:
             operation = _OPERATIONS.get(call.path, "chat")
-            told = {
+            attributes = {
                 "gen_ai.operation.name": operation,
-                "gen_ai.provider.name": "ollama",
+                "gen_ai.provider.name": _UNKNOWN,
                 "gen_ai.request.model": call.asked,
                 "jervis.router.priority": call.level.label,
             }
-            made.spans = summary.Spans(self._telemetry, f"{operation} {call.asked}", told, parent)
+            made.spans = summary.Spans(self._telemetry, f"{operation} {call.asked}", attributes, parent)
             parent = made.spans.traceparent
         made.trace = parent[3:35]
 
@@ -166,7 +172,8 @@ class Observer:
         if self._log is not None:
             self._log.put(self._fields(made, prompt, answer, estimated=estimated), good=made.outcome == summary.OK)
         if made.spans is not None:
-            told: dict[str, str | int | float] = {
+            attributes: dict[str, str | int | float] = {
+                "gen_ai.provider.name": _PROVIDERS.get(made.engine, _UNKNOWN),
                 "gen_ai.usage.input_tokens": prompt,
                 "gen_ai.usage.output_tokens": answer,
                 "http.response.status_code": made.status,
@@ -175,7 +182,7 @@ class Observer:
                 "jervis.router.queue_seconds": made.waited,
             }
             error = "" if made.outcome == summary.OK else made.reason or made.outcome
-            made.spans.end(told, error)
+            made.spans.end(attributes, error)
 
     def _fields(self, made: Summary, prompt: int, answer: int, *, estimated: bool) -> dict[str, Any]:
         end = self._now()

@@ -1,6 +1,6 @@
 """What depends on files or on the apiserver, built from the settings: the gate, backends' tokens, the Lease, the watch.
 
-`kube` and what it stands on cost memory and time, so it is imported only by a router that was told to use it.
+`kube` and what it stands on cost memory and time, so it is imported only by a router that is configured to use it.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Outside:
             self._apiserver()
         return secrets.Secrets(backends, read, use, every=self._settings.secrets_every_seconds)
 
-    def candidate(self, changed: Callable[[bool], None]) -> ha.Candidate | None:
-        """None for a router without others."""
+    def candidate(self) -> ha.Candidate | None:
+        """None for a router without others. To be asked for before `source`, which writes under its Lease."""
         settings, host = self._settings, self._settings.address
         if not settings.lease:
             return None
@@ -92,7 +92,6 @@ class Outside:
             ha.identity(f"{os.uname().nodename}_{uuid.uuid4().hex[:8]}", where),
             holder=self._holder,
             handover=settings.handover_seconds,
-            changed=changed,
         )
         return self._candidate
 
@@ -109,13 +108,13 @@ class Outside:
         api = kube.Kube(self._loaded, self._plain, fence=lambda: None)
         return usagestore.ConfigMap(api, self._settings.namespace, self._settings.usage_config_map)
 
-    def source(self, changed: Callable[[objects.Specs], object]) -> objects.Source | None:
+    def source(self) -> objects.Source | None:
         """The watch over GpuBackend objects, not started; None when the settings give the backends."""
         if self._settings.gpu_backends is not None:
             return None
         from router.backends import objects
 
-        return objects.Source(self._apiserver(), self._settings.namespace, changed, leader=self._candidate)
+        return objects.Source(self._apiserver(), self._settings.namespace, leader=self._candidate)
 
     async def aclose(self) -> None:
         """End the connections to the apiserver."""

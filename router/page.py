@@ -52,7 +52,7 @@ class Page:
         return Reply(body=self._html, content_type="text/html; charset=utf-8", headers=_SECURITY)
 
     async def events(self, request: Request) -> Reply | None:
-        """The status document, now and whenever it has changed; a comment in between, so that nobody times out."""
+        """The status document, now and whenever it has changed; a comment in between, so that no client times out."""
         if self._watching >= self._most:
             raise Refusal(503, f"{self._most} watchers are enough; close one of the pages", retry_after=30)
         link = request.link

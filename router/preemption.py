@@ -23,7 +23,7 @@ _BACKGROUND = frozenset({Level.AUTO, Level.P3})
 
 
 def possible(run: Run) -> bool:
-    """May this one be told to give way?"""
+    """May this one be preempted?"""
     request = run.request
     if run.victim or not request.metered or request.level not in _BACKGROUND:
         return False
@@ -33,7 +33,7 @@ def possible(run: Run) -> bool:
 
 
 def leaving(group: Sequence[Run]) -> bool:
-    """Was all of a group told to give way already?"""
+    """Is all of a group being preempted already?"""
     return all(run.victim for run in group)
 
 

@@ -14,8 +14,8 @@ from router import models
 
 
 class Level(IntEnum):
-    """Order of service; smaller goes first. AUTO is a request that nobody labelled: it stands behind P2, which has no
-    CPU to fall back to, and before P3, which somebody called background."""
+    """Order of service; smaller goes first. AUTO is a request without a label: it stands behind P2, which has no
+    CPU to fall back to, and before P3, which its caller labelled as background."""
 
     P0 = 0
     P1 = 1
@@ -44,7 +44,7 @@ LEVELS = {
 
 
 class _Claim(NamedTuple):
-    """What a header says: None leaves it to the table, `understood` is False for what nobody defined."""
+    """What a header says: None leaves it to the table, `understood` is False for an undefined value."""
 
     level: Level | None
     understood: bool
@@ -64,7 +64,7 @@ def level(header: str | None, model: str, table: models.Table) -> Level:
 
 
 def understood(header: str | None) -> bool:
-    """False for a header that says something nobody defined."""
+    """False for a header with an undefined value."""
     return not header or _claim(header).understood
 
 

@@ -14,7 +14,7 @@ from router.backends import book, records
 from router.host import Host
 from router.priority import Level
 from router.reservation import Reservation
-from router.waiting import Request
+from router.waiting import SlotRequest
 
 _SHOWN = 100
 _SHARE = 10.0
@@ -37,7 +37,7 @@ class _Alone:
     active = True
 
 
-_ALONE = _Alone()
+ALONE = _Alone()
 
 
 class Report:
@@ -50,12 +50,13 @@ class Report:
         plan: scheduler.Scheduler,
         *,
         now: Callable[[], float],
+        leader: Leader = ALONE,
         owners: bool = True,
         spent: Callable[[], float] = time.thread_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`owners`: reservations name their owners. `spent` is the clock that a document's cost is taken by, `clock`
-        that of its age."""
+        """`leader` tells whether this router decides. `owners`: reservations name their owners. `spent` is the clock
+        that a document's cost is taken by, `clock` that of its age."""
         self._owners = owners
         self._spent = spent
         self._clock = clock
@@ -68,8 +69,7 @@ class Report:
         self.last_user_p0: datetime | None = None
         self.last_user_p0_on: dict[str, datetime] = {}
         """By backend: when a user's P0 request was last given to it."""
-        self.leader: Leader = _ALONE
-        """Set before anybody is served when there are other routers."""
+        self.leader = leader
         self.draining = False
 
     def placed(self, backend: str, at: datetime) -> None:
@@ -154,22 +154,22 @@ class Report:
             vram_bytes=None if host is None else host.backend.vram,
             memory=[_loaded(record) for record in entry.ps],
             model_sets=[] if host is None else _sets(host),
-            reservation=None if host is None or host.lease is None else self._reservation(host.lease, now),
+            reservation=None if host is None or host.reservation is None else self._reservation(host.reservation, now),
             running=[] if host is None else _running(host),
             swaps=0 if host is None or host.residency is None else host.residency.swaps,
             last_user_p0=self.last_user_p0_on.get(entry.name),
         )
 
-    def _reservation(self, lease: Reservation, now: float) -> status.Reservation:
+    def _reservation(self, held: Reservation, now: float) -> status.Reservation:
         return status.Reservation(
-            owner=lease.owner if self._owners or lease.implicit else "",
-            model_set=lease.model_set,
-            ready=lease.ready,
-            seconds_left=round(max(0.0, lease.until - now), 1),
+            owner=held.named(owners=self._owners),
+            model_set=held.model_set,
+            ready=held.ready,
+            seconds_left=round(max(0.0, held.until - now), 1),
         )
 
 
-def _waiter(request: Request, now: float) -> status.Waiter:
+def _waiter(request: SlotRequest, now: float) -> status.Waiter:
     return status.Waiter(
         model=request.model,
         priority=request.level.label,
@@ -185,10 +185,10 @@ def _loaded(record: records.Record) -> status.Loaded:
     )
 
 
-def _sets(host: Host) -> list[status.ModelSet]:
+def _sets(host: Host) -> list[status.SetState]:
     residency = host.residency
     return [
-        status.ModelSet(
+        status.SetState(
             name=one.name,
             models=[member.name for member in one.members],
             state="Out"

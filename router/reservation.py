@@ -1,10 +1,10 @@
 """A GPU kept for the orchestrator: who holds it, until when, and when it is given up.
 
-An orchestrator announces itself (`POST /router/announce`), or its first P0 request does so for it. The lease ends when
-it is released, or after a time without a request (a request that runs, and a load that it waits for, are activity,
+An orchestrator announces itself (`POST /router/announce`), or its first P0 request does so for it. The reservation ends
+when it is released, or after a time without a request (a request that runs, and a load that it waits for, are activity,
 however long they take), or its longest time after the last announcement or P0 request. So a conversation is not cut
-off, and urgent work of others (P1) alone keeps no reservation beyond that time. Announcing again with the lease's id,
-or as the same owner, renews it.
+off, and urgent work of others (P1) alone keeps no reservation beyond that time. Announcing again with its id, or as the
+same owner, renews it.
 
 Pure. Source: seed 000 "Orchestrator Pre-announcement Protocol"; the design's router page, "Announce/release".
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-# The owner of a reservation that nobody announced: it came with a P0 request.
+# The owner of a reservation that was not announced: it came with a P0 request.
 IMPLICIT = "P0"
 
 
@@ -50,12 +50,17 @@ class Reservation:
         """Is everything there?"""
         return not self.awaiting
 
-    def over(self, now: float, terms: Durations, *, talking: bool, busy: bool) -> bool:
-        """Has it run out? `talking`: a P0 request runs on the GPU. `busy`: an urgent one does, or the lease waits for
+    def named(self, *, owners: bool) -> str:
+        """Its owner as others may see it. Without `owners` they show no token, and a caller who knows the name could
+        pretend to have made the reservation: empty, unless it came with a P0 request."""
+        return self.owner if owners or self.implicit else ""
+
+    def over(self, now: float, durations: Durations, *, talking: bool, busy: bool) -> bool:
+        """Has it run out? `talking`: a P0 request runs on the GPU. `busy`: an urgent one does, or it waits for
         its models."""
         if talking:
             return False
-        return now >= self.until or (not busy and now - self.active >= terms.idle)
+        return now >= self.until or (not busy and now - self.active >= durations.idle)
 
     def meant(self, owner: str, lease_id: str) -> bool:
         """Does an announcement renew this one? The owner's name is enough: an id may be from before a restart."""
@@ -74,15 +79,16 @@ class Verdict(StrEnum):
     NOTHING = "Nothing"
     """There was nothing to release."""
     TAKEN = "Taken"
-    """Somebody else holds it."""
+    """Another owner holds it."""
     UNAVAILABLE = "Unavailable"
     """No GPU could be reserved."""
 
 
 class Answer(NamedTuple):
-    """`lease` is the one that is held, or the one that is in the way; without a request for `idle` seconds it ends."""
+    """`reservation` is the one that is held, or the one that is in the way. It ends after `idle` seconds without a
+    request."""
 
     verdict: Verdict
-    lease: Reservation | None = None
+    reservation: Reservation | None = None
     reason: str = ""
     idle: float = 0.0

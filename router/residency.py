@@ -30,8 +30,8 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSet:
-    """Models that are loaded together."""
+class LoadableSet:
+    """A model set as the scheduler knows it: with what its models need."""
 
     name: str
     members: tuple[Member, ...]
@@ -68,7 +68,7 @@ class Residency:
     def __init__(
         self,
         backend: str,
-        sets: tuple[ModelSet, ...],
+        sets: tuple[LoadableSet, ...],
         *,
         vram: int | None,
         max_loaded: int,
@@ -95,7 +95,7 @@ class Residency:
         self._not_before: dict[str, float] = {}
         self.configure(sets, vram=vram, max_loaded=max_loaded, keep_alive=keep_alive)
 
-    def configure(self, sets: tuple[ModelSet, ...], *, vram: int | None, max_loaded: int, keep_alive: int) -> None:
+    def configure(self, sets: tuple[LoadableSet, ...], *, vram: int | None, max_loaded: int, keep_alive: int) -> None:
         """The sets changed. Models that no active set names any more leave with the next change."""
         self._sets = {one.name: one for one in sets}
         self._contents = {one.name: frozenset(member.name for member in one.members) for one in sets}
@@ -131,7 +131,7 @@ class Residency:
         return tuple(name for name in self._sets if model in self._contents[name])
 
     def home(self) -> str:
-        """The set for when nobody reserves the GPU: the one called background, else the least urgent."""
+        """The set for a GPU that is not reserved: the one called background, else the least urgent."""
         if "background" in self._sets:
             return "background"
         return max(self._sets.values(), key=lambda one: (one.urgency, one.name)).name
@@ -185,7 +185,7 @@ class Residency:
             self.demand(model)
 
     def demand(self, model: str) -> None:
-        """Somebody needs it: load it when its turn comes, unless it is there. It must be meant to be there."""
+        """A request needs it: load it when its turn comes, unless it is there. It must be meant to be there."""
         if self._states.get(model) not in (State.LOADING, State.WARM):
             self._wanted[model] = None
 
@@ -195,7 +195,7 @@ class Residency:
             self._wanted = {model: None} | self._wanted
 
     def adopt(self, loaded: frozenset[str], now: float) -> None:
-        """A server that nobody asked before: take what is in its memory for the work of an earlier router."""
+        """A server that was not asked before: take what is in its memory for the work of an earlier router."""
         self.known = True
         by_presence = sorted(self._sets, key=lambda name: (-len(self._contents[name] & loaded), name))
         for name in by_presence:

@@ -5,15 +5,13 @@ that stands on): synchronous, no I/O, no clock, no await; called from one event 
 event carries the time in seconds of one monotonic clock and returns effects, which `dispatch` carries out.
 
 Late binding: at most `num_parallel` requests per model run on a backend, the rest wait here, because Ollama's own queue
-is first come first served and would turn priorities into fiction. Who may go where is decided in `fleet`, in which
-order in `waiting`, which GPU holds what and for whom in `allotment`.
+is first come first served and would turn priorities into fiction. Who may go where is decided in `fleet`, who
+comes first in `waiting` and `selection`, which GPU holds what and for whom in `allotment`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import NamedTuple
 
 from crds.gpubackend import Capability
 from router import preemption
@@ -21,43 +19,28 @@ from router.affinity import Affinity
 from router.ageing import Ageing
 from router.allotment import Allotment
 from router.effects import Cancel, Dispatch, Effect, Held, Load, Reason, Refuse, Unload, WriteStatus
-from router.fleet import Fleet, Route, Unfit
+from router.fleet import Fleet, Route
 from router.host import Backend, Host, Owned, Run
+from router.outlook import Outlook
 from router.priority import Level
-from router.queue import Bounds, Queue
+from router.queue import Queue, QueueBounds
 from router.reservation import Answer, Reservation
-from router.residency import Member, ModelSet, Patience
+from router.residency import LoadableSet, Member, Patience
+from router.selection import Selection, by_preference
 from router.swaps import Pace
-from router.waiting import Key, Line, Request
+from router.waiting import Key, SlotRequest
 
 _NOTHING: list[Effect] = []
 
 
-def _unasked(request: Request, *, due: bool = False) -> bool:
-    """For a line without requests that came back: only about those it asks."""
-    raise AssertionError(request)
-
-
-class Prospect(NamedTuple):
-    """What a host means for a request that would come now."""
-
-    host: Host
-    unfit: Unfit | None
-    """Why it cannot serve it at all."""
-    admitted: bool
-    """It may go there, if a slot is free."""
-    later: bool
-    """It may go there now or once it is due."""
-
-
 class Scheduler:
-    """The book of slots. Backends are told by `reconfigured`; there are none before."""
+    """The book of slots. Backends are set by `reconfigured`; there are none before."""
 
     def __init__(
         self,
         *,
         ageing: Ageing | None = None,
-        bounds: Bounds | None = None,
+        bounds: QueueBounds | None = None,
         pace: Pace | None = None,
         patience: Patience | None = None,
         grace: float = 0.0,
@@ -65,29 +48,32 @@ class Scheduler:
     ) -> None:
         """`grace`: seconds for which requests wait for a backend that went away, see `Fleet.awaited`."""
         self._fleet = Fleet(patience, grace)
-        self._queue = Queue(ageing or Ageing(), bounds or Bounds(), key=self._fleet.key)
+        self._queue = Queue(ageing or Ageing(), bounds or QueueBounds(), key=self._fleet.key)
         self._allotment = Allotment(self._fleet, self._queue, pace or Pace())
         self._running: dict[int, Run] = {}
         self.affinity = affinity or Affinity()
+        self._selection = Selection(self._fleet, self._queue, self.affinity)
+        view = Outlook(self._fleet, self._queue, self._selection)
+        self.outlook, self.prospects = view.outlook, view.prospects
 
     # Requests.
 
-    def offered(self, request: Request, now: float) -> list[Effect]:
+    def offered(self, request: SlotRequest, now: float) -> list[Effect]:
         """A request arrives, or comes back because its backend failed or it gave way. Without a Dispatch or a Refuse
         for it among the effects, it waits."""
         route = self._fleet.route_of(request, now)
         if not request.metered:
             return self._pass(request, route, now)
         if route.key not in self._queue.lines:
-            host = self._choose(request, route, now)
+            host = self._selection.backend(request, route)
             if host is not None:
                 return self._grant(request, host, now)
-        if (request.avoid or not route.hosts) and (reason := self._refusal(request, route, now)) is not None:
+        if (request.avoid or not route.hosts) and (reason := self._selection.refusal(request, route, now)) is not None:
             return [Refuse(request, reason)]
         return self._enqueue(request, route, now)
 
     def began(self, request_id: int) -> bool:
-        """The first byte of an answer is about to be sent. False: the request was told to give way a moment ago, send
+        """The first byte of an answer is about to be sent. False: the request was preempted a moment ago, send
         nothing. This is the one place where that is decided."""
         run = self._running.get(request_id)
         if run is None:
@@ -128,12 +114,12 @@ class Scheduler:
         self, backends: Iterable[Backend], now: float, cpu_allowed: Callable[[str], bool] | None = None
     ) -> list[Effect]:
         """Backends came, went or changed, /api/ps included."""
-        before, foreign = {name: host.lease for name, host in self._fleet.hosts.items()}, self._fleet.foreign
+        before, foreign = {name: host.reservation for name, host in self._fleet.hosts.items()}, self._fleet.foreign
         fresh = self._fleet.configure(backends, cpu_allowed, now)
         if self._fleet.foreign != foreign:
             self._queue.regroup()
         self.affinity.configure(len(self._fleet.hosts))
-        effects = self._allotment.forget({n: lease for n, lease in before.items() if n not in self._fleet.hosts})
+        effects = self._allotment.forget({n: held for n, held in before.items() if n not in self._fleet.hosts})
         for host in fresh:
             effects += self._allotment.settle(host, now)
         for host in self._fleet.hosts.values():
@@ -163,10 +149,10 @@ class Scheduler:
         self, owner: str, model: str, lease_id: str, fresh_id: str, now: float
     ) -> tuple[Answer, list[Effect]]:
         """An orchestrator wants a GPU. `model` is a normalised name or empty, `lease_id` renews, `fresh_id` is the id
-        of a new lease. A lease that is not ready yet is followed by an Announced."""
+        of a new reservation. One that is not ready yet is followed by an Announced."""
         answer, effects = self._allotment.announced(owner, model, lease_id, fresh_id, now)
-        if answer.lease is not None:
-            answer = answer._replace(idle=self._fleet.hosts[answer.lease.backend].backend.terms.idle)
+        if answer.reservation is not None:
+            answer = answer._replace(idle=self._fleet.hosts[answer.reservation.backend].backend.durations.idle)
         return answer, effects + self._fill_all(now)
 
     def unreserved(self, owner: str, lease_id: str, now: float) -> tuple[Answer, list[Effect]]:
@@ -190,16 +176,12 @@ class Scheduler:
 
     # Questions.
 
-    def possible(self, request: Request, now: float) -> bool:
+    def possible(self, request: SlotRequest, now: float) -> bool:
         """Is there an available backend, with or without a free slot, that may serve the request?"""
         return self._fleet.possible(request, now)
 
-    def awaited(self, request: Request, now: float) -> bool:
-        """Is a backend expected back that may serve the request?"""
-        return request.metered and self._fleet.awaited(request, now)
-
-    def waiting(self) -> Iterable[Request]:
-        """Everybody who waits."""
+    def waiting(self) -> Iterable[SlotRequest]:
+        """The requests that wait."""
         return self._queue
 
     def in_flight(self, backend: str) -> int:
@@ -211,26 +193,7 @@ class Scheduler:
         host = self._fleet.hosts.get(backend)
         return None if host is None else host.owned.get(model)
 
-    def outlook(self, request: Request, now: float) -> tuple[Host | Reason | None, list[Prospect]]:
-        """What `offered` would do with a metered request: run it on a host, refuse it, or let it wait (None). And what
-        each host means for it. Nothing changes."""
-        route = self._fleet.route(self._fleet.key(request), now)
-        return self._fate(request, route, now), self.prospects(request, now)
-
-    def prospects(self, request: Request, now: float) -> list[Prospect]:
-        """What each host means for a request."""
-        key = self._fleet.key(request)
-        route = self._fleet.route(key, now)
-        prospects = []
-        for host in self._fleet.hosts.values():
-            unfit = self._fleet.unfit(host, key, now)
-            fit = unfit is None
-            admitted = fit and self._fleet.admits(host, route, request)
-            later = fit and self._fleet.admits(host, route, request, due=True)
-            prospects.append(Prospect(host, unfit, admitted, later))
-        return prospects
-
-    def line(self, request: Request) -> Key:
+    def line(self, request: SlotRequest) -> Key:
         """Those with an equal one wait in one line."""
         return self._fleet.key(request)
 
@@ -240,39 +203,14 @@ class Scheduler:
 
     # Inside.
 
-    def _pass(self, request: Request, route: Route, now: float) -> list[Effect]:
+    def _pass(self, request: SlotRequest, route: Route, now: float) -> list[Effect]:
         """A question about a model takes no slot and waits for none."""
         able = [h for h in route.able if h.backend.name not in request.avoid]
         if not able:
             return [Refuse(request, Reason.EXHAUSTED if route.able else self._fleet.why_not(request))]
         return self._grant(request, min(able, key=lambda h: (not h.backend.gpu, h.load, h.backend.name)), now)
 
-    def _refusal(self, request: Request, route: Route, now: float) -> Reason | None:
-        """Why no host can serve the request now or later."""
-        if route.hosts and (not request.avoid or self._fleet.possible(request, now)):
-            return None
-        if self.awaited(request, now):
-            return None
-        return Reason.EXHAUSTED if route.hosts else self._fleet.why_not(request)
-
-    def _fate(self, request: Request, route: Route, now: float) -> Host | Reason | None:
-        """The decisions of `offered`, with the request in the queue for a moment only."""
-        if route.key not in self._queue.lines:
-            host = self._choose(request, route, now)
-            if host is not None:
-                return host
-        if (reason := self._refusal(request, route, now)) is not None:
-            return reason
-        place = self._queue.place(request)
-        if isinstance(place, Reason):
-            return place
-        self._queue.push(request)
-        hosts = _by_preference([host for host in route.hosts if host.room(request.model)], request.model)
-        found = next((host for host in hosts if self._next(host, now)[0] is request), None)
-        self._queue.remove(request)
-        return found
-
-    def _enqueue(self, request: Request, route: Route, now: float) -> list[Effect]:
+    def _enqueue(self, request: SlotRequest, route: Route, now: float) -> list[Effect]:
         effects: list[Effect] = []
         if place := self._queue.place(request):
             if isinstance(place, Reason):
@@ -281,7 +219,7 @@ class Scheduler:
                 self._queue.remove(loser)
                 effects.append(Refuse(loser, Reason.QUEUE_FULL))
         self._queue.push(request)
-        for host in _by_preference([host for host in route.hosts if host.room(request.model)], request.model):
+        for host in by_preference([host for host in route.hosts if host.room(request.model)], request.model):
             effects += self._fill(host, now)
         if self._queue.find(request.id) is None:
             return effects
@@ -311,26 +249,7 @@ class Scheduler:
         the model's own lines (`same`)."""
         return any((same or group[0].request.model != model) and group[0].host in route.gpus for group in groups)
 
-    def _choose(self, request: Request, route: Route, now: float) -> Host | None:
-        """The best host with a free slot."""
-        hosts = route.hosts
-        if len(hosts) == 1:
-            host = hosts[0]
-            return host if self._free(host, request, route) else None
-        free = [host for host in hosts if self._free(host, request, route)]
-        if not free:
-            return None
-        if not request.session:
-            return _by_preference(free, request.model)[0]
-        return _home(free, request.model, self.affinity.last(request.session), self.affinity.slack)
-
-    def _free(self, host: Host, request: Request, route: Route) -> bool:
-        if not host.room(request.model) or not self._fleet.admits(host, route, request):
-            return False
-        # Others wait for this backend because it holds as many models as it can: the queue decides.
-        return not (self._queue.lines and host.full())
-
-    def _grant(self, request: Request, host: Host, now: float, promoted: bool = False) -> list[Effect]:
+    def _grant(self, request: SlotRequest, host: Host, now: float, promoted: bool = False) -> list[Effect]:
         run = self._running[request.id] = host.start(request, now)
         if request.metered:
             host.turns.count(request.level, promoted)
@@ -345,44 +264,16 @@ class Scheduler:
         """Give the host's free slots to those who wait, the most urgent first."""
         effects: list[Effect] = []
         while True:
-            best, promoted = self._next(host, now)
+            best, promoted = self._selection.waiter(host, now)
             if best is None:
                 break
             if not host.room(best.model):
-                # The host has as many models in use as it may; somebody more urgent waits for another one. Nobody else
+                # The host has as many models in use as it may; a more urgent request waits for another one. No request
                 # begins until one of them is out of use.
                 break
             self._queue.take(best)
             effects += self._grant(best, host, now, promoted)
         return effects
-
-    def _next(self, host: Host, now: float) -> tuple[Request | None, bool]:
-        """Which waiter has the next slot of a host, over all models; True: because it is due."""
-        usual: Request | None = None
-        rank: tuple[int, bool, float] | None = None
-        aged: list[tuple[Line, int, Callable[..., bool]]] = []
-        ageing = self._queue.ageing
-        for key, line in self._queue.lines.items():
-            room = host.room(key.model)
-            if not room and not host.crowded(key.model):
-                continue
-            route = self._fleet.route(key, now)
-            if host not in route.hosts:
-                continue
-            admitted, later = self._fleet.levels(host, key, route.gpus)
-            suits = partial(self._fleet.admits, host, route) if line.returned else _unasked
-            found = line.usual(admitted, suits)
-            if found is not None:
-                standing = (int(found.level), not room, found.arrived)
-                if rank is None or standing < rank:
-                    usual, rank = found, standing
-            if line.soonest <= now:
-                aged.append((line, later, suits))
-        if not aged or not host.turns.owed(ageing, usual):
-            return usual, False
-        due = [one for line, mask, suits in aged for one in line.due(now, mask, partial(suits, due=True))]
-        promoted = host.turns.choose(due, ageing, usual)
-        return (usual, False) if promoted is None else (promoted, True)
 
     def _fill_all(self, now: float) -> list[Effect]:
         """Something changed that may let waiters run on any host, be it the time."""
@@ -397,7 +288,7 @@ class Scheduler:
         return self._allotment.consider(now)
 
     def _purge(self, now: float) -> list[Effect]:
-        """Refuse whoever nobody can serve any more."""
+        """Refuse the requests that no backend can serve any more."""
         effects: list[Effect] = []
         for key, line in list(self._queue.lines.items()):
             route = self._fleet.route(key, now)
@@ -409,27 +300,8 @@ class Scheduler:
         return effects
 
 
-def _by_preference(hosts: list[Host], model: str) -> list[Host]:
-    """GPU before CPU, loaded before not, then the one with less to do."""
-    if len(hosts) > 1:
-        hosts.sort(key=lambda h: (not h.backend.gpu, not h.has(model), h.load / h.backend.weight, h.backend.name))
-    return hosts
-
-
-def _home(hosts: list[Host], model: str, last: str, slack: float) -> Host:
-    """The one for a turn of a conversation: as above, but `last`, where the last turn ran, may have as much as `slack`
-    more to do. A new conversation goes to the one that has been idle for longest."""
-
-    def standing(host: Host) -> tuple[bool, bool, float, bool, float, str]:
-        name, load = host.backend.name, host.load / host.backend.weight
-        stays = name == last
-        return not host.backend.gpu, not host.has(model), load - slack if stays else load, not stays, host.used, name
-
-    return min(hosts, key=standing)
-
-
 __all__ = [
-    "Backend", "Scheduler", "Request", "Level", "Reason", "Dispatch", "Refuse", "Cancel", "Load", "Unload",
+    "Backend", "Scheduler", "SlotRequest", "Level", "Reason", "Dispatch", "Refuse", "Cancel", "Load", "Unload",
     "WriteStatus",
-    "Held", "Reservation", "Answer", "ModelSet", "Member", "Effect", "Bounds", "Ageing", "Pace", "Owned",
+    "Held", "Reservation", "Answer", "LoadableSet", "Member", "Effect", "QueueBounds", "Ageing", "Pace", "Owned",
 ]  # fmt: skip

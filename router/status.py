@@ -21,7 +21,7 @@ class Loaded(Wire):
     vram_bytes: int = Field(description="of which on the GPU; less than bytes means that it runs partly on the CPU")
 
 
-class ModelSet(Wire):
+class SetState(Wire):
     """One model set of a backend."""
 
     name: str
@@ -67,7 +67,7 @@ class Backend(Wire):
     version: str = ""
     vram_bytes: int | None = Field(default=None, description="the GPU's memory as the GpuBackend states it")
     memory: list[Loaded] = Field(default=[], description="what is in its memory, with sizes")
-    model_sets: list[ModelSet] = []
+    model_sets: list[SetState] = []
     reservation: Reservation | None = None
     running: list[Running] = []
     swaps: int = Field(default=0, description="changes of model sets since the router started")

@@ -29,7 +29,7 @@ class Standing:
     since: float
     """When the present sets were chosen."""
     reserved: bool
-    """Somebody announced himself."""
+    """It is reserved by an announcement."""
     urgent: bool
     """A P0 request reserved it for the present set."""
     kept: Demand | None

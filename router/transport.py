@@ -17,19 +17,12 @@ import aiohttp
 import httpx
 import yarl
 
+from router import keepalive
+
 _QUIET = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 """Header fields that httpx has decided on already."""
 _KEPT_SECONDS = 5.0
 """Idle connections, as httpx keeps them: a server's own patience is longer, and so it seldom closes first."""
-
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-)
-"""A call may wait for an hour without a byte. Without it a router whose host went away would be waited for as long, and
-gateways forget connections that are silent for minutes."""
 
 # The first that fits names the error.
 _NAMES: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
@@ -118,7 +111,7 @@ class _Body(httpx.AsyncByteStream):
 def _socket(address: tuple[Any, ...]) -> socket.socket:
     """For one of getaddrinfo's addresses."""
     made = socket.socket(*address[:3])
-    for option in _KEEPALIVE:
+    for option in keepalive.OPTIONS:
         made.setsockopt(*option)
     return made
 

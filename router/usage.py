@@ -22,6 +22,7 @@ _log = structlog.get_logger("router.usage")
 
 OTHERS = "(others)"
 """Identities above the bound are counted together."""
+_DAY = timedelta(days=1)
 
 
 class Count(NamedTuple):
@@ -46,8 +47,9 @@ Counts = Mapping[str, Count]
 
 
 class Usage(Collector):
-    """`wall` gives the time in UTC; `most` identities are counted apart. As a collector it exports what this process
-    counted since its start."""
+    """`wall` gives the time in UTC. Of a day, `most` identities are counted apart, and all that have a limit. As a
+    collector it exports what this process counted since its start, in at most 2 * `most` series and one for `OTHERS`:
+    the identities of yesterday and of today have one each."""
 
     def __init__(self, *, wall: Callable[[], datetime], most: int = 1000) -> None:
         self._wall = wall
@@ -55,16 +57,23 @@ class Usage(Collector):
         self._day = wall().date()
         self._stored: dict[str, Count] = {}
         self._new: dict[str, Count] = {}
+        self._apart = 0
         self._total: dict[str, Count] = {}
+        self._seen: dict[str, date] = {}
 
     def add(self, identity: str, prompt: int, answer: int, *, limited: bool = False) -> None:
         """One request was answered. An identity whose tokens are `limited` is counted apart in any case."""
         self._turn()
-        if identity not in self._total and len(self._total) >= self._most and not limited:
+        known = identity in self._new or identity in self._stored
+        if not known and self._apart >= self._most and not limited:
             identity = OTHERS
+        elif not known:
+            self._apart += 1
         one = Count(1, prompt, answer)
-        for counts in (self._new, self._total):
-            counts[identity] = counts.get(identity, NOTHING).plus(one)
+        self._new[identity] = self._new.get(identity, NOTHING).plus(one)
+        series = identity if identity in self._total or len(self._total) < 2 * self._most else OTHERS
+        self._total[series] = self._total.get(series, NOTHING).plus(one)
+        self._seen[series] = self._day
 
     def used(self, identity: str) -> Count:
         """Today's."""
@@ -73,6 +82,7 @@ class Usage(Collector):
 
     def today(self) -> dict[str, Count]:
         """All of today's, by identity."""
+        self._turn()
         return {name: self.used(name) for name in sorted(self._stored.keys() | self._new.keys())}
 
     @property
@@ -100,6 +110,7 @@ class Usage(Collector):
         if day != self._day:
             return
         self._stored = dict(counts)
+        self._apart = len(self._stored.keys() | self._new.keys())
         for name, count in added.items():
             new = self._new[name]
             left = Count(*(now - then for now, then in zip(new, count, strict=True)))
@@ -109,12 +120,19 @@ class Usage(Collector):
                 self._new[name] = left
 
     def _turn(self) -> None:
-        if (today := self._wall().date()) != self._day:
-            self._day = today
-            self._stored, self._new = {}, {}
+        """Begin a new day. A clock that is set back over midnight does not begin the old one again."""
+        today = self._wall().date()
+        if self._day - _DAY <= today <= self._day:
+            return
+        self._day, self._apart = today, 0
+        self._stored, self._new = {}, {}
+        # The values of yesterday's series may not have been read yet; older ones have been.
+        for name in [name for name, day in self._seen.items() if name != OTHERS and abs(today - day) > _DAY]:
+            del self._total[name], self._seen[name]
 
     def collect(self) -> Iterator[Metric]:
-        """Requests and tokens by identity, since the process began."""
+        """Requests and tokens by identity, since the process began or the identity was seen again after a day."""
+        self._turn()
         requests = CounterMetricFamily(
             "jervis_router_identity_requests", "Requests of an identity that a backend answered.", labels=["identity"]
         )
@@ -165,6 +183,8 @@ class Sync:
         try:
             day, counts, version = await self._store.read()
             today, new = usage.day, usage.pending()
+            if day == today + _DAY:
+                return  # the clock of another router is ahead: what it counted of the new day stays
             total = dict(counts) if day == today else {}
             for name, count in new.items():
                 total[name] = total.get(name, NOTHING).plus(count)

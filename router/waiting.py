@@ -24,7 +24,7 @@ def mask(*levels: Level) -> int:
     return sum(1 << level for level in levels)
 
 
-class Request(NamedTuple):
+class SlotRequest(NamedTuple):
     """What the scheduler knows of a request. `arrived` is in seconds of the caller's clock."""
 
     id: int
@@ -72,32 +72,32 @@ class _Lane:
     __slots__ = ("_clients", "_order")
 
     def __init__(self) -> None:
-        self._order: OrderedDict[int, Request] = OrderedDict()
-        self._clients: OrderedDict[str, OrderedDict[int, Request]] = OrderedDict()
+        self._order: OrderedDict[int, SlotRequest] = OrderedDict()
+        self._clients: OrderedDict[str, OrderedDict[int, SlotRequest]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Iterator[SlotRequest]:
         return iter(self._order.values())
 
-    def push(self, request: Request) -> None:
+    def push(self, request: SlotRequest) -> None:
         self._order[request.id] = request
         own = self._clients.get(request.client)
         if own is None:
             own = self._clients[request.client] = OrderedDict()
         own[request.id] = request
 
-    def next(self) -> Request | None:
+    def next(self) -> SlotRequest | None:
         """The oldest request of the client whose turn it is."""
         if not self._clients:
             return None
         return next(iter(next(iter(self._clients.values())).values()))
 
-    def oldest(self) -> Request | None:
+    def oldest(self) -> SlotRequest | None:
         return next(iter(self._order.values())) if self._order else None
 
-    def remove(self, request: Request, *, served: bool) -> None:
+    def remove(self, request: SlotRequest, *, served: bool) -> None:
         """It leaves; a client that was served stands at the end of the turns."""
         del self._order[request.id]
         own = self._clients[request.client]
@@ -116,7 +116,7 @@ class Line:
     def __init__(self, due: Callable[[Level, float], float]) -> None:
         self._due = due
         self._fresh = tuple(_Lane() for _ in _LEVELS)
-        self._returned: tuple[OrderedDict[int, Request], ...] = tuple(OrderedDict() for _ in _LEVELS)
+        self._returned: tuple[OrderedDict[int, SlotRequest], ...] = tuple(OrderedDict() for _ in _LEVELS)
         self._size = 0
         self.returned = 0
         """How many came back."""
@@ -126,12 +126,12 @@ class Line:
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Iterator[Request]:
+    def __iter__(self) -> Iterator[SlotRequest]:
         for returned, fresh in zip(self._returned, self._fresh, strict=True):
             yield from returned.values()
             yield from fresh
 
-    def push(self, request: Request) -> None:
+    def push(self, request: SlotRequest) -> None:
         """To the end of its level, or, when it came back, to the end of those of its level that did."""
         self._size += 1
         self.soonest = min(self.soonest, self._due(request.level, request.arrived))
@@ -141,15 +141,15 @@ class Line:
         else:
             self._fresh[request.level].push(request)
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: SlotRequest) -> None:
         """It hung up. KeyError if it is not here."""
         self._drop(request, served=False)
 
-    def take(self, request: Request) -> None:
+    def take(self, request: SlotRequest) -> None:
         """It is served."""
         self._drop(request, served=True)
 
-    def usual(self, admitted: int, suits: Callable[[Request], bool]) -> Request | None:
+    def usual(self, admitted: int, suits: Callable[[SlotRequest], bool]) -> SlotRequest | None:
         """The next one by level. `admitted` are the levels that may go (a set of bits); `suits` is asked for requests
         that came back: they are few, and each has its own backends to avoid."""
         for level in _LEVELS:
@@ -160,7 +160,7 @@ class Line:
                 return found
         return None
 
-    def due(self, now: float, admitted: int, suits: Callable[[Request], bool]) -> list[Request]:
+    def due(self, now: float, admitted: int, suits: Callable[[SlotRequest], bool]) -> list[SlotRequest]:
         """The oldest of each level that are due by now. The arguments are for requests that are due."""
         found = []
         self.soonest = float("inf")
@@ -180,14 +180,14 @@ class Line:
         best = min(level for level in _LEVELS if self.waits(level))
         return best, min(self._due(r.level, r.arrived) for r in self._oldest())
 
-    def _oldest(self) -> Iterator[Request]:
+    def _oldest(self) -> Iterator[SlotRequest]:
         for level in _LEVELS:
             if (request := self._fresh[level].oldest()) is not None:
                 yield request
             if self._returned[level]:
                 yield next(iter(self._returned[level].values()))
 
-    def _drop(self, request: Request, *, served: bool) -> None:
+    def _drop(self, request: SlotRequest, *, served: bool) -> None:
         if request.returned:
             del self._returned[request.level][request.id]
             self.returned -= 1

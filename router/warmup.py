@@ -2,7 +2,7 @@
 
 An empty `/api/generate` loads a model without generating, an empty `/api/embed` does so for a model that only embeds,
 and keep_alive 0 unloads. Neither counts as done before /api/ps proves it. One task per backend and model; a load that
-fails is told to the scheduler, which decides whether to try again.
+fails is reported to the scheduler, which decides whether to try again.
 
 Source: Ollama's API page, "Load a model", "Unload a model".
 """
@@ -32,7 +32,7 @@ _ANSWERS = 5.0
 
 
 class Warmer:
-    """`loaded(backend, model, error)` and `unloaded(backend, model)` are told the outcome. `patience` bounds a load, in
+    """`loaded(backend, model, error)` and `unloaded(backend, model)` receive the outcome. `patience` bounds a load, in
     seconds. `counts` gets `Spilled` for a load that left a part of the model outside the GPU's memory."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Warmer:
                 _log.warning("model not unloaded", backend=effect.backend, model=effect.model, reason=_said(text))
                 return
             async with asyncio.timeout(_LEAVES):
-                # Ollama tells nobody when the memory is free: only asking again helps.
+                # Ollama does not report when the memory is free: only asking again helps.
                 while any(  # noqa: ASYNC110  # see above
                     records.model(r) == effect.model for r in await self._look(effect.backend, pool)
                 ):
@@ -140,7 +140,7 @@ class Warmer:
         self._unloaded(effect.backend, effect.model)
 
     async def _look(self, backend: str, pool: Pool) -> tuple[records.Record, ...]:
-        """/api/ps now; the book hears of it too, so that nobody decides by an older one."""
+        """/api/ps now; the book receives it too, so that no decision uses an older one."""
         code, text = await pool.fetch("/api/ps", timeout=_ANSWERS)
         if code != 200:
             raise Broken(f"/api/ps answered {code}")

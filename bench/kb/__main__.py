@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 import uvloop
 
-from bench.kb import corpus, latency, retrieval, speed, usage, world
+from bench.kb import corpus, latency, replay, retrieval, speed, usage, world
 from kb.ingest import pipeline
 from kb.retrieve import rank
 
@@ -41,15 +41,20 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--out", type=Path, help="file for the JSON (printed in any case)")
         command.add_argument("--passages", type=int, default=0, help="only the first N (0: all)")
         command.add_argument("--limit", type=int, default=0, help="only the first N questions (0: all)")
+        command.add_argument("--half", choices=[*corpus.HALVES, "all"], default="all", help="which of the questions")
         command.add_argument("--weaviate", default=os.environ.get("JERVIS_TEST_WEAVIATE_URL", _WEAVIATE))
         command.add_argument("--grpc", type=int, default=int(os.environ.get("JERVIS_TEST_WEAVIATE_GRPC_PORT", "50051")))
         command.add_argument("--ollama", help="URL of an Ollama or router; without it simulators are started")
         command.add_argument("--vectors", type=Path, help="file of vectors; none is computed twice")
+        command.add_argument("--memory", action="store_true", help="without Weaviate (retrieval; bench.kb.inmemory)")
         command.add_argument("--processes", type=int, default=4, help="simulated Ollamas")
         command.add_argument("--chunk-chars", type=int, default=4000)
         command.add_argument("--overlap", type=int, default=200)
         command.add_argument("--writers", type=int, default=32)
         command.add_argument("--copies", type=int, default=1, help="the corpus so many times, with names of their own")
+        command.add_argument(
+            "--types", type=int, choices=range(1, replay.MOST_TYPES + 1), default=1, help="types given to one thing"
+        )
         command.add_argument("--keep", type=Path, help="folder in which what was ingested stays for the next run")
         command.add_argument("--watch", action="append", default=[], metavar="NAME=PID", help="memory of others too")
         command.add_argument("--at-once", type=int, nargs="+", default=[1, 8], help="callers at once (latency)")
@@ -70,15 +75,22 @@ def _place(options: argparse.Namespace) -> world.Place:
 
 
 async def _run(options: argparse.Namespace) -> dict[str, Any]:
-    passages = corpus.load(options.corpus, options.triples, limit=options.passages, times=options.copies)
+    passages = corpus.load(
+        options.corpus, options.triples, limit=options.passages, times=options.copies, types=options.types
+    )
     place, writers, watched = _place(options), options.writers, usage.named(options.watch)
     if options.command == "ingest":
         return await speed.ingest(place, passages, writers=writers, watched=watched)
-    questions = corpus.questions(options.questions, limit=options.limit)
+    questions, unknown = (
+        corpus.questions(options.questions, limit=options.limit, half=options.half, answerable=there)
+        for there in (True, False)
+    )
     if options.command == "latency":
         return await latency.run(place, passages, questions, writers=writers, at_once=options.at_once, watched=watched)
     weights = rank.Weights() if options.alpha is None else rank.Weights(alpha=options.alpha)
-    return await retrieval.run(place, passages, questions, writers=writers, weights=weights)
+    if options.memory:
+        return await retrieval.run_in_memory(place, passages, questions, unknown, weights=weights)
+    return await retrieval.run(place, passages, questions, unknown, writers=writers, weights=weights)
 
 
 def main() -> None:

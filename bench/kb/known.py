@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from bench.kb import corpus
 from crds import scope
-from kb import wire, writing
+from kb import api
 
 OWNER = scope.Scope(client_id=corpus.OWNER.client_id, project_id="user")
 PER_CATEGORY = 10
 
 
-def requests() -> dict[str, wire.IngestRequest]:
+def requests() -> dict[str, api.IngestRequest]:
     """Documents as `/store` makes them, by id: `PER_CATEGORY` of each category."""
     found = {}
-    for category in writing.Category:
+    for category in api.Category:
         for number in range(PER_CATEGORY):
             name = f"{category.value} {number}"
-            found[name] = wire.IngestRequest(
+            found[name] = api.IngestRequest(
                 scope=OWNER,
                 source_urn=f"{corpus.PREFIX}known:{category.value}:{number}",
                 kind=category.kind,

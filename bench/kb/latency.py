@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.kb import corpus, known, retrieval, usage, world
 from crds.priority import Priority
-from kb import wire, writing
+from kb import api
 from kb.memory import user
 from kb.retrieve import rank, search
 from kb.vectors import model
@@ -98,7 +98,7 @@ def _prefetch(made: world.ObservedState) -> dict[str, Ask]:
 
     async def context(_: str) -> object:
         found = await users.context(known.OWNER)
-        assert len(found.categories) == len(writing.Category), "and every category is in the answer"
+        assert len(found.categories) == len(api.Category), "and every category is in the answer"
         return found
 
     return {"userContext": context}
@@ -149,8 +149,8 @@ def _shares(taken: Sequence[float]) -> dict[str, float]:
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def _asked(text: str) -> wire.RetrieveRequest:
-    return wire.RetrieveRequest(scope=corpus.OWNER, query=_again(text), max_results=_RESULTS)
+def _asked(text: str) -> api.RetrieveRequest:
+    return api.RetrieveRequest(scope=corpus.OWNER, query=_again(text), max_results=_RESULTS)
 
 
 def _again(text: str) -> str:

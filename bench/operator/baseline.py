@@ -33,11 +33,11 @@ async def reference(directory: Path, *, count: int = 1_500, rate: float = 60.0, 
             await load.crowd(names(kind, count), 50, lambda name: here.api.delete(kube.TASKS, here.namespace, name))
         handled: dict[str, float] = {}
 
-        def heard(_: str, raw: kube.Object, at: float) -> None:
+        def received(_: str, raw: kube.Object, at: float) -> None:
             if _HANDLED in raw["metadata"].get("annotations", {}):
                 handled.setdefault(raw["metadata"]["name"], at)
 
-        feed = Feed(here.loaded, here.http, kube.TASKS.path(here.namespace), heard)
+        feed = Feed(here.loaded, here.http, kube.TASKS.path(here.namespace), received)
         await feed.begin()
         kopf = _start(here)
         try:

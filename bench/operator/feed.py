@@ -11,15 +11,15 @@ import orjson
 
 import kube
 
-Heard = Callable[[str, kube.Object, float], None]
+Received = Callable[[str, kube.Object, float], None]
 """(event type, object, monotonic second of its arrival)."""
 
 
 class Feed:
-    """Watches one collection from now on and tells `heard`. Starts again where it ended when the server closes it."""
+    """Watches one collection from now on and calls `received`. Resumes where it ended when the server closes it."""
 
-    def __init__(self, loaded: object, http: aiohttp.ClientSession, path: str, heard: Heard) -> None:
-        self._loaded, self._http, self._path, self._heard = loaded, http, path, heard
+    def __init__(self, loaded: object, http: aiohttp.ClientSession, path: str, received: Received) -> None:
+        self._loaded, self._http, self._path, self._received = loaded, http, path, received
         self._version = ""
         self._task: asyncio.Task[None] | None = None
 
@@ -53,4 +53,4 @@ class Feed:
                             raise RuntimeError(f"watch of {self._path}: {event['object']}")
                         self._version = event["object"]["metadata"]["resourceVersion"]
                         if event["type"] != "BOOKMARK":
-                            self._heard(event["type"], event["object"], now)
+                            self._received(event["type"], event["object"], now)

@@ -17,7 +17,7 @@ from tests.operator import process
 
 SLOTS = 10_000
 DRAIN_SECONDS = 300.0
-"""For what was sent to end; what has not by then is told in the report."""
+"""For what was sent to end; what has not by then is listed in the report."""
 QUESTION = {"type": "UserInputProcessing", "mode": "Foreground", "content": "Who pays for the GPU nodes?"}
 MAIL: dict[str, Any] = {}
 WRITES = ("PATCH pendingtasks/status", "POST jobs", "PATCH jobs", "DELETE jobs")
@@ -218,7 +218,7 @@ async def known(operator: process.Operator, count: int) -> None:
 
 
 async def _over(here: Site, operator: process.Operator, some: Iterable[str]) -> bool:
-    """All have ended, or nobody is there who could end them."""
+    """All have ended, or the operator that could end them is gone."""
     return operator.process.poll() is not None or await _ended(here, some)
 
 

@@ -36,7 +36,7 @@ class Kubelet:
         """(task uid, attempt) -> how many Jobs."""
         self.failures: list[str] = []
 
-    def heard(self, kind: str, raw: kube.Object, at: float) -> None:
+    def received(self, kind: str, raw: kube.Object, at: float) -> None:
         """An event of a Job."""
         labels = raw["metadata"]["labels"]
         task, name = labels[job.TASK_LABEL], raw["metadata"]["name"]

@@ -56,7 +56,7 @@ class Site:
     _feeds: list[Feed] = field(default_factory=list)
     _starts: int = 0
 
-    def heard(self, kind: str, raw: kube.Object, at: float) -> None:
+    def received(self, kind: str, raw: kube.Object, at: float) -> None:
         """An event of a task."""
         name = raw["metadata"]["name"]
         if kind == "DELETED":
@@ -68,9 +68,9 @@ class Site:
             self.ended.setdefault(name, at)
 
     async def listen(self) -> None:
-        """Begin to hear of tasks and Jobs."""
-        for kind, heard in ((kube.TASKS, self.heard), (kube.JOBS, self.kubelet.heard)):
-            feed = Feed(self.loaded, self.http, kind.path(self.namespace), heard)
+        """Begin to receive events of tasks and Jobs."""
+        for kind, received in ((kube.TASKS, self.received), (kube.JOBS, self.kubelet.received)):
+            feed = Feed(self.loaded, self.http, kind.path(self.namespace), received)
             await feed.begin()
             self._feeds.append(feed)
 
@@ -136,7 +136,7 @@ class Site:
         return f"bench_{self.namespace.replace('-', '_')}"
 
     async def requests(self) -> Counts:
-        """What the apiserver has answered since its start, whoever asked: {(verb, resource[/subresource]): count}."""
+        """What the apiserver has answered since its start, to any client: {(verb, resource[/subresource]): count}."""
         async with self.http.get(f"{self.loaded.host}/metrics") as response:
             text = await response.text()
         counts: Counts = {}

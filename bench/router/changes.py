@@ -38,7 +38,7 @@ _PATIENCE = 60.0
 
 
 def _status(port: int) -> int:
-    """Of one embedding; 0 when nobody answers."""
+    """Of one embedding; 0 when there is no answer."""
     asked = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/embed", data=_BODY, headers={"Content-Type": "application/json"}
     )

@@ -52,7 +52,7 @@ class Seen(NamedTuple):
 
 class Backend:
     """Answers by seed; remembers nothing but a digest of each request's body. It lists a model more for each request
-    that will hear that its model is not there: a router forgets a model of which it heard that."""
+    that it will answer with "model not found": a router forgets a model after such an answer."""
 
     def __init__(self, requests: int) -> None:
         names = [MODEL, *(_missing(number) for number in range(0, requests, _MISSING_EVERY))]

@@ -6,16 +6,16 @@ import time
 
 from router.effects import Dispatch
 from router.priority import Level
-from router.queue import Bounds
-from router.scheduler import Backend, Request, Scheduler
+from router.queue import QueueBounds
+from router.scheduler import Backend, Scheduler, SlotRequest
 
 
 def measure(waiting: int, *, samples: int = 5000) -> dict[str, float]:
     """Microseconds of CPU for (offer + release) with `waiting` requests in line, spread over all levels."""
     model = "m:latest"
-    plan = Scheduler(bounds=Bounds(count=waiting + samples + 1, per_client=waiting + samples + 1))
+    plan = Scheduler(bounds=QueueBounds(count=waiting + samples + 1, per_client=waiting + samples + 1))
     plan.reconfigured([Backend("b", models=frozenset({model}))], 0.0)
-    plan.offered(Request(0, model, Level.P3), 0.0)
+    plan.offered(SlotRequest(0, model, Level.P3), 0.0)
     for number in range(1, waiting + 1):
         plan.offered(_request(number, model), 0.0)
     running, times = 0, []
@@ -35,5 +35,5 @@ def measure(waiting: int, *, samples: int = 5000) -> dict[str, float]:
     }
 
 
-def _request(number: int, model: str) -> Request:
-    return Request(number, model, Level(number % len(Level)), client=f"client-{number % 50}")
+def _request(number: int, model: str) -> SlotRequest:
+    return SlotRequest(number, model, Level(number % len(Level)), client=f"client-{number % 50}")

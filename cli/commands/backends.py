@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from cli import options, output, reading
+from cli import options, output, reading, services
 from cli.session import Session
 from cli.views import backends as view
+
+_SECONDS = 10.0
 
 
 @options.connected
@@ -36,12 +38,10 @@ def run(
 async def _status(url: str, token: str) -> tuple[view.Load, Any]:
     """The router's view, and the same as JSON. Raises the errors of `router.client`."""
     # Imported late: without --router no HTTP client is needed.
-    import httpx
-
     from router import client
 
-    async with httpx.AsyncClient() as http:
-        status = await client.Client(url, http, silence=10.0, token=lambda: token).status()
+    async with services.http(url, _SECONDS) as http:
+        status = await client.Client(url, http, silence=_SECONDS, token=lambda: token).status()
     load = view.Load(
         {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
         status.queue.by_priority,

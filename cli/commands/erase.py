@@ -38,8 +38,8 @@ def run(
     if not yes:
         _asked(where, len(_tasks(session, where, everywhere=everywhere)))
     deleted = _gone(session, where, everywhere=everywhere, seconds=timeout)
-    _tell(f"{deleted} tasks deleted.")
-    _tell(asyncio.run(_forget(kb, token, where, by)), last=True)
+    _show(f"{deleted} tasks deleted.")
+    _show(asyncio.run(_forget(kb, token, where, by)), last=True)
 
 
 def _scope(client: str, project: str, group: str) -> scope.Scope:
@@ -101,10 +101,10 @@ def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: fl
 
 
 async def _forget(url: str, token: str, where: scope.Scope, by: str) -> str:
-    async with services.knowledge(url, token, _KB_SECONDS) as door:
-        done = await erase.run(door, where, by, wait=True, told=lambda one: _tell(erase.sentence(one)))
+    async with services.knowledge(url, token, _KB_SECONDS) as kb:
+        done = await erase.run(kb, where, by, wait=True, report=lambda one: _show(erase.sentence(one)))
     return erase.sentence(done)
 
 
-def _tell(line: str, *, last: bool = False) -> None:
+def _show(line: str, *, last: bool = False) -> None:
     (sys.stdout if last else sys.stderr).write(printable.text(line) + "\n")

@@ -13,5 +13,5 @@ def run(session: Session, name: options.TaskName) -> None:
     raw = session.kube.task(name)
     task = reading.task(raw)
     waiting = session.output.format is output.Format.TABLE and order.phase(task) in order.WAITING
-    told = waits.of(session, task) if waiting else None
-    session.output.show(raw, story.draw(task, session.now(), told))
+    reported = waits.of(session, task) if waiting else None
+    session.output.show(raw, story.draw(task, session.now(), reported))

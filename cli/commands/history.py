@@ -35,20 +35,20 @@ def run(
 ) -> None:
     """Finished tasks of the namespace, from the archive."""
     asked = {"client": client, "phase": phase, "name": name, "since": moment.since(since, session.now())}
-    door = archive.Door(session.kube)
+    api = archive.Client(session.kube)
     if not name:
-        found = list(itertools.islice(archive.entries(door, asked, limit), limit))
+        found = list(itertools.islice(archive.entries(api, asked, limit), limit))
         entries = [reading.entry(raw) for raw in found]
         session.output.show({"items": found, "next": None}, view.draw(entries, session.now()))
         return
-    latest = next(archive.entries(door, asked, 1), None)
+    latest = next(archive.entries(api, asked, 1), None)
     if latest is None:
         raise errors.NotFound(
             f"No finished task called {name!r} is in the archive of namespace {session.kube.namespace!r}.",
             field="NAME",
             remedy=f"It may be unfinished: kubectl jervis get {name}",
         )
-    raw = archive.whole(door, str(latest["uid"]))
+    raw = archive.whole(api, str(latest["uid"]))
     task = reading.task(raw["object"])
     drawn = console.Group(story.draw(task, session.now()), view.result(raw.get("result")))
     session.output.show(raw, drawn)

@@ -20,7 +20,7 @@ from crds.phases import Phase
 T = TypeVar("T")
 _LIVE = frozenset(Phase) - phases.TERMINAL
 _PAUSE = 2.0
-_UNTOLD = "What tasks wait for is taken from their objects: "
+_NO_ANSWER = "What tasks wait for is taken from their objects: "
 
 
 @options.connected
@@ -55,35 +55,35 @@ def run(
         return
     wanted = frozenset(phase) if phase else _LIVE if live else order.WAITING
     asks = not all_namespaces and bool(wanted & order.WAITING)
-    told, why_not = waits.asked(session, client) if asks else (None, "")
+    reported, why_not = waits.asked(session, client) if asks else (None, "")
     if session.output.format is not output.Format.TABLE:
-        more = {"queue": told and told.model_dump(mode="json", by_alias=True)} if asks else {}
-        found = _objects(session, wanted, client, everywhere=all_namespaces, told=told)
+        more = {"queue": reported and reported.model_dump(mode="json", by_alias=True)} if asks else {}
+        found = _objects(session, wanted, client, everywhere=all_namespaces, reported=reported)
         session.output.show(output.document(found, **more), text.Text())
         return
-    if told is not None and wanted == order.WAITING:
+    if reported is not None and wanted == order.WAITING:
         # The operator has said all that the table shows: no object is read.
-        drawn = waiting.lines(told, session.now())
+        drawn = waiting.lines(reported, session.now())
     else:
-        rows = _rows(session, wanted, client, everywhere=all_namespaces, told=told)
-        drawn = view.draw(rows, session.now(), namespaces=all_namespaces, told=told)
+        rows = _rows(session, wanted, client, everywhere=all_namespaces, reported=reported)
+        drawn = view.draw(rows, session.now(), namespaces=all_namespaces, reported=reported)
     session.output.show({}, drawn)
-    if told is not None:
-        session.output.note(waiting.summary(told, session.now()))
+    if reported is not None:
+        session.output.note(waiting.summary(reported, session.now()))
     elif why_not:
-        session.output.note(_UNTOLD + why_not)
+        session.output.note(_NO_ANSWER + why_not)
 
 
 def _fields(wanted: frozenset[Phase], client: str) -> str:
-    """The field selector of what may be wanted. A task that nobody has seen yet has no phase: New is left to us."""
+    """The field selector of what may be wanted. A task that the operator has not seen has no phase: New is left out."""
     others = sorted(phase.value for phase in frozenset(Phase) - wanted - {Phase.NEW})
     owner = [f"spec.clientId={client}"] if client else []
     return ",".join([*(f"status.phase!={phase}" for phase in others), *owner])
 
 
-def _sorted(rows: Iterable[tuple[pendingtask.PendingTask, T]], told: served.Queue | None) -> list[T]:
+def _sorted(rows: Iterable[tuple[pendingtask.PendingTask, T]], reported: served.Queue | None) -> list[T]:
     """In the operator's order as far as it is known, then by what the objects say."""
-    place = {one.uid: number for number, one in enumerate(told.items)} if told is not None else {}
+    place = {one.uid: number for number, one in enumerate(reported.items)} if reported is not None else {}
     found = sorted(rows, key=lambda one: (place.get(one[0].metadata.uid, len(place)), order.of(one[0])))
     return [one for _, one in found]
 
@@ -94,10 +94,10 @@ def _rows(
     client: str,
     *,
     everywhere: bool = False,
-    told: served.Queue | None = None,
+    reported: served.Queue | None = None,
 ) -> list[reading.Row]:
     listed = session.kube.rows(everywhere=everywhere, fields=_fields(wanted, client))
-    return _sorted(((row.task, row) for row in listed if order.phase(row.task) in wanted), told)
+    return _sorted(((row.task, row) for row in listed if order.phase(row.task) in wanted), reported)
 
 
 def _objects(
@@ -106,24 +106,24 @@ def _objects(
     client: str,
     *,
     everywhere: bool = False,
-    told: served.Queue | None = None,
+    reported: served.Queue | None = None,
 ) -> list[reading.Object]:
     listed = session.kube.tasks(everywhere=everywhere, fields=_fields(wanted, client))
     known = ((reading.task(raw), raw) for raw in listed)
-    return _sorted(((task, raw) for task, raw in known if order.phase(task) in wanted), told)
+    return _sorted(((task, raw) for task, raw in known if order.phase(task) in wanted), reported)
 
 
 def _watch(session: Session, client: str) -> None:
     try:
-        for told in waits.followed(session, client):
-            session.output.again(told.model_dump(mode="json", by_alias=True), waiting.draw(told, session.now()))
+        for reported in waits.followed(session, client):
+            session.output.again(reported.model_dump(mode="json", by_alias=True), waiting.draw(reported, session.now()))
     except JervisError as error:
         _poll(session, client, error.message)
 
 
 def _poll(session: Session, client: str, why_not: str) -> None:
     """Without the operator: the objects, now and then."""
-    session.output.note(_UNTOLD + why_not)
+    session.output.note(_NO_ANSWER + why_not)
     whole = session.output.format is not output.Format.TABLE
     shown: list[str] | None = None
     while True:

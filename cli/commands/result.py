@@ -11,10 +11,10 @@ from cli.views import result as view
 @options.connected
 def run(session: Session, name: options.TaskName) -> None:
     """The whole answer of a task with its sources; what `get` shows of it is at most 2 KiB."""
-    door = archive.Door(session.kube)
-    uid, phase = _identity(session, door, name)
+    api = archive.Client(session.kube)
+    uid, phase = _identity(session, api, name)
     try:
-        found = archive.result(door, uid)
+        found = archive.result(api, uid)
     except errors.NotFound as error:
         raise errors.NotFound(
             f"PendingTask {name!r} has no result yet (phase {phase}).",
@@ -24,13 +24,13 @@ def run(session: Session, name: options.TaskName) -> None:
     session.output.show(found, view.draw(found["result"]))
 
 
-def _identity(session: Session, door: archive.Door, name: str) -> tuple[str, str]:
+def _identity(session: Session, api: archive.Client, name: str) -> tuple[str, str]:
     """Uid and phase of the task of that name; of the one that ended last when none lives."""
     try:
         raw: Object = session.kube.task(name)
         return str(raw["metadata"]["uid"]), str(raw.get("status", {}).get("phase", "New"))
     except errors.NotFound:
-        latest = next(archive.entries(door, {"name": name}, 1), None)
+        latest = next(archive.entries(api, {"name": name}, 1), None)
         if latest is None:
             raise
         return str(latest["uid"]), str(latest["phase"])

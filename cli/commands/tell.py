@@ -1,4 +1,4 @@
-"""`tell`: say something more about a task."""
+"""`tell`: add a message to a task."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ def run(
         return edits.say(raw, identity, words, author, at)
 
     raw, written = session.kube.edit(name, change)
-    done.say(session, raw, written, f"was told ({identity})", otherwise=f"was told already ({identity})")
+    done.say(session, raw, written, f"message added ({identity})", otherwise=f"has the message already ({identity})")

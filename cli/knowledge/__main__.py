@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-import httpx
-import pydantic
 import typer
 from rich import console, progress, table
 
 from cli import __main__ as tasks
-from cli import codes, errors, printable, services
-from cli.knowledge import erase, folder, ingest
+from cli import codes, errors, printable
+from cli.knowledge import access, documents, erase, folder, ingest, registry, reindex
 from cli.output import Format, Output
+from cli.views import table as views
 from crds import errors as root
-from crds import priority, scope
-from kb import client, wire, writing
-
-_Answer = TypeVar("_Answer")
-_SECONDS = 300.0
-
-Url = Annotated[str, typer.Option(envvar="JERVIS_KB_URL", help="URL of the knowledge base.")]
-Token = services.KbToken
-Client = Annotated[str, typer.Option("--client", help='Client that owns the data; "" for global knowledge.')]
-Project = Annotated[str, typer.Option("--project", help="Project of the client that owns the data.")]
-Group = Annotated[str, typer.Option("--group", help="Group that owns the data.")]
-_URL = "http://127.0.0.1:8080"
+from crds import priority
+from kb import api, client
 
 
 def add(
     path: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder whose files are ingested; hidden files are left out.")
     ],
-    owner: Client,
-    project: Project = "",
-    group: Group = "",
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
     kind: Annotated[str, typer.Option(help="Kind that the documents get.")] = "document",
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata", metavar="KEY=VALUE", help="Metadata that every document gets, to narrow by; may be repeated."
+        ),
+    ] = None,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Number of files sent at the same time.")] = 4,
     max_bytes: Annotated[int, typer.Option(min=1, help="Leave out files with more bytes.")] = 16 << 20,
-    url: Url = _URL,
-    token: Token = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
 ) -> None:
     """Make the files of a folder known; what was known of them before is replaced."""
-    where = _scope(owner, project, group)
+    where = access.where(owner, project, group)
+    said = {key: values[0] if len(values) == 1 else values for key, values in _metadata(metadata or []).items()}
     files, skipped = folder.files(path, max_bytes=max_bytes)
     screen = console.Console(stderr=True, highlight=False, markup=False, emoji=False)
     with progress.Progress(
@@ -60,12 +55,12 @@ def add(
     ) as bar:
         task = bar.add_task("files", total=len(files))
 
-        async def send(door: client.Client) -> ingest.Result:
+        async def send(kb: client.Client) -> ingest.Result:
             return await ingest.run(
-                door, where, files, kind=kind, parallel=parallel, done=lambda file: bar.advance(task)
+                kb, where, files, kind=kind, parallel=parallel, done=lambda file: bar.advance(task), metadata=said
             )
 
-        result = _through(url, token, send)
+        result = access.through(url, token, send, attempts=1)
     result.skipped = {skip.relative_to(path).as_posix(): why for skip, why in skipped}
     for title, reason in {**result.skipped, **result.failed}.items():
         sys.stderr.write(printable.text(f"{title}: {reason}") + "\n")
@@ -77,47 +72,54 @@ def add(
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question, as a sentence.")],
-    owner: Client,
-    project: Project = "",
-    group: Group = "",
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
     kinds: Annotated[
         list[str] | None, typer.Option("--kind", help="Only documents of this kind; may be repeated.")
     ] = None,
     as_of: Annotated[
         str | None, typer.Option(help="Answer with what was valid at this time, for example 2026-03-02T09:00:00Z.")
     ] = None,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata", metavar="KEY=VALUE", help="Only documents whose metadata has the value; may be repeated."
+        ),
+    ] = None,
     results: Annotated[int, typer.Option("--results", "-n", min=1, max=100, help="Largest number of results.")] = 5,
     output: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE,
-    url: Url = _URL,
-    token: Token = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
 ) -> None:
     """Evidence for a question, best first."""
     given: dict[str, Any] = {"query": question, "max_results": results, "kinds": kinds or None}
+    given["metadata"] = _metadata(metadata or []) or None
     try:
         moment = datetime.fromisoformat(as_of) if as_of else None
-        asked = wire.RetrieveRequest(scope=_scope(owner, project, group), as_of=moment, **given)
+        asked = api.RetrieveRequest(scope=access.where(owner, project, group), as_of=moment, **given)
     except ValueError as error:
         raise errors.Unusable(
-            f"The question cannot be asked like this: {_first(error)}.",
+            f"The question cannot be asked like this: {access.first(error)}.",
             field="QUESTION",
             remedy="Give times as 2026-03-02T09:00:00Z and kinds as words.",
         ) from error
-    found = _through(url, token, lambda door: door.retrieve(asked, urgency=priority.Priority.P1))
+    found = access.through(url, token, lambda api: api.retrieve(asked, urgency=priority.Priority.P1))
     Output(output).show(found.model_dump(mode="json", by_alias=True), _drawn(found))
 
 
 def forget(
-    owner: Client,
+    owner: access.Client,
     by: Annotated[str, typer.Option(help="Name of the person who decided; kept in the record.")],
-    project: Project = "",
-    group: Group = "",
+    project: access.Project = "",
+    group: access.Group = "",
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until everything is erased.")] = True,
-    url: Url = _URL,
-    token: Token = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
 ) -> None:
     """Forget all that a client, a project or a group owns. Nothing brings it back."""
-    where = _scope(owner, project, group)
+    where = access.where(owner, project, group)
     if not yes:
         expected = erase.named(where)
         typed = typer.prompt(f"This forgets {erase.about(where)}. Type {expected!r} to go on", err=True)
@@ -126,50 +128,79 @@ def forget(
                 f"{typed!r} is not {expected!r}; nothing was erased.", field="--client", remedy="Type the name."
             )
 
-    def tell(one: writing.Erasure) -> None:
+    def show(one: api.Erasure) -> None:
         sys.stderr.write(printable.text(erase.sentence(one)) + "\n")
 
-    done = _through(url, token, lambda door: erase.run(door, where, by, wait=wait, told=tell))
+    done = access.through(url, token, lambda api: erase.run(api, where, by, wait=wait, report=show))
     sys.stdout.write(printable.text(erase.sentence(done)) + "\n")
 
 
-def _drawn(found: wire.RetrieveReply) -> console.RenderableType:
+def places(
+    lost: Annotated[str, typer.Option("--forget", metavar="ID", help="Place whose files are gone for good.")] = "",
+    by: Annotated[str, typer.Option(help="With --forget: name of the person who decided; kept in the log.")] = "",
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """The processes and files that can hold text, for which erasures wait."""
+    if lost and not by:
+        raise errors.Unusable(
+            "It is not said who decided that the files are gone.", field="--by", remedy="Give --by NAME."
+        )
+    found = access.through(url, token, lambda api: api.erasing.forget_place(lost, by) if lost else api.erasing.places())
+    rows: list[views.Row] = [(one.id, one.kind, one.name, f"{one.seen_at:%Y-%m-%d %H:%M:%S}") for one in found]
+    Output(output).show(
+        {"places": [one.model_dump(mode="json", by_alias=True) for one in found]},
+        views.plain(("ID", "KIND", "NAME", "LAST SEEN (UTC)"), rows),
+    )
+
+
+def _metadata(given: list[str]) -> dict[str, list[str]]:
+    """Values by key: of one key any of them is enough."""
+    wanted: dict[str, list[str]] = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not key or not separator:
+            raise errors.Unusable(
+                f"{one!r} is not KEY=VALUE.", field="--metadata", remedy="Give it as in --metadata team=core."
+            )
+        wanted.setdefault(key, []).append(value)
+    return wanted
+
+
+def _drawn(found: api.RetrieveReply) -> console.RenderableType:
     if not found.items:
         return "Nothing is known about that in this scope."
     drawn = table.Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("CONFIDENCE", "SOURCE", "TITLE", "EVIDENCE"):
         drawn.add_column(heading, overflow="fold")
     for item in found.items:
-        said = " ".join((item.provenance.sentence or item.content).split())
+        said = " ".join((item.provenance.sentence or item.content).split()) + _ended(item.provenance)
         cells = (f"{item.confidence:.2f}", item.provenance.source_urn, item.provenance.title, said)
         drawn.add_row(*(printable.text(cell) for cell in cells))
-    return drawn
+    if found.sufficient:
+        return drawn
+    return console.Group(drawn, f"This may not answer the question: it covers {found.coverage:.0%} of its words.")
 
 
-def _scope(owner: str, project: str, group: str) -> scope.Scope:
-    try:
-        return scope.Scope(client_id=owner, project_id=project, group_id=group)
-    except ValueError as error:
-        raise errors.Unusable(
-            f"This is no scope: {_first(error)}.", field="--client", remedy="Give identifiers as the objects have them."
-        ) from error
+def _ended(of: api.Provenance) -> str:
+    """What a reader has to know of a fact, or a version of a document, that something newer took the place of."""
+    if of.retired_at is not None:
+        return f" (since {of.retired_at:%Y-%m-%d} it is {of.superseded_by})"
+    return f" (replaced {of.valid_until:%Y-%m-%d})" if of.valid_until is not None else ""
 
 
-def _first(error: ValueError) -> str:
-    if isinstance(error, pydantic.ValidationError):
-        problem = error.errors(include_url=False, include_input=False)[0]
-        return ": ".join([*map(str, problem["loc"]), problem["msg"]])
-    return str(error)
-
-
-def _through(url: str, token: str, work: Callable[[client.Client], Awaitable[_Answer]]) -> _Answer:
-    """Open the door, do the work, close it."""
-
-    async def run() -> _Answer:
-        async with httpx.AsyncClient(timeout=_SECONDS) as http:
-            return await work(client.Client(url, http, token))
-
-    return asyncio.run(run())
+def regroup(
+    owner: Annotated[str, typer.Option("--client", help="Client of the project.")],
+    project: Annotated[str, typer.Option("--project", help="Project that moves.")],
+    group: Annotated[str, typer.Option("--group", help="Group that it is in from now on; empty: in none.")] = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Take all that is known of a project into its group. The operator does so when a newer task names another one."""
+    where = access.where(owner, project, group)
+    moved = access.through(url, token, lambda api: api.projects.regroup(where))
+    sys.stdout.write(f"{moved.documents} documents moved, {moved.vectors} chunks and sentences with them\n")
 
 
 def application() -> typer.Typer:
@@ -185,6 +216,16 @@ def application() -> typer.Typer:
     app.command("ingest")(add)
     app.command("ask")(ask)
     app.command("erase")(forget)
+    app.command("places")(places)
+    app.command("retry")(documents.retry)
+    app.add_typer(documents.application(), name="documents")
+    app.add_typer(documents.waiting(), name="queue")
+    app.add_typer(registry.rules(), name="rules")
+    app.add_typer(registry.procedures(), name="procedures")
+    app.add_typer(registry.aliases(), name="aliases")
+    app.add_typer(registry.types(), name="types")
+    app.command("regroup")(regroup)
+    app.add_typer(reindex.application(), name="reindex")
     return app
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from crds import errors, scope
 
 if TYPE_CHECKING:
-    from kb import client, writing
+    from kb import api, client
 
 _PAUSE = 2.0
 
@@ -31,28 +31,28 @@ def about(where: scope.Scope) -> str:
 
 
 async def run(
-    door: client.Client,
+    kb: client.Client,
     where: scope.Scope,
     by: str,
     *,
     wait: bool,
-    told: Callable[[writing.Erasure], None],
+    report: Callable[[api.Erasure], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> writing.Erasure:
-    """Ask for it and, with `wait`, look until it is done; `told` hears how far it has come."""
-    asked = await door.erasing.ask(where, by)
+) -> api.Erasure:
+    """Ask for it and, with `wait`, look until it is done; `report` receives the progress after each look."""
+    asked = await kb.erasing.ask(where, by)
     while wait and asked.state == "Running":
-        told(asked)
+        report(asked)
         await sleep(_PAUSE)
         try:
-            found = {one.id: one for one in await door.erasing.listed(where)}
+            found = {one.id: one for one in await kb.erasing.listed(where)}
         except errors.Operational:
-            continue  # the work goes on, whether somebody looks or not
+            continue  # the erasure goes on without its caller
         asked = found.get(asked.id, asked)
     return asked
 
 
-def sentence(one: writing.Erasure) -> str:
+def sentence(one: api.Erasure) -> str:
     """How far it has come."""
     counts = ", ".join(f"{number} {name}" for name, number in sorted(one.erased.items()) if number) or "nothing"
     if one.state == "Done":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cli.knowledge import folder
 from crds import errors, scope
-from kb import client, wire
+from kb import api, client
 
 _Reply = TypeVar("_Reply")
 _ATTEMPTS = 8
@@ -28,23 +29,28 @@ class Result:
 
 
 async def run(
-    door: client.Client,
+    kb: client.Client,
     owner: scope.Scope,
     files: list[folder.File],
     *,
     kind: str,
     parallel: int,
     done: Callable[[folder.File], None],
+    metadata: Mapping[str, str | list[str]] | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Result:
-    """Send every file; `done` hears of each. A file that cannot be taken does not keep the others."""
+    """Send every file; `done` is called for each. A file that cannot be taken does not keep the others.
+
+    `metadata` is stored with every document, for questions to narrow by.
+    """
     result = Result()
     waiting = list(files)[::-1]
 
     async def work() -> None:
         while waiting:
             file = waiting.pop()
-            await _one(door, owner, file, kind, result, sleep)
+            send = functools.partial(_send, kb, owner, file, kind, metadata or {})
+            await _one(send, file, result, sleep)
             done(file)
 
     async with asyncio.TaskGroup() as group:
@@ -54,15 +60,13 @@ async def run(
 
 
 async def _one(
-    door: client.Client,
-    owner: scope.Scope,
+    send: Callable[[], Awaitable[bool]],
     file: folder.File,
-    kind: str,
     result: Result,
     sleep: Callable[[float], Awaitable[None]],
 ) -> None:
     try:
-        replaced = await _patiently(lambda: _send(door, owner, file, kind), sleep)
+        replaced = await _patiently(send, sleep)
     except errors.JervisError as error:
         result.away |= isinstance(error, errors.Operational)
         result.failed[file.title] = error.message
@@ -72,17 +76,27 @@ async def _one(
         (result.replaced if replaced else result.new).append(file.title)
 
 
-async def _send(door: client.Client, owner: scope.Scope, file: folder.File, kind: str) -> bool:
+async def _send(
+    kb: client.Client, owner: scope.Scope, file: folder.File, kind: str, metadata: Mapping[str, str | list[str]]
+) -> bool:
     text = await asyncio.to_thread(file.text)
     if text is None:
         raw = await asyncio.to_thread(file.path.read_bytes)
-        return (await door.learning.file(owner, raw, filename=file.path.name, source_urn=file.urn)).replaced
+        return (
+            await kb.learning.file(owner, raw, filename=file.path.name, source_urn=file.urn, metadata=metadata)
+        ).replaced
     if not text.strip():
         raise errors.Permanent("it has no visible character")
-    request = wire.IngestRequest(
-        scope=owner, source_urn=file.urn, kind=kind, title=file.title, content=text, observed_at=file.modified_at
+    request = api.IngestRequest(
+        scope=owner,
+        source_urn=file.urn,
+        kind=kind,
+        title=file.title,
+        content=text,
+        observed_at=file.modified_at,
+        metadata={**metadata},
     )
-    return (await door.learning.index(request)).replaced
+    return (await kb.learning.index(request)).replaced
 
 
 async def _patiently(send: Callable[[], Awaitable[_Reply]], sleep: Callable[[float], Awaitable[None]]) -> _Reply:

@@ -1,1 +1,1 @@
-"""Objects -> tables and text. Pure: no clock, no terminal, no API; what a stranger wrote goes through `printable`."""
+"""Objects -> tables and text. Pure: no clock, no terminal, no API; untrusted text goes through `printable`."""

@@ -30,15 +30,15 @@ def draw(
     now: datetime,
     *,
     namespaces: bool,
-    told: waits.Queue | None = None,
+    reported: waits.Queue | None = None,
 ) -> console.RenderableType:
-    """`lines` in the order given, numbered from 1; `told`: what the operator says of them."""
+    """`lines` in the order given, numbered from 1; `reported`: what the operator says of them."""
     if not lines:
         return text.Text("No tasks are waiting.")
-    known = {one.uid: one for one in told.items} if told is not None else {}
+    known = {one.uid: one for one in reported.items} if reported is not None else {}
     head = ("NAMESPACE",) if namespaces else ()
     headings = ("#", *head, "NAME", "TYPE", "CLIENT", "MODE", "POSITION", "PHASE", "AGE", "WAITS FOR")
-    headings = (*headings, "BEFORE", "SINCE") if told is not None else headings
+    headings = (*headings, "BEFORE", "SINCE") if reported is not None else headings
     rows = []
     for number, line in enumerate(lines, start=1):
         task = line.task
@@ -52,7 +52,7 @@ def draw(
         if one is not None and one.phase is order.phase(task):
             rows.append((*row, waiting.lacks(one, now), waiting.before(one), age.since(one.since, now)))
         else:
-            rows.append((*row, waits_for(task, now, line.dispatch), *(("", "") if told is not None else ())))
+            rows.append((*row, waits_for(task, now, line.dispatch), *(("", "") if reported is not None else ())))
     return table.plain(headings, rows)
 
 

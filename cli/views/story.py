@@ -15,15 +15,15 @@ from crds.pendingtask import UserTaskKind
 _SHOWN = 400
 
 
-def draw(task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None = None) -> console.RenderableType:
-    """Sections that have nothing to say are left out. `told`: what the operator says of its place in the queue."""
-    return console.Group(*_sections(task, now, told))
+def draw(task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None = None) -> console.RenderableType:
+    """Sections that have nothing to say are left out. `place`: what the operator says of its place in the queue."""
+    return console.Group(*_sections(task, now, place))
 
 
 def _sections(
-    task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None
+    task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None
 ) -> Iterator[console.RenderableType]:
-    yield from _head(task, now, told)
+    yield from _head(task, now, place)
     yield from _timeline(task)
     yield from _recurrence(task, now)
     yield from _run(task, now)
@@ -34,7 +34,9 @@ def _sections(
     yield from _next(task)
 
 
-def _head(task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | None) -> Iterator[console.RenderableType]:
+def _head(
+    task: pendingtask.PendingTask, now: datetime, place: waits.Waiting | None
+) -> Iterator[console.RenderableType]:
     meta, spec, status = task.metadata, task.spec, task.status
     scope = " / ".join(one for one in (spec.client_id, spec.group_id, spec.project_id) if one)
     mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
@@ -52,20 +54,20 @@ def _head(task: pendingtask.PendingTask, now: datetime, told: waits.Waiting | No
         yield _field("Content", f"{spec.content_ref.bytes} bytes in {spec.content_ref.store}:{spec.content_ref.key}")
     if spec.queue_position is not None:
         yield _field("Position", str(spec.queue_position))
-    lacks = queue.waits_for(task, now) if told is None else ""
+    lacks = queue.waits_for(task, now) if place is None else ""
     yield _field("Phase", order.phase(task).value + (f", waits for {lacks}" if lacks else ""))
-    if told is not None:
-        yield _field("Waits", _waits(told, now))
+    if place is not None:
+        yield _field("Waits", _waits(place, now))
     if status.route is not None:
         why = f": {status.route.reason}" if status.route.reason else ""
         yield _field("Route", f"{status.route.decision.value}{why}")
 
 
-def _waits(told: waits.Waiting, now: datetime) -> str:
+def _waits(place: waits.Waiting, now: datetime) -> str:
     """For what, behind what, since when."""
-    number, _, names = waiting.before(told).partition(" ")
+    number, _, names = waiting.before(place).partition(" ")
     before = f"; {'none' if number == '0' else number} before it{f' {names}' if names else ''}" if number else ""
-    return f"for {waiting.lacks(told, now)}{before}; since {_moment(told.since)} ({age.since(told.since, now)})"
+    return f"for {waiting.lacks(place, now)}{before}; since {_moment(place.since)} ({age.since(place.since, now)})"
 
 
 def _timeline(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:

@@ -25,18 +25,18 @@ _FOR = {
 }
 
 
-def draw(told: waits.Queue, now: datetime) -> console.RenderableType:
+def draw(reported: waits.Queue, now: datetime) -> console.RenderableType:
     """The queue of a namespace with its summary."""
-    return console.Group(lines(told, now), text.Text(summary(told, now)))
+    return console.Group(lines(reported, now), text.Text(summary(reported, now)))
 
 
-def lines(told: waits.Queue, now: datetime) -> console.RenderableType:
+def lines(reported: waits.Queue, now: datetime) -> console.RenderableType:
     """The queue of a namespace, numbered from 1."""
-    if not told.items:
+    if not reported.items:
         return text.Text("No tasks are waiting.")
     headings = ("#", "NAME", "CLIENT", "MODE", "POSITION", "PHASE", "WAITS FOR", "BEFORE", "SINCE")
     rows = []
-    for number, one in enumerate(told.items, start=1):
+    for number, one in enumerate(reported.items, start=1):
         position = "" if one.queue_position is None else str(one.queue_position)
         what = (one.name, one.client_id, one.mode.value, position, one.phase.value)
         rows.append((str(number), *what, lacks(one, now), before(one), age.since(one.since, now)))
@@ -58,17 +58,17 @@ def before(one: waits.Waiting) -> str:
     return f"{one.before} ({', '.join(one.before_own)}{more})" if one.before_own else str(one.before)
 
 
-def summary(told: waits.Queue, now: datetime) -> str:
+def summary(reported: waits.Queue, now: datetime) -> str:
     """What all of them have in common."""
-    lanes = (("Foreground", told.foreground), ("Background", told.background))
-    parts = [f"GPU slots: {told.slots.free} of {told.slots.total} free."]
+    lanes = (("Foreground", reported.foreground), ("Background", reported.background))
+    parts = [f"GPU slots: {reported.slots.free} of {reported.slots.total} free."]
     for name, lane in lanes:
         oldest = f", the oldest for {age.since(lane.oldest, now)}" if lane.oldest is not None else ""
         parts.append(f"{name}: {lane.pending} waiting{oldest}.")
-    if not told.orchestrator_healthy:
-        parts.append(f"Runs cannot be dispatched (circuit breaker {told.breaker}).")
-    if told.more:
-        parts.append(f"{told.more} more are not shown; --all shows every task.")
-    if not told.leading:
+    if not reported.orchestrator_healthy:
+        parts.append(f"Runs cannot be dispatched (circuit breaker {reported.breaker}).")
+    if reported.more:
+        parts.append(f"{reported.more} more are not shown; --all shows every task.")
+    if not reported.leading:
         parts.append("Answered by a replica that stands by.")
     return " ".join(parts)

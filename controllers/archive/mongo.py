@@ -165,7 +165,7 @@ class Archive:
             raise Unavailable("MongoDB did not acknowledge the archived tasks")
         return {}
 
-    async def untold(
+    async def unreported(
         self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
     ) -> list[Mapping[str, Any]]:
         """Tasks that ended in one of `phases`, were archived at `since` or later and have no outcome yet: the whole
@@ -185,8 +185,8 @@ class Archive:
             cursor = self._archive.find(query).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
-    async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
-        """Record the answer of the knowledge base about the task. Raises `Unavailable`."""
+    async def record_outcome(self, uid: str, outcome: Mapping[str, Any]) -> None:
+        """Store the answer of the knowledge base about the task. Raises `Unavailable`."""
         self._fence()
         with _trouble("record the answer about an outcome"):
             await self._archive.update_one({"_id": uid}, {"$set": {"outcome": dict(outcome)}})

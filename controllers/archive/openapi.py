@@ -58,8 +58,8 @@ def document() -> dict[str, Any]:
     )
     listed, narrowed = (
         [
-            {"name": name, "in": "query", "required": False, "description": told, "schema": schema}
-            for name, told, schema in parameters
+            {"name": name, "in": "query", "required": False, "description": text, "schema": schema}
+            for name, text, schema in parameters
         ]
         for parameters in (_PARAMETERS, _QUEUE_PARAMETERS)
     )
@@ -102,10 +102,10 @@ def document() -> dict[str, Any]:
 
 
 def _operation(
-    told: str, parameters: list[dict[str, Any]], reply: dict[str, Any], failure: dict[str, Any], *codes: str
+    text: str, parameters: list[dict[str, Any]], reply: dict[str, Any], failure: dict[str, Any], *codes: str
 ) -> dict[str, Any]:
     failures: dict[str, Any] = {code: {"description": _FAILURES[code], "content": failure} for code in codes}
     for code in failures.keys() & {"429", "503"}:
         failures[code]["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
-    responses = {"200": {"description": told, "content": reply}, **failures}
-    return {"summary": told, "parameters": parameters, "responses": responses}
+    responses = {"200": {"description": text, "content": reply}, **failures}
+    return {"summary": text, "parameters": parameters, "responses": responses}

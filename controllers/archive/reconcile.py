@@ -69,7 +69,7 @@ class Pace:
     deletes_per_second: float = 10.0
 
     def rate(self, due: int) -> float:
-        """Deletions a second when so many are due."""
+        """Deletions a second when `due` tasks are due."""
         return max(self.deletes_per_second, due / (self.every / 2))
 
 

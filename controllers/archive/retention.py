@@ -44,7 +44,7 @@ MOST_ASKED = 500
 ASKED_AT_ONCE = 4
 """Requests to the apiserver at the same time."""
 FEW = 50
-"""So many may go whatever share of the whole they are."""
+"""This many may go whatever share of the whole they are."""
 
 
 class Kind(StrEnum):

@@ -25,7 +25,7 @@ from controllers.archive import mongo
 from controllers.archive.query import Place
 from controllers.outcomes import report
 from crds import errors
-from kb import client, writing
+from kb import api, client
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ class Reporter:
     def __init__(
         self,
         archive: mongo.Archive,
-        send: Callable[[writing.Outcome], Awaitable[writing.OutcomeReply]],
+        send: Callable[[api.Outcome], Awaitable[api.OutcomeReply]],
         *,
         namespaces: Collection[str],
         admitted: admission.Admission | None = None,
@@ -113,7 +113,7 @@ class Reporter:
         """Report every unreported outcome; returns their number. Raises `Operational`: the rest waits."""
         number, since = 0, self._wall() - self._pace.window
         while True:
-            found = await self._archive.untold(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
+            found = await self._archive.unreported(self._namespaces, report.ENDS, since, self._from, AT_ONCE)
             for document in found:
                 begun = self._throttle.begin()
                 number += await self._report_first(document)
@@ -165,7 +165,7 @@ class Reporter:
     async def _record(self, document: Mapping[str, Any], result: Result, reason: str) -> None:
         self._consecutive = 0
         now = self._wall()
-        await self._archive.told(document["_id"], {"told": result.value, "reason": reason, "at": now})
+        await self._archive.record_outcome(document["_id"], {"told": result.value, "reason": reason, "at": now})
         self._metrics.outcomes.labels(result.value).inc()
         log.info(
             "outcome reported",

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from crds import labels, scope
 from crds.phases import Phase
-from kb import writing
+from kb import api
 
 ENDS = (Phase.COMPLETED.value, Phase.ERROR.value)
 """Phases in which a run ends. A task in Done has not run: the knowledge base needs only its content."""
@@ -32,7 +32,7 @@ class UnfitError(ValueError):
         self.field = field
 
 
-def of(document: Mapping[str, Any]) -> writing.Outcome | None:
+def of(document: Mapping[str, Any]) -> api.Outcome | None:
     """`document` is from `task_archive`; None for a task that has never run. Raises `UnfitError`."""
     raw = document["object"]
     spec, status, meta = raw["spec"], raw.get("status") or {}, raw["metadata"]
@@ -43,12 +43,12 @@ def of(document: Mapping[str, Any]) -> writing.Outcome | None:
     failed = document["phase"] == Phase.ERROR.value
     completed = document["completedAt"]
     try:
-        return writing.Outcome(
+        return api.Outcome(
             scope=scope.Scope(
                 client_id=spec["clientId"], project_id=spec.get("projectId", ""), group_id=spec.get("groupId", "")
             ),
             task_id=document["_id"],
-            task_category=writing.TaskCategory(found.get("taskCategory") or _CATEGORY),
+            task_category=api.TaskCategory(found.get("taskCategory") or _CATEGORY),
             task_action=found.get("taskAction") or _ACTION,
             title=str((meta.get("annotations") or {}).get(labels.TITLE) or meta["name"])[:_TITLE],
             question=str(found.get("question") or "")[:_QUESTION],
@@ -64,7 +64,7 @@ def of(document: Mapping[str, Any]) -> writing.Outcome | None:
         raise UnfitError("taskCategory", str(error)) from error
 
 
-def _step(found: Mapping[str, Any]) -> writing.StepResult:
-    return writing.StepResult(
+def _step(found: Mapping[str, Any]) -> api.StepResult:
+    return api.StepResult(
         action=str(found.get("action") or "")[:_STEP_ACTION], result=str(found.get("result") or "")[:_STEP_RESULT]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 
@@ -23,6 +24,16 @@ log = structlog.get_logger("operator")
 
 KINDS = set(reconnect.PLURALS)
 RETRY_SECONDS = 2.0
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int, setting: str) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        # uvloop and asyncio say the address in words of their own; the kernel's are enough beside it.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        message = f"{settings.PREFIX}{setting}: cannot listen on {host}:{port}: {reason}"
+        raise settings.Invalid(message, field=setting, remedy="Set it to a free port.") from error
 
 
 class Runtime:
@@ -78,9 +89,9 @@ class Runtime:
         """Answer probes, compete for the lease, and return once the custom resources exist: then kopf may list."""
         config, begin = self.config, self._supervisor.start
         await self._probes.setup()
-        await web.TCPSite(self._probes, config.metrics_host, config.metrics_port).start()
+        await _listen(self._probes, config.metrics_host, config.metrics_port, "METRICS_PORT")
         await self._history.setup()
-        await web.TCPSite(self._history, config.history_host, config.history_port).start()
+        await _listen(self._history, config.history_host, config.history_port, "HISTORY_PORT")
         begin(self._health.tick(), "loop lag")
         self._clients.lease.start()
         await self._until(self._served)
@@ -126,6 +137,7 @@ class Runtime:
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")
+        start(acting.projects.work(), "projects")
         for number in range(4):
             start(acting.backends.work(), f"backends {number}")
         start(acting.users.run(), "user activity")

@@ -76,7 +76,7 @@ class Clients:
         )
         self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
         self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False, trust_env=False)
-        self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token)
+        self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token, patient=True, attempts=1)
         self.router = router.Client(
             config.router_url, self._router_http, token=router.token_file(config.router_token_file)
         )

@@ -23,16 +23,17 @@ class Handlers:
     def __init__(self, to: clients.Clients, acting: wiring.Wiring, members: namespaces.Namespaces) -> None:
         self._heed, self._metrics, self._members = to.lease.heed, to.metrics, members
         self._tasks, self._backends, self._connections = acting.tasks.handlers, acting.backends, acting.connections
+        self._projects = acting.projects
 
     def task(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a PendingTask."""
         if raw["metadata"]["namespace"] in self._members:
-            self._take(self._tasks.observe_task, kind, raw)
+            self._take(self._task, kind, raw)
 
     def connection(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a Connection."""
         if raw["metadata"]["namespace"] in self._members:
-            self._take(self._connections.observe, kind, raw)
+            self._take(self._connection, kind, raw)
 
     def backend(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a GpuBackend; one outside the release's namespace does not count, which its condition says."""
@@ -46,6 +47,16 @@ class Handlers:
     def pod(self, kind: str | None, raw: kube.Object) -> None:
         """An event of a run's pod."""
         self._take(self._tasks.observe_pod, kind, raw)
+
+    def _task(self, raw: kube.Object, *, deleted: bool) -> None:
+        self._tasks.observe_task(raw, deleted=deleted)
+        if not deleted:
+            self._projects.task(raw)
+
+    def _connection(self, raw: kube.Object, *, deleted: bool) -> None:
+        self._connections.observe(raw, deleted=deleted)
+        if not deleted:
+            self._projects.connection(raw)
 
     def _take(self, observe: Observe, kind: str | None, raw: kube.Object) -> None:
         try:

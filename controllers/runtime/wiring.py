@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import kube
-from controllers import backpressure, events, namespaces, queue, settings
+from controllers import backpressure, events, namespaces, projects, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
 from controllers.connection import reconcile as connections
@@ -20,7 +20,7 @@ from controllers.pendingtask.effects import executor, ingest, orphans, run_token
 from controllers.pendingtask.slots import router_use, scheduler, wait_conditions
 from controllers.runtime import clients
 from controllers.runtime.clients import wall
-from crds import keyring, runtoken
+from crds import keyring, runtoken, scope
 
 
 class Wiring:
@@ -55,6 +55,7 @@ class Wiring:
             self.orphans,
             self.archivist,
             self.reporter,
+            self.projects,
             self.wait_conditions,
         ):
             controller.may_act.set()
@@ -237,6 +238,9 @@ class Wiring:
             judge=self._judge,
         )
 
+    async def _regroup(self, project: scope.Scope) -> int:
+        return (await self._to.knowledge.projects.regroup(project)).documents
+
     def _run_tokens(self) -> run_token.RunTokens:
         config, signer = self._config, None
         if config.run_token_keys:
@@ -277,6 +281,7 @@ class Wiring:
             busy=self._work.busy,
             monotonic=self._monotonic,
         )
+        self.projects = projects.Projects(self._regroup, admitted=self.admission, measured=to.metrics, wall=wall)
         self.reporter = reporter.Reporter(
             to.archive,
             to.knowledge.learning.outcome,

@@ -21,12 +21,12 @@ READ_BY_A_RUN = (
 """Frozen at the first dispatch: a run and its checkpoint rest on them."""
 PLACE = ("projectId", "groupId", "sourceUrn")
 """Of those, frozen from the moment that the knowledge base may begin to read: what it has read of a task whose place
-changes would stay in the old one, where nobody looks for it. A task says nothing while it is read at first (its phase
+changes would stay in the old one, where no search finds it. A task says nothing while it is read at first (its phase
 is New), so only one that waits for its time is sure not to be read."""
 STEERING = (
     "mode", "queuePosition", "messages", "answers", "approval", "suspend", "activeDeadlineSeconds", "budget",
 )  # fmt: skip
-"""A person steers with them while the task lives; nobody reads them once it is finished."""
+"""A person steers with them while the task lives; they are not read once it is finished."""
 AFTER_THE_END = ("ttlSecondsAfterFinished",)
 """Means something after the end only, so it stays open."""
 FIXED_BY_THE_CRD = ("type", "clientId")
@@ -41,7 +41,7 @@ hack/chart/admission.py; do not edit.
 
 
 class UndecidedError(ValueError):
-    """A field of the spec about which nobody has decided when it freezes, or a decision about one that is not there."""
+    """A field of the spec without a decision when it freezes, or a decision about a field that is not there."""
 
 
 def rules() -> str:

@@ -42,7 +42,7 @@ def renew_disks(layout: Layout, kubectl: Path) -> None:
 
 
 def left_disks(layout: Layout, volumes: list[dict[str, Any]]) -> list[tuple[str, Path]]:
-    """Name and directory of each Released volume whose directory is one of ours; nobody else's is ever emptied."""
+    """Name and directory of each Released volume whose directory is one of ours; no other directory is ever emptied."""
     released = [one for one in volumes if one["status"].get("phase") == "Released"]
     found = [(one["metadata"]["name"], Path(one["spec"].get("local", {}).get("path", ""))) for one in released]
     ours = {_disk(layout, number) for number in range(_DISKS)}

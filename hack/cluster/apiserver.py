@@ -47,7 +47,7 @@ class Files:
 
 
 def command(program: Path, endpoint: Endpoint, files: Files, etcd: str, extra: Sequence[str] = ()) -> list[str | Path]:
-    """The command line: all default admission plugins (so ValidatingAdmissionPolicy too), RBAC, nobody anonymous."""
+    """The command line: all default admission plugins (so ValidatingAdmissionPolicy too), RBAC, no anonymous access."""
     return [
         program,
         f"--bind-address={endpoint.address}",

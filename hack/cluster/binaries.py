@@ -110,7 +110,7 @@ def digest(files: list[Path], salt: str) -> str:
 
 
 def build_once(target: Path, report: progress.Progress, text: str, make: Callable[[Path], None]) -> Path:
-    """`target`, filled by `make(scratch)` if it is not there; whoever comes second waits for the first."""
+    """`target`, filled by `make(scratch)` if it is not there; a second caller waits for the first."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,7 @@ def _configuration(layout: Layout, ca: Path, serving: certificates.Pair) -> dict
         "volumePluginDir": str(layout.directory / "volume-plugins"),
         "makeIPTablesUtilChains": False,
         "oomScoreAdj": 0,  # a negative one needs a capability that build machines lack
-        # A disk filled by build caches must neither evict pods nor delete local images, which nobody could pull again.
+        # A disk filled by build caches must neither evict pods nor delete local images, which no registry has.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

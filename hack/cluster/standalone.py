@@ -3,7 +3,7 @@
     with standalone.apiserver(directory) as server:
         subprocess.run(["kubectl", f"--kubeconfig={server.kubeconfig}", "get", "namespaces"])
 
-No root, no network namespace, no controller: namespaces are deleted by nobody and garbage is not collected. Either
+No root, no network namespace, no controller: namespaces are not deleted and garbage is not collected. Either
 process can be killed and started again on its data (`Part`), as a machine that reboots would do it.
 """
 
@@ -124,7 +124,7 @@ def _listening(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports of loopback that nobody listened on a moment ago."""
+    """Distinct ports of loopback that no process listened on a moment ago."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for opened in sockets:

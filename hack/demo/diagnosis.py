@@ -27,7 +27,7 @@ def table(verdicts: Sequence[expectation.Verdict]) -> Table:
 
 
 def explain(console: Console, kubectl: Kubectl) -> None:
-    """Print the surroundings; a question that kubectl cannot answer is printed as its error."""
+    """Print the observed state; a question that kubectl cannot answer is printed as its error."""
     for title, arguments in _questions():
         console.print(f"\n[bold]$ kubectl -n {kubectl.namespace} {escape(' '.join(arguments))}[/]")
         try:

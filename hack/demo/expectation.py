@@ -9,7 +9,7 @@ from crds import pendingtask
 from crds.phases import TERMINAL, Phase
 
 ENDS = TERMINAL | {Phase.SCHEDULED, Phase.USER_TASK}
-"""Phases in which a task stays until somebody acts or a day comes."""
+"""Phases in which a task stays until a person acts or its day comes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def relaxed(expectations: list[Expectation]) -> list[Expectation]:
 
 
 def phase(task: pendingtask.PendingTask | None) -> str:
-    """The phase in a word, also for a task that nobody has looked at."""
+    """The phase in a word, also for a task that the operator has not seen."""
     if task is None:
         return "missing"
     return (task.status.phase or Phase.NEW).value

@@ -24,7 +24,7 @@ def split(image: str) -> dict[str, str]:
 
 
 def chosen(wanted: settings.Settings) -> tuple[str, str]:
-    """Jervis's image and the simulators'. Raises errors.Failure when nobody has named one for your cluster."""
+    """Jervis's image and the simulators'. Raises errors.Failure when none is named for your cluster."""
     if not wanted.local and not wanted.image:
         raise errors.Failure(
             "IMAGE is not set: KUBECONFIG names a cluster of yours, which cannot see images of this machine;"

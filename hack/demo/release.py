@@ -102,7 +102,7 @@ def install(
 
 
 def remove(wanted: settings.Settings, cluster: kubectl.Kubectl, report: progress.Progress) -> None:
-    """Uninstall the release, then the namespace, then the CRDs if they were the release's and nobody else uses them."""
+    """Uninstall the release, then the namespace, then the CRDs if they were the release's and no other uses them."""
     owned = _owner(cluster) == f"{wanted.namespace}/{settings.RELEASE}"
     done = subprocess.run(
         [
@@ -142,13 +142,13 @@ def _offers_volumes(cluster: kubectl.Kubectl) -> bool:
 
 
 def _owner(cluster: kubectl.Kubectl) -> str | None:
-    """`namespace/release` whose CRDs are installed, "nobody" for ones without an owner; None when there are none."""
+    """`namespace/release` whose CRDs are installed, "no release" if they have no owner; None when there are none."""
     found = cluster.run("get", "crd", _CRDS[0], "--ignore-not-found", "-o", "json")
     if not found:
         return None
     annotations = json.loads(found)["metadata"].get("annotations", {})
     release = annotations.get("meta.helm.sh/release-name")
-    return f"{annotations.get('meta.helm.sh/release-namespace')}/{release}" if release else "nobody"
+    return f"{annotations.get('meta.helm.sh/release-namespace')}/{release}" if release else "no release"
 
 
 def _watch(helm: subprocess.Popen[bytes], cluster: kubectl.Kubectl, report: progress.Progress) -> None:

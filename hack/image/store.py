@@ -1,4 +1,4 @@
-"""buildah with a storage of its own, so that nobody else's images are touched."""
+"""buildah with a storage of its own, so that no other images are touched."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from crds import scope
+from crds import priority, scope
 from kb import errors
 
 log = structlog.get_logger(__name__)
@@ -38,6 +38,12 @@ class Bound(_Model):
     project_id: str = Field(default="", pattern=scope.OPTIONAL_IDENTIFIER)
     group_id: str = Field(default="", pattern=scope.OPTIONAL_IDENTIFIER)
 
+    def widest(self) -> scope.Scope | None:
+        """The widest scope within, which is what a caller means that names none; None where every scope is."""
+        if self.client_id == EVERY:
+            return None
+        return scope.Scope(client_id=self.client_id, project_id=self.project_id, group_id=self.group_id)
+
     def covers(self, where: scope.Scope) -> bool:
         """Whether `where` lies within."""
         if self.client_id == EVERY:
@@ -54,7 +60,8 @@ class Bound(_Model):
 class Grant(_Model):
     """What a token allows. The file holds the token's SHA-256, so that reading the file does not give it away.
 
-    `erase` allows to forget a whole scope within the bounds; `write` alone does not.
+    `erase` allows to forget a whole scope within the bounds; `write` alone does not. `ceiling` (P0 to P3) is the most
+    urgent priority that counts; without one every priority does.
     """
 
     name: _Name
@@ -62,6 +69,15 @@ class Grant(_Model):
     scopes: tuple[Bound, ...] = Field(min_length=1)
     write: bool = False
     erase: bool = False
+    ceiling: priority.Priority | None = None
+
+    @pydantic.field_validator("ceiling", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        found = priority.parse(value) if isinstance(value, str) else value
+        if found is None and value is not None:
+            raise ValueError("is no priority: P0, P1, P2 or P3")
+        return found
 
     def allows(self, where: scope.Scope, *, writing: bool) -> bool:
         """Whether this token may read (or write) in `where`; global data may be read by every token."""
@@ -86,7 +102,7 @@ def read(path: Path) -> tuple[Grant, ...]:
         raise errors.Misconfigured(
             f"{path} is no YAML from line {line} on",
             field="tokensFile",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase}.",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
         ) from None
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -94,7 +110,7 @@ def read(path: Path) -> tuple[Grant, ...]:
         raise errors.Misconfigured(
             f"{path}: {place}: {first['msg']}",
             field=f"tokensFile.{place}",
-            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase}.",
+            remedy="Give `tokens`, a list of {name, sha256, scopes, write, erase, ceiling}.",
         ) from error
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crds import runtoken, scope
+from crds import priority, runtoken, scope
 
 _ROUTES = frozenset(
     {
+        # The tools for agents: each counts as a call of its routes.
+        ("POST", "/mcp"),
         ("GET", "/api/v1/rules"),
         ("GET", "/api/v1/user-context"),
         ("GET", "/api/v1/content/{key}"),
@@ -41,6 +43,11 @@ class Pass:
     def erase(self) -> bool:
         """Never."""
         return False
+
+    @property
+    def ceiling(self) -> priority.Priority:
+        """The most urgent priority that counts."""
+        return self.claims.ceiling
 
     def permits(self, method: str, route: str) -> bool:
         """Whether a run may call the route at all; `route` as it is registered, with its parameters' names."""

@@ -1,22 +1,25 @@
-"""Merge and un-merge: record, then mend every document that says the alias.
+"""Merge and un-merge: record, then correct every document that says the alias.
 
-The record comes first. A document that is being ingested meanwhile either committed before the mending looks for the
-documents, and is mended, or sees the record when it checks its aliases after its commit (`kb.ingest.pipeline`).
-Mending a document is weaving it again from its own stored chunks and kept answers, so an un-merge restores exactly what
-a merge changed, and what was ingested in between is as if it had never been merged.
+The record comes first. A document that is being ingested meanwhile either committed before the correction looks for the
+documents, and is corrected, or sees the record when it checks its aliases after its commit (`kb.ingest.pipeline`).
+Correcting a document is building its graph again from its own stored chunks and kept answers, so an un-merge restores
+exactly what a merge changed, and what was ingested in between is as if it had never been merged. An alias that is
+pointed elsewhere is an un-merge and a merge in one record: it remembers what it meant until the documents that say so
+are corrected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import errors
+from kb import errors, visibility
 from kb.aliases import registry
 from kb.graph import store as graph
 from kb.ingest import reference, turns
@@ -28,7 +31,7 @@ _PAGE = 500
 
 
 class Merger:
-    """`notify` is called after jobs were put."""
+    """`notify` is called after jobs were put; `owners` are the turns of all writing processes."""
 
     def __init__(
         self,
@@ -37,18 +40,19 @@ class Merger:
         queue: job.Queue,
         clock: Callable[[], datetime],
         notify: Callable[[], None],
+        owners: turns.Port | None = None,
     ) -> None:
         self._aliases = aliases
         self._nodes = nodes
         self._queue = queue
         self._clock = clock
         self._notify = notify
-        self._turns = turns.Turns()
+        self._turns = owners or turns.Turns()
 
     async def merge(
         self, owner: scope.Scope, alias: str, canonical: str, by: str, *, across_types: bool = False
     ) -> tuple[registry.Alias, int]:
-        """Make `alias` mean `canonical` for this owner's data. Returns the record and how many documents are mended.
+        """Make `alias` mean `canonical` for this owner's data. Returns the record and how many documents are corrected.
 
         Raises `kb.errors.Invalid` for what is no merge: other types, a document's own node, a chain.
         """
@@ -60,17 +64,23 @@ class Merger:
         meant = _key(canonical, "canonical", owner)
         _check(written, meant, across_types=across_types)
         # One merge of a client at a time, so that two of them cannot make a chain.
-        async with self._turns.take(owner.client_id):
+        async with self._turns.take(f"aliases:{owner.client_id}"):
             await self._no_chain(owner, written, meant)
             area, now = reference.kind_of(meant), self._clock()
+            # Whole milliseconds, as the registry keeps them: a record is told from its successor by its time too.
+            now = now.replace(microsecond=now.microsecond // 1000 * 1000)
             made = registry.Alias(registry.State.MERGING, owner, written, meant, area, 0, None, now, by)
+            before = await self._aliases.find(owner, written)
+            if before is not None:
+                former = tuple(key for key in dict.fromkeys((*before.former, before.canonical)) if key != meant)
+                made = replace(made, former=former, seen_count=before.seen_count, last_seen_at=before.last_seen_at)
             await self._aliases.put(made)
         return made, await self._mend(made)
 
     async def unmerge(self, owner: scope.Scope, alias: str) -> tuple[registry.Alias, int]:
-        """Take a merge back; returns what it was and how many documents are mended. Raises `kb.errors.NotFound`."""
+        """Take a merge back; returns what it was and how many documents are corrected. Raises `kb.errors.NotFound`."""
         written = _key(alias, "alias", owner)
-        async with self._turns.take(owner.client_id):
+        async with self._turns.take(f"aliases:{owner.client_id}"):
             gone = await self._aliases.retire(owner, written)
         if gone is None:
             raise errors.NotFound(
@@ -97,14 +107,14 @@ class Merger:
             await asyncio.sleep(interval)
 
     async def _no_chain(self, owner: scope.Scope, alias: str, canonical: str) -> None:
-        for one in await self._aliases.listed(owner, key=canonical, limit=1000):
+        for one in await self._aliases.related(owner, canonical):
             if one.alias == canonical:
                 raise errors.Invalid(
                     f"{canonical!r} is itself an alias of {one.canonical!r}",
                     field="canonical",
                     remedy=f"Merge into {one.canonical!r}, or un-merge {canonical!r} first.",
                 )
-        for one in await self._aliases.listed(owner, key=alias, limit=1000):
+        for one in await self._aliases.related(owner, alias):
             if one.canonical == alias:
                 raise errors.Invalid(
                     f"{one.alias!r} is an alias of {alias!r}, which would become an alias itself",
@@ -115,11 +125,25 @@ class Merger:
     async def _mend(self, record: registry.Alias) -> int:
         """Queue every document whose nodes change with the record, then settle it; the queue outlives a crash."""
         retiring = record.state is registry.State.RETIRING
-        node_key = record.canonical if retiring else record.alias
-        count, after = 0, ""
+        current = record.canonical if retiring else record.alias
+        mended: set[str] = set()
+        for node_key in dict.fromkeys((current, *record.former)):
+            mended |= await self._queue_naming(record.owner, node_key)
+        await self._aliases.settle(record)
+        # Names are what documents are about; the registry tells them to those who may see them.
+        log.info("aliases", state=record.state.value, client=record.owner.client_id, documents=len(mended))
+        return len(mended)
+
+    async def _queue_naming(self, owner: scope.Scope, node_key: str) -> set[str]:
+        """Queue the documents that have the node and for which an alias of `owner` holds; their ids."""
+        queued: set[str] = set()
+        after = ""
         while True:
-            page = await self._nodes.naming(record.owner, node_key, after=after, limit=_PAGE)
+            page = await self._nodes.naming(owner, node_key, after=after, limit=_PAGE)
             for document, where in page:
+                if not visibility.governs(owner, where):
+                    continue
+                queued.add(document.id)
                 await self._queue.put(
                     document.id,
                     where,
@@ -129,16 +153,11 @@ class Merger:
                     priority.Priority(priority.URGENT),
                     "",
                 )
-            count += len(page)
             if page:
                 self._notify()
             if len(page) < _PAGE:
-                break
+                return queued
             after = page[-1][0].id
-        await self._aliases.settle(record)
-        # Names are what documents are about; the registry tells them to those who may see them.
-        log.info("aliases", state=record.state.value, client=record.owner.client_id, documents=count)
-        return count
 
 
 def _key(text: str, field: str, owner: scope.Scope) -> str:

@@ -1,6 +1,7 @@
 """An alias, and the port of the registry.
 
-An alias belongs to an owner like everything else: what a project calls its things does not rename another project's.
+An alias belongs to an owner and holds where that one says (`kb.visibility.governs`): what a project calls its things
+does not rename another project's, not even in its group.
 Resolution is one look-up and never a chain: a canonical key is not itself an alias, and an alias is nobody's canonical
 key (kb page, trap 6).
 """
@@ -14,11 +15,12 @@ from enum import StrEnum
 from typing import Protocol
 
 from crds import scope
-from kb import errors
+from kb import errors, visibility
+from kb.graph import model
 
 
 class State(StrEnum):
-    """How far a merge has come. The record comes before the documents that are mended, so that a crash is seen.
+    """How far a merge has come. The record comes before the documents that are corrected, so that a crash is seen.
 
     Merging    resolves already; documents that said the alias may not be mended yet
     Merged     everything is in place
@@ -32,7 +34,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Alias:
-    """`alias` is written, `canonical` is meant; `area` is the type of both."""
+    """`alias` is written, `canonical` is meant; `area` is the type of both.
+
+    `former` are the keys that it meant before: documents may still have them until the record is settled.
+    """
 
     state: State
     owner: scope.Scope
@@ -43,13 +48,14 @@ class Alias:
     last_seen_at: datetime | None
     created_at: datetime
     created_by: str
+    former: tuple[str, ...] = ()
 
 
 class Registry(Protocol):
     """Raises `kb.errors.Away` when it does not answer."""
 
     async def resolve(self, owner: scope.Scope, keys: Collection[str]) -> Mapping[str, str]:
-        """Alias -> canonical key, for those of `keys` that are an alias in the eyes of `owner`'s data.
+        """Alias -> canonical key, for those of `keys` that are an alias for `owner`'s data.
 
         Where several owners say something, the most specific one is heard: project, then group, then client.
         """
@@ -60,11 +66,23 @@ class Registry(Protocol):
         ...
 
     async def listed(self, viewer: scope.Scope, *, key: str | None = None, limit: int = 200) -> list[Alias]:
-        """Visible aliases by key; with `key` those that lead from or to it."""
+        """Aliases that hold for the viewer, by key; with `key` those that lead from or to it."""
+        ...
+
+    async def named(self, viewer: scope.Scope, names: Collection[str]) -> Mapping[str, list[str]]:
+        """Name -> canonical keys, for those of `names` that are the name of an alias (`kb.graph.model.name_of`)."""
+        ...
+
+    async def find(self, owner: scope.Scope, alias: str) -> Alias | None:
+        """Exactly this owner's alias of that key."""
+        ...
+
+    async def related(self, owner: scope.Scope, key: str) -> list[Alias]:
+        """Those that lead from or to `key` and hold together with the owner's somewhere; narrower owners' too."""
         ...
 
     async def put(self, alias: Alias) -> None:
-        """Record; the same owner's alias of that key is replaced."""
+        """Record; the same owner's alias of that key is replaced. The caller has taken over what that one meant."""
         ...
 
     async def retire(self, owner: scope.Scope, alias: str) -> Alias | None:
@@ -72,7 +90,7 @@ class Registry(Protocol):
         ...
 
     async def settle(self, alias: Alias) -> None:
-        """The documents are mended: Merging becomes Merged, a Retiring record goes."""
+        """The documents are corrected: Merging becomes Merged, a Retiring record goes."""
         ...
 
     async def pending(self) -> list[Alias]:
@@ -104,6 +122,15 @@ class Nothing:
     async def pending(self) -> list[Alias]:
         return []
 
+    async def named(self, viewer: scope.Scope, names: Collection[str]) -> Mapping[str, list[str]]:
+        return {}
+
+    async def find(self, owner: scope.Scope, alias: str) -> Alias | None:
+        return None
+
+    async def related(self, owner: scope.Scope, key: str) -> list[Alias]:
+        return []
+
 
 def heard(found: Collection[Alias]) -> dict[str, str]:
     """What holds when several visible owners name the same alias: the most specific, then the first by its target."""
@@ -112,6 +139,19 @@ def heard(found: Collection[Alias]) -> dict[str, str]:
     for one in ordered:
         mapping.setdefault(one.alias, one.canonical)
     return mapping
+
+
+def by_name(found: Collection[Alias]) -> dict[str, list[str]]:
+    """The canonical keys by the names of their aliases; of each alias what is heard."""
+    names: dict[str, list[str]] = {}
+    for alias, canonical in sorted(heard(found).items()):
+        names.setdefault(model.name_of(alias), []).append(canonical)
+    return names
+
+
+def meet(one: scope.Scope, other: scope.Scope) -> bool:
+    """Whether there is data for which the aliases of both owners hold."""
+    return visibility.governs(one, other) or visibility.governs(other, one)
 
 
 def _width(owner: scope.Scope) -> int:

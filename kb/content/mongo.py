@@ -7,17 +7,15 @@ Needs no transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from gridfs.errors import CorruptGridFile, NoFile
 from motor import motor_asyncio
-from pymongo import errors as pymongo
 
 from crds import scope
-from kb import errors, identity, visibility, wire
+from kb import api, errors, identity, mongo, visibility
 from kb.erasure import closed
 
 _BUCKET = "content"
@@ -54,10 +52,10 @@ class Store:
         self._bucket: Any = motor_asyncio.AsyncIOMotorGridFSBucket(self._database, bucket_name=_BUCKET)
 
     async def ready(self) -> None:
-        with _translated():
+        with mongo.translated():
             await self._database.command("ping")
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
         sha256 = identity.digest_bytes(body)
         key = identity.content(owner, sha256)
         metadata = {
@@ -66,8 +64,8 @@ class Store:
             "mediaType": media_type,
             "usedAt": self._clock(),
         }
-        reference = wire.ContentRef(key=key, sha256=sha256, bytes=len(body))
-        with _translated():
+        reference = api.ContentRef(key=key, sha256=sha256, bytes=len(body))
+        with mongo.translated():
             entry = await self._entry(key)
             if entry is not None:
                 # Only the group of a project's content can differ: the newest writer knows it best.
@@ -86,7 +84,7 @@ class Store:
         missing = errors.NotFound(
             f"no content {key!r}", field="key", remedy="Use the key of a contentRef, in the scope it was stored with."
         )
-        with _translated():
+        with mongo.translated():
             entry = await self._entry(key)
             if entry is None:
                 raise missing
@@ -111,18 +109,18 @@ class Store:
 
     async def idle(self, *, before: datetime, limit: int = 500) -> list[str]:
         """Keys of what nobody has stored or loaded since `before`, the longest unused first."""
-        with _translated():
+        with mongo.translated():
             cursor = self._files.find(_idle(before), {"filename": 1}).sort([("metadata.usedAt", 1)]).limit(limit)
             return [row["filename"] async for row in cursor]
 
     async def touch(self, key: str) -> None:
         """Count as used now."""
-        with _translated():
+        with mongo.translated():
             await self._files.update_one({"filename": key}, {"$set": {"metadata.usedAt": self._clock()}})
 
     async def discard(self, key: str, *, before: datetime) -> bool:
         """Delete the content, unless somebody has used it since `before`. A crash leaves chunks that nobody sees."""
-        with _translated():
+        with mongo.translated():
             gone = await self._files.find_one_and_delete({"filename": key, **_idle(before)}, {"_id": 1})
             if gone is not None:
                 await self._chunks.delete_many({"files_id": gone["_id"]})
@@ -131,13 +129,20 @@ class Store:
     async def erase(self, where: scope.Scope) -> int:
         """Delete all that a scope owns which is erased; the entries last, so that a crash is gone on from."""
         chosen = {f"metadata.{name}": value for name, value in closed.query(where).items()}
-        with _translated():
+        with mongo.translated():
             ids = [row["_id"] async for row in self._files.find(chosen, {"_id": 1})]
             for start in range(0, len(ids), _ERASED_AT_ONCE):
                 some = {"$in": ids[start : start + _ERASED_AT_ONCE]}
                 await self._chunks.delete_many({"files_id": some})
                 await self._files.delete_many({"_id": some})
         return len(ids)
+
+    async def regroup(self, owner: scope.Scope) -> int:
+        mine = {"metadata.clientId": owner.client_id, "metadata.projectId": owner.project_id}
+        other = {**mine, "metadata.groupId": {"$ne": owner.group_id}}
+        with mongo.translated():
+            changed = await self._files.update_many(other, {"$set": {"metadata.groupId": owner.group_id}})
+        return int(changed.modified_count)
 
     async def close(self) -> None:
         self._client.close()
@@ -160,12 +165,3 @@ def _idle(before: datetime) -> dict[str, Any]:
 
 def _damaged(key: str) -> errors.Invalid:
     return errors.Invalid(f"the content {key!r} is damaged", field="key", remedy="Store the content again.")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Give pymongo's network errors our names."""
-    try:
-        yield
-    except (pymongo.ConnectionFailure, pymongo.ExecutionTimeout, pymongo.WaitQueueTimeoutError) as error:
-        raise errors.Away("mongodb", str(error)[:300]) from error

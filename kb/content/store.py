@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from crds import scope
-from kb import wire
+from kb import api
 
 
 class Store(Protocol):
@@ -15,12 +15,16 @@ class Store(Protocol):
         """Return when the store answers."""
         ...
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
         """Keep `body`; the same body of the same owner is kept once and has the same key."""
         ...
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:
         """The bytes under `key`, checked against their SHA-256. Raises `kb.errors.NotFound`."""
+        ...
+
+    async def regroup(self, owner: scope.Scope) -> int:
+        """Let all content of the owner's project belong to the owner's group; how many entries changed."""
         ...
 
     async def close(self) -> None:

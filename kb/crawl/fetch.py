@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
@@ -33,6 +33,13 @@ class Refused(root.Permanent):
     """The page breaks a limit; it is left out and the crawl goes on."""
 
 
+Permit = Callable[[str], Awaitable[None]]
+
+
+async def _any(url: str) -> None:
+    """Permits every URL."""
+
+
 class Fetcher:
     """`http` must not follow redirects or use a proxy. `max_bytes` bounds a body as inflated, `seconds` a page."""
 
@@ -42,11 +49,15 @@ class Fetcher:
         self._max_bytes = max_bytes
         self._seconds = seconds
 
-    async def fetch(self, url: str) -> Fetched:
-        """Raises `Refused`, `kb.errors.Invalid` (an address that may not be asked) or `kb.errors.Away`."""
+    async def fetch(self, url: str, permit: Permit = _any) -> Fetched:
+        """Raises `Refused`, `kb.errors.Invalid` (an address that may not be asked) or `kb.errors.Away`.
+
+        `permit` is asked before each URL, of a redirect too, and raises `Refused` for one that is not to be fetched.
+        """
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(1 + _REDIRECTS):
+                    await permit(url)
                     found = await self._once(url)
                     if isinstance(found, Fetched):
                         return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import urllib.robotparser
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kb import errors
 from kb.crawl import fetch, page
 
+# RFC 9110: not found, and gone.
+_GONE = frozenset({404, 410})
 _TEXTS = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
 
 
@@ -26,62 +28,95 @@ class Limits:
 
 @dataclass(frozen=True)
 class Seen:
-    """A page that was looked at: its content, or why it was not taken."""
+    """A page that was looked at: its content, or why it was not taken. `gone`: its site says that there is none."""
 
     url: str
     page: page.Page | None
     reason: str = ""
+    gone: bool = False
+
+
+Site = tuple[str, str, int]
 
 
 class Crawl:
-    """One crawl; iterate over `pages` once. `truncated` says afterwards whether a limit ended it."""
+    """One crawl; iterate over `pages` once, and over `revisited` after it. `truncated` says afterwards whether a limit
+    ended it, `root` is the beginning of every URL of the site."""
 
     def __init__(self, fetcher: fetch.Fetcher, limits: Limits) -> None:
         self._fetcher = fetcher
         self._limits = limits
+        self._site: Site | None = None
+        self._rules_of: dict[Site, urllib.robotparser.RobotFileParser] = {}
+        self._known: set[str] = set()
+        self._looked = 0
+        self._deadline = 0.0
         self.truncated = False
+        self.root = ""
 
     async def pages(self, start: str) -> AsyncIterator[Seen]:
         """Raises `kb.errors.Invalid` or `kb.errors.Away` when the first page cannot be asked at all."""
-        deadline = asyncio.get_running_loop().time() + self._limits.seconds
-        first = await self._fetcher.fetch(start)
-        site = first.target.site
-        rules = await self._rules(site)
+        self._deadline = asyncio.get_running_loop().time() + self._limits.seconds
+        self._looked = 1
+        try:
+            first = await self._fetcher.fetch(start, self._permit)
+        except fetch.Refused as error:
+            yield Seen(start, None, error.message)
+            return
+        self._site = first.target.site
+        parts = urlsplit(first.url)
+        self.root = f"{parts.scheme}://{parts.netloc}/"
         waiting: deque[tuple[str, int, fetch.Fetched | None]] = deque([(first.url, 0, first)])
-        known = {start, first.url}
-        looked = 0
+        self._known = {start, first.url}
+        self._looked = 0
         while waiting:
             url, depth, fetched = waiting.popleft()
-            if looked >= self._limits.pages or asyncio.get_running_loop().time() > deadline:
-                self.truncated = True
+            if self._over():
                 return
-            looked += 1
-            seen = await self._look(url, fetched, site, rules)
+            self._looked += 1
+            seen = await self._look(url, fetched)
             yield seen
             if seen.page is None or not seen.page.follow or depth >= self._limits.depth:
                 continue
             for link in seen.page.links:
-                if link not in known and _site(link) == site:
-                    known.add(link)
+                if link not in self._known and _site(link) == self._site:
+                    self._known.add(link)
                     waiting.append((link, depth + 1, None))
 
-    async def _look(
-        self,
-        url: str,
-        fetched: fetch.Fetched | None,
-        site: tuple[str, str, int],
-        rules: urllib.robotparser.RobotFileParser,
-    ) -> Seen:
-        if not rules.can_fetch(fetch.AGENT, url):
-            return Seen(url, None, "robots.txt forbids it")
+    async def revisited(self, urls: Iterable[str]) -> AsyncIterator[Seen]:
+        """Those of the URLs that are of the site and were not met, as far as the limits of the crawl allow."""
+        for url in urls:
+            if url in self._known or _site(url) != self._site:
+                continue
+            if self._over():
+                return
+            self._known.add(url)
+            self._looked += 1
+            yield await self._look(url, None)
+
+    def _over(self) -> bool:
+        self.truncated |= self._looked >= self._limits.pages or asyncio.get_running_loop().time() > self._deadline
+        return self.truncated
+
+    async def _permit(self, url: str) -> None:
+        """Raises `fetch.Refused` for a URL that its site's robots.txt forbids, or of another site than the crawl's."""
+        site = _site(url)
+        if site is None:
+            return  # the fetcher says what is wrong with it
+        if self._site is not None and site != self._site:
+            raise fetch.Refused("it redirects to another site")
+        if site not in self._rules_of:
+            self._rules_of[site] = await self._rules(site)
+        if not self._rules_of[site].can_fetch(fetch.AGENT, url):
+            raise fetch.Refused("robots.txt forbids it")
+
+    async def _look(self, url: str, fetched: fetch.Fetched | None) -> Seen:
         try:
-            found = fetched or await self._fetcher.fetch(url)
+            found = fetched or await self._fetcher.fetch(url, self._permit)
         except (fetch.Refused, errors.Invalid, errors.Away) as error:
             return Seen(url, None, error.message)
-        if found.target.site != site:
-            return Seen(url, None, "it redirects to another site")
         if found.status != 200:
-            return Seen(url, None, f"HTTP {found.status}")
+            return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE)
         if found.media_type not in _TEXTS:
             return Seen(url, None, f"it is {found.media_type}; send files to /api/v1/ingest/file")
         read = await asyncio.to_thread(page.read, found.body, found.url, found.charset)
@@ -93,14 +128,16 @@ class Crawl:
             return Seen(found.url, read, "it has no text")
         return Seen(found.url, read)
 
-    async def _rules(self, site: tuple[str, str, int]) -> urllib.robotparser.RobotFileParser:
+    async def _rules(self, site: Site) -> urllib.robotparser.RobotFileParser:
         """RFC 9309: no file allows everything, a server that fails forbids everything."""
         scheme, host, port = site
         named = f"[{host}]" if ":" in host else host
         rules = urllib.robotparser.RobotFileParser()
         try:
             found = await self._fetcher.fetch(f"{scheme}://{named}:{port}/robots.txt")
-        except (fetch.Refused, errors.Invalid, errors.Away):
+        except (fetch.Refused, errors.Invalid, errors.Away) as error:
+            if self._site is None and not isinstance(error, fetch.Refused):
+                raise  # it is the first that is asked of the site
             rules.parse(["User-agent: *", "Disallow: /"])
             return rules
         if found.status >= 500:

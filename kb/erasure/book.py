@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from crds import scope
-from kb import identity, mongo, writing
+from kb import api, identity, mongo
 from kb.erasure import closed
 
 COLLECTION = "kb_erasures"
@@ -24,7 +24,7 @@ class Book:
         self._records = database[COLLECTION]
         self._clock = clock
 
-    async def open(self, where: scope.Scope, by: str) -> writing.Erasure:
+    async def open(self, where: scope.Scope, by: str) -> api.Erasure:
         """Record that `where` is to be erased; one that runs already is answered as it is."""
         now = self._clock()
         own = identity.erasure(where, now)
@@ -48,7 +48,7 @@ class Book:
                 row = await self._records.find_one({"_id": own}) or row
             return _erasure(row)
 
-    async def running(self) -> list[writing.Erasure]:
+    async def running(self) -> list[api.Erasure]:
         """Those that are not done, the oldest first."""
         with mongo.translated():
             cursor = self._records.find({"state": "Running"}).sort([("requestedAt", 1), ("_id", 1)])
@@ -67,15 +67,15 @@ class Book:
         with mongo.translated():
             await self._records.update_one({"_id": erasure_id, "state": "Running"}, {"$set": said})
 
-    async def listed(self, viewer: scope.Scope) -> list[writing.Erasure]:
+    async def listed(self, viewer: scope.Scope) -> list[api.Erasure]:
         """The latest of the viewer's scope and of what lies in it."""
         with mongo.translated():
             cursor = self._records.find(closed.query(viewer)).sort([("requestedAt", -1), ("_id", 1)]).limit(_LISTED)
             return [_erasure(row) async for row in cursor]
 
 
-def _erasure(row: Mapping[str, Any]) -> writing.Erasure:
-    return writing.Erasure(
+def _erasure(row: Mapping[str, Any]) -> api.Erasure:
+    return api.Erasure(
         id=row["_id"],
         scope=mongo.owner(dict(row)),
         state=row["state"],

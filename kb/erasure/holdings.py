@@ -9,6 +9,7 @@ from crds import scope
 from kb import mongo
 from kb.aliases import mongo as aliases
 from kb.erasure import closed, tasks
+from kb.ingest import entitytypes
 from kb.memory import procedures, session
 from kb.rules import mongo as rules
 
@@ -44,6 +45,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
     return {
         "tasks": tasks.Tasks(database),
         "aliases": Collection(database, aliases.COLLECTION),
+        "entityTypes": Collection(database, entitytypes.COLLECTION),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),

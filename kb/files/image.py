@@ -8,7 +8,7 @@ import struct
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from crds import priority
+from crds import priority, scope
 from kb import errors
 from kb.ingest import answers, prompt
 
@@ -59,14 +59,16 @@ def check(body: bytes) -> str:
     raise errors.Invalid("the body is no image of a type that is taken", field="body", remedy=_REMEDY)
 
 
-async def describe(asked: answers.Answers, body: bytes, *, title: str, kind: str, urgency: priority.Priority) -> Sight:
-    """What the model of `asked` sees; kept, so that the same image is looked at once."""
+async def describe(
+    asked: answers.Answers, body: bytes, owner: scope.Scope, *, title: str, kind: str, urgency: priority.Priority
+) -> Sight:
+    """What the model of `asked` sees; kept, so that the same image of a client is looked at once."""
     said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {' '.join(title.split())}"
     messages = (
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": said, "images": [base64.b64encode(body).decode()]},
     )
-    return await asked.ask(prompt.Prompt(PROMPT, messages), Sight, urgency)
+    return await asked.ask(prompt.Prompt(PROMPT, messages), Sight, urgency, owner)
 
 
 def document(sight: Sight) -> str:

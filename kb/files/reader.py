@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from crds import errors as root
-from crds import priority
+from crds import priority, scope
 from kb import errors, identity, metrics
 from kb.files import image, inspection, sniff, tika
 from kb.ingest import answers
@@ -51,18 +51,18 @@ class Reader:
                 raise errors.Invalid("the file has no text", field="body", remedy="Send scanned pages as images.")
         return Read(found.text, found.title, kind.value, "file", identity.digest_bytes(raw), len(raw))
 
-    async def image(self, raw: bytes, *, named: str, urgency: priority.Priority) -> Read:
+    async def image(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
         """What the vision model sees; `named` is what its sender calls it."""
         with self._counted("unknown"):
             media_type = image.check(raw)
         with self._counted(media_type), self._meters.stages.labels("vision").time():
-            sight = await image.describe(self._seeing, raw, title=named, kind=media_type, urgency=urgency)
+            sight = await image.describe(self._seeing, raw, owner, title=named, kind=media_type, urgency=urgency)
         return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
-    async def either(self, raw: bytes, *, named: str, urgency: priority.Priority) -> Read:
+    async def either(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:
         """An image if its bytes say so, else a document; what the sender calls it decides nothing."""
         if image.looks_like(raw):
-            return await self.image(raw, named=named, urgency=urgency)
+            return await self.image(raw, owner, named=named, urgency=urgency)
         return await self.file(raw)
 
     def taken(self, read: Read) -> None:

@@ -7,11 +7,18 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from pydantic import JsonValue
+
 from crds import scope
 from kb import selection
 from kb.graph import model
 
 _SEPARATOR = "\x1f"
+# The history of a client lies in a partition of its own; no client's id begins so.
+_PAST = "~"
+
+
+Labels = tuple[tuple[str, ...], ...]
 
 
 class Row(Protocol):
@@ -40,10 +47,23 @@ class Rows:
         said = {one.sentence_id: one for one in everything}
         texts = {sentence_id: number(sentence_id) for sentence_id in said}
         types = {one.node_key: one.node_type for one in patch.mentions}
-        self.document = (me, client, document.id, *place, *facts)
+        labels = None if patch.labels is None else json.dumps(patch.labels)
+        self.document = (
+            me,
+            client,
+            document.id,
+            *place,
+            *facts,
+            document.since_ms,
+            patch.revision,
+            patch.given,
+            labels,
+        )
         self.chunks = [(chunks[chunk_id], me, chunk_id) for chunk_id in patch.chunk_ids]
         self.sentences = [(texts[key], chunks[one.chunk_id], key, one.sentence) for key, one in said.items()]
-        self.nodes = [(nodes[key], client, key, kind, model.name_of(key)) for key, kind in types.items()]
+        self.nodes = [
+            (nodes[key], client, key, kind, model.name_of(key), model.stem_of(key)) for key, kind in types.items()
+        ]
         self.mentions = [
             (
                 nodes[one.node_key],
@@ -53,18 +73,46 @@ class Rows:
                 me,
                 one.name,
                 one.description,
+                _places(one),
+                one.properties,
             )
             for one in patch.mentions
         ]
         self.evidence = [
-            (nodes[one.source], one.type, nodes[one.target], texts[one.sentence_id], chunks[one.chunk_id], me)
+            (
+                nodes[one.source],
+                one.type,
+                nodes[one.target],
+                texts[one.sentence_id],
+                chunks[one.chunk_id],
+                me,
+                _places(one),
+                one.properties,
+            )
             for one in patch.evidence
         ]
+        self.keep: dict[str, Any] | None = None
+        if patch.keep is not None:
+            version = patch.keep.id
+            numbers = {"document": me, "number": number(past(client), version)}
+            self.keep = {"past": past(client), "version": version, "until": patch.keep.until_ms, **numbers}
 
 
-def viewer_of(viewer: scope.Scope) -> dict[str, Any]:
-    """Whose sight it is, for `:client`, `:project` and `:grp`."""
-    return {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id}
+def _places(one: model.Mention | model.Evidence) -> str:
+    return json.dumps(one.places) if one.places else ""
+
+
+def past(client_id: str) -> str:
+    """The partition in which the history of a client lies."""
+    return _PAST + client_id
+
+
+def viewer_of(viewer: scope.Scope, *, history: bool = False) -> dict[str, Any]:
+    """Whose sight it is, for `:world`, `:client`, `:project` and `:grp`: of the present, or of the history alone."""
+    where = {"project": viewer.project_id, "grp": viewer.group_id}
+    if history:
+        return {"world": past(""), "client": past(viewer.client_id), **where}
+    return {"world": "", "client": viewer.client_id, **where}
 
 
 def selection_of(chosen: selection.Selection) -> dict[str, Any]:
@@ -78,37 +126,69 @@ def selection_of(chosen: selection.Selection) -> dict[str, Any]:
         "dated": chosen.dated,
         "earliest": earliest,
         "latest": latest,
+        "moment": chosen.moment(),
+        "labels": json.dumps(chosen.labels) if chosen.labels else None,
     }
 
 
 def document_of(row: Row) -> model.Document:
-    return model.Document(row["document_id"], row["source_urn"], row["kind"], row["title"], row["observed"])
+    facts = (row["source_urn"], row["kind"], row["title"], row["observed"], row["since"], row["until"])
+    return model.Document(row["document_id"], *facts)
 
 
 def all_said(rows: Iterable[Row]) -> list[model.Said]:
     """One sentence a row, about a node or proving an edge."""
-    documents: dict[str, model.Document] = {}  # many sentences, few documents
+    documents: dict[tuple[str, int | None], model.Document] = {}  # many sentences, few documents
     found = []
     for row in rows:
-        document = documents.get(row["document_id"])
+        version = row["document_id"], row["until"]
+        document = documents.get(version)
         if document is None:
-            document = documents[row["document_id"]] = document_of(row)
+            document = documents[version] = document_of(row)
         found.append(_said(row, document))
     return found
 
 
 def _said(row: Row, document: model.Document) -> model.Said:
     proven = edge_of(row) if row["source"] else None
-    return model.Said(row["chunk_id"], document, row["node_key"], proven, row["sentence_id"], row["sentence"])
+    places = tuple(json.loads(row["places"])) if row["places"] else ()
+    said = (proven, row["sentence_id"], row["sentence"], places, row["properties"])
+    return model.Said(row["chunk_id"], document, row["node_key"], *said)
 
 
-def node_of(row: Row, described: Sequence[Row]) -> model.Node:
+def version_of(row: Row, version_id: str, chunk_ids: Sequence[str]) -> model.Version:
+    return model.Version(version_id, document_of(row), row["revision"], tuple(chunk_ids), row["given"])
+
+
+def node_of(key: str, node_type: str, mentions: int, described: Sequence[Row]) -> model.Node:
+    """A node from the rows of its mentions."""
     names = dict.fromkeys(said["name"] for said in described if said["name"])
     descriptions = dict.fromkeys(said["description"] for said in described if said["description"])
     chunks = dict.fromkeys(said["chunk_id"] for said in described)
-    return model.Node(
-        row["node_key"], row["node_type"], tuple(names), tuple(descriptions), tuple(chunks), row["mentions"]
-    )
+    given = properties((row["observed"], row["source_urn"], row["properties"]) for row in described)
+    return model.Node(key, node_type, tuple(names), tuple(descriptions), tuple(chunks), mentions, given)
+
+
+def properties(given: Iterable[tuple[int | None, str, str]]) -> dict[str, JsonValue]:
+    """The properties of a node from (time, source URN, JSON object or "") of each mention.
+
+    Of one that several give, the value of the latest counts; of equally late ones, that of the last source by its URN.
+    """
+    found: dict[str, JsonValue] = {}
+    for _, _, text in sorted({(selection.ALWAYS if at is None else at, urn, text) for at, urn, text in given if text}):
+        found |= json.loads(text)
+    return dict(sorted(found.items()))
+
+
+def fragments(having: Labels) -> list[str]:
+    """What the properties of a mention must contain one of, as text, to give what is asked for: the names' ends."""
+    names = {one.partition("=")[0].rpartition(".")[2] for group in having for one in group}
+    return sorted(json.dumps(name, ensure_ascii=False)[1:] for name in names)
+
+
+def has(node: model.Node, having: Labels) -> bool:
+    """Whether the node's properties have a label (`kb.selection.labels`) of each group."""
+    return selection.Selection(labels=having).carries(selection.labels(node.properties))
 
 
 def edge_of(row: Row) -> model.Edge:

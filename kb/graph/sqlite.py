@@ -1,30 +1,39 @@
 """The embedded graph store: one SQLite file, for a knowledge base on one machine.
 
 Two tables carry the graph: `mentions` (node <- sentence) and `evidence` (edge <- sentence). Nodes and edges are the
-distinct keys of these, so that taking a document's rows away leaves exactly what the others say.
+distinct keys of these, so that taking a document's rows away leaves exactly what the others say. Versions that were
+replaced are rows of the same tables in a partition of their own, as if they were another client's (decision 0073).
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from crds import scope
-from kb import selection, sqlite
+from kb import errors, identity, selection, sqlite
 from kb.graph import codec, model, statements, traversal
 
 
 class Store:
-    """Implements `kb.graph.store.Store` over `path`."""
+    """Implements `kb.graph.store.Store` over `path`.
 
-    def __init__(self, path: Path) -> None:
+    A question may take `seconds` (None: no limit) and read `hub` rows at one node.
+    """
+
+    def __init__(self, path: Path, *, seconds: float | None = None, hub: int = model.HUB) -> None:
+        self._hub = hub
         self._database = sqlite.Database(
-            path, statements.SCHEMA, version=statements.VERSION, migrations={1: _from_version_1, 2: _from_version_2}
+            path,
+            statements.SCHEMA,
+            version=statements.VERSION,
+            read_seconds=seconds,
+            migrations={1: _from_version_1, 2: _from_version_2, 3: _from_version_3, 4: _from_version_4},
         )
 
     async def prepare(self) -> None:
@@ -33,40 +42,101 @@ class Store:
     async def ready(self) -> None:
         await self._database.read(lambda connection: connection.execute("SELECT 1").fetchone())
 
-    async def replace(self, owner: scope.Scope, patch: model.Patch) -> None:
+    async def replace(self, owner: scope.Scope, patch: model.Patch, *, fence: int = 0) -> None:
         rows = codec.Rows(owner, patch)
-        await self._database.write(functools.partial(_replace, rows=rows))
 
-    async def remove(self, owner: scope.Scope, document_id: str) -> bool:
+        def work(connection: sqlite3.Connection) -> None:
+            _pass(connection, rows.document_number, fence)
+            _replace(connection, rows)
+
+        await self._database.write(work)
+
+    async def remove(self, owner: scope.Scope, document_id: str, *, fence: int = 0) -> bool:
         document = codec.number(owner.client_id, document_id)
+        past = {"past": codec.past(owner.client_id), "document": document_id}
 
         def work(connection: sqlite3.Connection) -> bool:
+            _pass(connection, document, fence)
+            _drop(connection, statements.VERSIONS_OF, past)
             named, found = _erase(connection, document)
             _sweep(connection, named)
             return found
 
         return await self._database.write(work)
 
+    async def forget_fences(self, before: int) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            connection.execute(statements.FENCES)
+            return connection.execute("DELETE FROM fences WHERE fence < ?", (before,)).rowcount
+
+        return await self._database.write(work)
+
+    async def versions(self, owner: scope.Scope, document_id: str) -> list[model.Version]:
+        client = owner.client_id
+        present = codec.number(client, document_id)
+        bound = {"present": present, "past": codec.past(client), "document": document_id}
+
+        def work(connection: sqlite3.Connection) -> list[model.Version]:
+            found = []
+            for row in connection.execute(statements.VERSIONS, bound).fetchall():
+                ids = [chunk_id for (chunk_id,) in connection.execute(statements.CHUNKS_OF, (row["id"],))]
+                document = codec.document_of(row)
+                replaced = identity.version(document_id, row["revision"], document.start_ms)
+                found.append(codec.version_of(row, document_id if row["id"] == present else replaced, ids))
+            return found
+
+        return await self._database.read(work)
+
+    async def expire(self, client_id: str, before_ms: int, *, document_id: str | None = None, fence: int = 0) -> int:
+        bound = {"past": codec.past(client_id), "before": before_ms, "document": document_id}
+        statement = statements.EXPIRED_OF_CLIENT if document_id is None else statements.EXPIRED
+
+        def work(connection: sqlite3.Connection) -> int:
+            if document_id is not None:
+                _pass(connection, codec.number(client_id, document_id), fence)
+            return _drop(connection, statement, bound)
+
+        return await self._database.write(work)
+
+    async def vacate(self, client_id: str) -> None:
+        """Nothing: a client has no tables of its own."""
+
     async def regroup(self, owner: scope.Scope) -> list[str]:
-        bound = {"client": owner.client_id, "project": owner.project_id, "grp": owner.group_id}
+        place = {"client": owner.client_id, "past": codec.past(owner.client_id)}
+        bound = {**place, "project": owner.project_id, "grp": owner.group_id}
         rows = await self._database.write(lambda connection: connection.execute(statements.REGROUP, bound).fetchall())
-        return sorted(row["document_id"] for row in rows)
+        return sorted({row["document_id"] for row in rows})
 
     async def committed(
         self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection = selection.ALL
     ) -> set[str]:
-        rows = await self._rows(
-            statements.COMMITTED, viewer, chunks=codec.numbers(chunk_ids), **codec.selection_of(chosen)
-        )
+        asked: dict[str, Any] = {"chunks": codec.numbers(chunk_ids), **codec.selection_of(chosen)}
+        rows = await self._rows(statements.COMMITTED, viewer, history=chosen.as_of is not None, **asked)
         return {row["chunk_id"] for row in rows}
 
-    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
-        rows = await self._rows(statements.MENTIONED, viewer, chunks=codec.numbers(chunk_ids))
-        return codec.all_said(rows)
+    async def mentioned(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> list[model.Said]:
+        rows = await self._rows(statements.MENTIONED, viewer, history=history, chunks=codec.numbers(chunk_ids))
+        return sorted(codec.all_said(rows), key=model.by_place) if history else codec.all_said(rows)
 
-    async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
-        rows = await self._rows(statements.BRIDGES, viewer, chunks=codec.numbers(chunk_ids))
-        return sorted(map(model.Bridge._make, rows))
+    async def bridges(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> list[model.Bridge]:
+        views = _views(viewer, history=history)
+        numbers = codec.numbers(chunk_ids)
+
+        def work(connection: sqlite3.Connection) -> list[model.Bridge]:
+            cursor = sqlite.plain(connection)
+            chunks = _admitted(cursor, selection.ALL, views, numbers)
+            rows = cursor.execute(statements.MENTIONS_IN, (json.dumps(list(chunks)),)).fetchall()
+            nodes = _looked_up(cursor, statements.NODE_KEYS, {node for _, node, _ in rows})
+            sentences = _looked_up(cursor, statements.SENTENCE_IDS, {sentence for *_, sentence in rows})
+            return sorted(
+                model.Bridge(nodes[node], chunks[chunk], sentences[sentence]) for chunk, node, sentence in rows
+            )
+
+        return await self._database.read(work)
 
     async def leads(
         self,
@@ -76,31 +146,50 @@ class Store:
         *,
         per_node: int = 50,
     ) -> list[model.Lead]:
-        bound = {**codec.viewer_of(viewer), **codec.selection_of(chosen), "nodes": codec.listed(node_keys)}
+        bound = {"nodes": codec.listed(node_keys), "most": min(per_node, self._hub), **codec.selection_of(chosen)}
+        views = _views(viewer, history=chosen.as_of is not None)
 
         def work(connection: sqlite3.Connection) -> list[model.Lead]:
             salient: dict[str, dict[str, float]] = {}
-            for node, key in connection.execute(statements.NODE_IDS, bound).fetchall():
-                # A chunk may mention a node in several sentences; eight at most (kb.ingest.weave).
-                values = {**bound, "node": node, "rows": 8 * per_node}
-                found = salient.setdefault(key, {})
-                for chunk_id, salience in connection.execute(statements.LEADS, values):
-                    if len(found) == per_node and chunk_id not in found:
-                        break
-                    found[chunk_id] = max(found.get(chunk_id, 0.0), salience)
+            few: dict[int, str] = {}
+            cursor = sqlite.plain(connection)
+            for asked in ({**bound, **view} for view in views):
+                for node, key, crowded in cursor.execute(statements.CROWDS, asked).fetchall():
+                    if not crowded:
+                        few[node] = key
+                        continue
+                    # A chunk may mention a node in several sentences; eight at most (kb.ingest.graph_builder).
+                    values = {**asked, "node": node, "rows": 8 * per_node, "hub": self._hub}
+                    found: dict[str, float] = {}
+                    for chunk_id, salience in cursor.execute(statements.LEADS, values):
+                        if len(found) == per_node and chunk_id not in found:
+                            break
+                        found[chunk_id] = max(found.get(chunk_id, 0.0), salience)
+                    salient.setdefault(key, {}).update(found)
+            rows = cursor.execute(statements.MENTIONS_OF, (json.dumps(list(few)),)).fetchall()
+            chunks = _admitted(cursor, chosen, views, json.dumps(list({chunk for _, chunk, _ in rows})))
+            for node, chunk, salience in rows:
+                if (chunk_id := chunks.get(chunk)) is not None:
+                    found = salient.setdefault(few[node], {})
+                    if salience > found.get(chunk_id, -1.0):
+                        found[chunk_id] = salience
             return [
-                model.Lead(key, chunk_id, salience, len(found))
+                model.Lead(key, chunk_id, salience, min(len(found), per_node))
                 for key, found in sorted(salient.items())
                 for chunk_id, salience in sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:per_node]
             ]
 
         return await self._database.read(work)
 
-    async def named(self, viewer: scope.Scope, names: Collection[str]) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for name, key in await self._rows(statements.NAMED, viewer, names=codec.listed(names)):
-            found.setdefault(name, []).append(key)
-        return found
+    async def named(
+        self, viewer: scope.Scope, names: Collection[str], *, as_of: datetime | None = None
+    ) -> dict[str, list[str]]:
+        return await self._called(statements.NAMED, viewer, names, as_of)
+
+    async def alike(
+        self, viewer: scope.Scope, stems: Collection[str], *, as_of: datetime | None = None
+    ) -> dict[str, list[str]]:
+        return await self._called(statements.ALIKE, viewer, stems, as_of)
 
     async def nodes(
         self,
@@ -110,19 +199,54 @@ class Store:
         text: str | None = None,
         node_type: str | None = None,
         limit: int = 50,
+        as_of: datetime | None = None,
+        having: tuple[tuple[str, ...], ...] = (),
     ) -> list[model.Node]:
-        wanted = {"nodes": None if keys is None else codec.listed(keys), "type": node_type, "limit": limit}
-        bound = {**codec.viewer_of(viewer), **wanted, "text": text.casefold() if text else None}
+        bound: dict[str, Any] = {
+            "type": node_type,
+            "limit": -1 if having else limit,
+            "text": text.casefold() if text else None,
+            "moment": _moment(as_of),
+            # A node that is asked for by its key is found with a single mention.
+            "hub": self._hub if keys is None else _EVERYTHING,
+            "described": model.DESCRIBED,
+            "fragments": json.dumps(codec.fragments(having)),
+        }
+        views = _views(viewer, history=as_of is not None)
+
+        def asked(connection: sqlite3.Connection) -> str | None:
+            if not having:
+                return None if keys is None else codec.listed(keys)
+            given = {key for view in views for (key,) in connection.execute(statements.GIVEN_NODES, {**bound, **view})}
+            return codec.listed(given if keys is None else given.intersection(keys))
+
+        def described(connection: sqlite3.Connection, best: Sequence[str]) -> dict[str, list[sqlite3.Row]]:
+            found: dict[str, list[sqlite3.Row]] = {}
+            for view in views:
+                named = {**bound, **view, "nodes": codec.listed(best)}
+                for node, key in connection.execute(statements.NODE_IDS, named).fetchall():
+                    found.setdefault(key, []).extend(connection.execute(statements.DESCRIBE, {**named, "node": node}))
+            return found
 
         def work(connection: sqlite3.Connection) -> list[model.Node]:
-            found = connection.execute(statements.SEARCH_NODES, bound).fetchall()
-            named = {**bound, "nodes": codec.listed(row["node_key"] for row in found)}
-            described: dict[str, list[sqlite3.Row]] = {}
-            for row in connection.execute(statements.DESCRIBE, named):
-                described.setdefault(row["node_key"], []).append(row)
-            return [codec.node_of(row, described.get(row["node_key"], [])) for row in found]
+            types: dict[str, str] = {}
+            mentions: Counter[str] = Counter()
+            wanted = {**bound, "nodes": asked(connection)}
+            for view in views:
+                for key, kind, said in connection.execute(statements.SEARCH_NODES, {**wanted, **view}):
+                    types.setdefault(key, kind)
+                    mentions[key] += said
+            best = sorted(mentions, key=lambda key: (-mentions[key], key))
+            nodes: list[model.Node] = []
+            # Which value of a property is shown depends on all that give it: so it is compared once it is made.
+            while best and len(nodes) < limit:
+                page, best = best[:limit], best[limit:]
+                rows = described(connection, page)
+                made = [codec.node_of(key, types[key], mentions[key], rows.get(key, [])) for key in page]
+                nodes += [node for node in made if codec.has(node, having)]
+            return nodes[:limit]
 
-        return await self._database.read(work)
+        return await self._database.read(work, broad=True)
 
     async def traverse(
         self,
@@ -133,33 +257,35 @@ class Store:
         as_of: datetime | None = None,
     ) -> model.Walk:
         types = None if steps.edge_types is None else json.dumps(list(steps.edge_types))
-        latest = None if as_of is None else selection.millis(as_of)
-        bound = {**codec.viewer_of(viewer), "types": types, "latest": latest}
+        views = [
+            {**view, "types": types, "moment": _moment(as_of)} for view in _views(viewer, history=as_of is not None)
+        ]
+
+        def rows(connection: sqlite3.Connection, statement: str, keys: Collection[str], **values: Any) -> list[Any]:
+            nodes = {"nodes": codec.listed(keys), **values}
+            return [row for view in views for row in connection.execute(statement, {**view, **nodes})]
 
         def around(connection: sqlite3.Connection, keys: Sequence[str]) -> Iterable[tuple[str, list[model.Edge]]]:
             """The edges at each of the nodes, one more than may be followed."""
-            ids: dict[str, list[int]] = {}
-            for node, key in connection.execute(statements.NODE_IDS, {**bound, "nodes": codec.listed(keys)}):
-                ids.setdefault(key, []).append(node)
-            for key in sorted(ids):
-                values = {**bound, "limit": steps.fan_out + 1}
-                found = {
-                    codec.edge_of(row)
-                    for node in ids[key]
-                    for row in connection.execute(statements.AROUND, {**values, "node": node})
-                }
-                yield key, sorted(found)
+            found: dict[str, set[model.Edge]] = {}
+            for view in views:
+                for node, key in connection.execute(
+                    statements.NODE_IDS, {**view, "nodes": codec.listed(keys)}
+                ).fetchall():
+                    values = {**view, "node": node, "limit": steps.fan_out + 1, "hub": self._hub}
+                    edges = connection.execute(statements.AROUND, values)
+                    found.setdefault(key, set()).update(map(codec.edge_of, edges))
+            return ((key, sorted(edges)) for key, edges in sorted(found.items()))
 
         def work(connection: sqlite3.Connection) -> model.Walk:
-            present = connection.execute(statements.PRESENT, {**bound, "nodes": codec.listed(start)}).fetchall()
-            walk = traversal.Traversal(steps, [row["node_key"] for row in present])
+            present = {row["node_key"] for row in rows(connection, statements.PRESENT, start)}
+            walk = traversal.Traversal(steps, sorted(present))
             while frontier := walk.frontier():
                 walk.step(around(connection, frontier))
-            among = {**bound, "nodes": codec.listed(walk.seen()), "limit": traversal.EDGES + 1}
-            edges = [codec.edge_of(row) for row in connection.execute(statements.AMONG, among)]
-            return walk.finish(edges)
+            among = rows(connection, statements.AMONG, walk.seen(), limit=traversal.EDGES + 1)
+            return walk.finish([codec.edge_of(row) for row in among])
 
-        return await self._database.read(work)
+        return await self._database.read(work, broad=True)
 
     async def relationships(
         self,
@@ -169,12 +295,55 @@ class Store:
         edge_type: str | None = None,
         target: str | None = None,
         limit: int = 200,
+        as_of: datetime | None = None,
+        history: bool = False,
     ) -> list[model.Said]:
-        bound = {"source": source, "type": edge_type, "target": target, "limit": limit}
-        return codec.all_said(await self._rows(statements.PROOFS, viewer, **bound))
+        bound: dict[str, Any] = {"source": source, "type": edge_type, "target": target, "limit": limit}
+        bound["moment"] = _moment(as_of)
+        said = codec.all_said(
+            await self._rows(statements.PROOFS, viewer, broad=True, history=history or as_of is not None, **bound)
+        )
+        return sorted(said, key=model.by_age)[:limit]
+
+    async def proofs(
+        self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
+    ) -> dict[model.Edge, list[model.Said]]:
+        views = _views(viewer, history=as_of is not None)
+
+        def work(connection: sqlite3.Connection) -> dict[model.Edge, list[model.Said]]:
+            found: dict[model.Edge, list[model.Said]] = {}
+            for edge in sorted(edges):
+                rows: list[sqlite3.Row] = []
+                for view in views:
+                    for client in sorted({view["world"], view["client"]}):
+                        ends = {
+                            "source": codec.number(client, edge.source),
+                            "target": codec.number(client, edge.target),
+                        }
+                        bound = {**view, **ends, "type": edge.type, "limit": each, "moment": _moment(as_of)}
+                        rows += connection.execute(statements.PROVEN, bound).fetchall()
+                if rows:
+                    found[edge] = sorted(codec.all_said(rows), key=model.by_age)[:each]
+            return found
+
+        return await self._database.read(work)
+
+    async def observed(
+        self,
+        viewer: scope.Scope,
+        sources: Collection[str],
+        edge_types: Collection[str],
+        *,
+        as_of: datetime | None = None,
+        history: bool = False,
+    ) -> list[model.Observed]:
+        bound: dict[str, Any] = {"nodes": codec.listed(sources), "types": codec.listed(edge_types)}
+        bound["moment"] = _moment(as_of)
+        rows = await self._rows(statements.OBSERVED, viewer, broad=True, history=history or as_of is not None, **bound)
+        return [model.Observed(codec.edge_of(row), row["observed"]) for row in rows]
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
-        rows = await self._rows(statements.EDGES, viewer, limit=limit)
+        rows = await self._rows(statements.EDGES, viewer, broad=True, limit=limit)
         return [model.Proven(codec.edge_of(row), tuple(sorted(json.loads(row["chunks"])))) for row in rows]
 
     async def naming(
@@ -193,17 +362,47 @@ class Store:
         self, owner: scope.Scope, kind: str, beginning: str, *, after: str = "", limit: int = 500
     ) -> list[model.Document]:
         last = beginning + _LAST_CHARACTER * _URN_CHARS
-        bound = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
+        bound: dict[str, Any] = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
         return [codec.document_of(row) for row in await self._rows(statements.DOCUMENTS, owner, **bound)]
 
+    async def listed(
+        self,
+        viewer: scope.Scope,
+        *,
+        kind: str | None = None,
+        beginning: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> list[model.Listed]:
+        last = beginning + _LAST_CHARACTER * _URN_CHARS
+        bound: dict[str, Any] = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
+        return [
+            model.Listed(
+                codec.document_of(row),
+                scope.Scope(client_id=row["client"], project_id=row["project"], group_id=row["grp"]),
+                row["chunks"],
+            )
+            for row in await self._rows(statements.LISTED, viewer, **bound)
+        ]
+
+    async def replaced(self, viewer: scope.Scope, document_ids: Collection[str]) -> dict[str, list[model.Document]]:
+        found: dict[str, list[model.Document]] = {}
+        rows = await self._rows(statements.REPLACED, viewer, history=True, documents=codec.listed(document_ids))
+        for row in rows:
+            found.setdefault(row["document_id"], []).append(codec.document_of(row))
+        return found
+
     async def counts(self, viewer: scope.Scope) -> model.Counts:
-        rows = await self._rows(statements.COUNTS, viewer)
+        rows = await self._rows(statements.COUNTS, viewer, broad=True)
         return model.Counts(*rows[0])
 
     async def audit(
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Committed], str | None]:
-        bound = {"client": client_id, "after": int(after) if after else _FIRST, "limit": limit, "chunks": None}
+        if after and not after.removeprefix("-").isdecimal():
+            raise errors.Invalid(f"{after!r} is no place in this store", field="after", remedy="Give what a page gave.")
+        first = int(after) if after else _FIRST
+        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit, "chunks": None}
 
         def work(connection: sqlite3.Connection) -> tuple[list[model.Committed], str | None]:
             page, last = _audited(connection, bound)
@@ -212,30 +411,87 @@ class Store:
         return await self._database.read(work)
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
-        bound = {"client": client_id, "after": _FIRST, "limit": -1, "chunks": codec.numbers(chunk_ids)}
+        place = {"client": client_id, "past": codec.past(client_id)}
+        bound = {**place, "after": _FIRST, "limit": -1, "chunks": codec.numbers(chunk_ids)}
         page, _ = await self._database.read(lambda connection: _audited(connection, bound))
         return {one.chunk_id: one for one in page}
 
     async def clients(self) -> list[str]:
         rows = await self._database.read(
-            lambda connection: connection.execute("SELECT DISTINCT client FROM documents ORDER BY 1").fetchall()
+            lambda connection: connection.execute(
+                "SELECT DISTINCT client FROM documents WHERE client < ? ORDER BY 1", (codec.past(""),)
+            ).fetchall()
         )
         return [row["client"] for row in rows]
 
     async def close(self) -> None:
         await self._database.close()
 
-    async def _rows(self, statement: str, viewer: scope.Scope, **values: Any) -> list[sqlite3.Row]:
-        bound = {**codec.viewer_of(viewer), **values}
-        return await self._database.read(lambda connection: connection.execute(statement, bound).fetchall())
+    async def _called(
+        self, statement: str, viewer: scope.Scope, names: Collection[str], as_of: datetime | None
+    ) -> dict[str, list[str]]:
+        found: dict[str, set[str]] = {}
+        asked: dict[str, Any] = {"names": codec.listed(names), "moment": _moment(as_of)}
+        for name, key in await self._rows(statement, viewer, history=as_of is not None, **asked):
+            found.setdefault(name, set()).add(key)
+        return {name: sorted(keys) for name, keys in found.items()}
+
+    async def _rows(
+        self, statement: str, viewer: scope.Scope, *, history: bool = False, broad: bool = False, **values: Any
+    ) -> list[sqlite3.Row]:
+        """The rows of the present, and with `history` after them those of replaced versions."""
+        views = [{"moment": None, **view, **values} for view in _views(viewer, history=history)]
+        return await self._database.read(
+            lambda connection: [row for view in views for row in connection.execute(statement, view)], broad=broad
+        )
 
 
+def _views(viewer: scope.Scope, *, history: bool) -> list[dict[str, Any]]:
+    """What a statement binds of its viewer, once for each partition that it is asked of."""
+    return [codec.viewer_of(viewer, history=past) for past in ((False, True) if history else (False,))]
+
+
+def _admitted(
+    cursor: sqlite3.Cursor, chosen: selection.Selection, views: Sequence[dict[str, Any]], chunks: str
+) -> dict[int, str]:
+    """Those of the chunks, row ids as a JSON array, whose document is visible and chosen, with what they are called."""
+    bound = {**codec.selection_of(chosen), "chunks": chunks}
+    return {
+        number: chunk_id for view in views for number, chunk_id in cursor.execute(statements.COMMITTED, bound | view)
+    }
+
+
+def _looked_up(cursor: sqlite3.Cursor, statement: str, numbers: Collection[int]) -> dict[int, str]:
+    """What the rows with these numbers are called."""
+    return dict(cursor.execute(statement, (json.dumps(list(numbers)),)))
+
+
+def _moment(as_of: datetime | None) -> int | None:
+    return None if as_of is None else selection.millis(as_of)
+
+
+_EVERYTHING = -1
 # The least number that SQLite has for a row.
 _FIRST = -(1 << 63)
 _LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
 
 
+def _pass(connection: sqlite3.Connection, document: int, fence: int) -> None:
+    """Let the owner with this fence write, unless a newer one has written already."""
+    if not fence:
+        return
+    connection.execute(statements.FENCES)
+    if connection.execute(statements.LATER, (document, fence)).rowcount == 0:
+        raise errors.Outrun("another process has written the document meanwhile")
+
+
 def _replace(connection: sqlite3.Connection, rows: codec.Rows) -> None:
+    if rows.keep is not None:
+        connection.create_function("number", -1, codec.number, deterministic=True)
+        connection.create_function("past", 2, identity.past, deterministic=True)
+        _erase(connection, rows.keep["number"])
+        for statement in statements.KEEP:
+            connection.execute(statement, rows.keep)
     named, _ = _erase(connection, rows.document_number)
     connection.execute(statements.PUT_DOCUMENT, rows.document)
     connection.executemany(statements.PUT_CHUNK, rows.chunks)
@@ -253,6 +509,15 @@ def _erase(connection: sqlite3.Connection, document: int) -> tuple[set[int], boo
     for statement in statements.ERASE:
         found = connection.execute(statement, (document,)).rowcount
     return named, found > 0
+
+
+def _drop(connection: sqlite3.Connection, versions: str, bound: dict[str, Any]) -> int:
+    """Take away the versions that a statement names; how many that were."""
+    numbers = [number for (number,) in connection.execute(versions, bound)]
+    for number in numbers:
+        named, _ = _erase(connection, number)
+        _sweep(connection, named)
+    return len(numbers)
 
 
 def _sweep(connection: sqlite3.Connection, nodes: Collection[int]) -> None:
@@ -283,6 +548,7 @@ def _from_version_1(connection: sqlite3.Connection) -> None:
     connection.create_function("number", -1, codec.number, deterministic=True)
     connection.create_function("salience", 2, model.salience, deterministic=True)
     connection.create_function("name_of", 1, model.name_of, deterministic=True)
+    connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
     for script in (statements.MOVE_ASIDE, statements.SCHEMA, statements.CARRY_OVER):
         for statement in script.split(";"):
             connection.execute(statement)
@@ -291,6 +557,26 @@ def _from_version_1(connection: sqlite3.Connection) -> None:
 def _from_version_2(connection: sqlite3.Connection) -> None:
     for statement in statements.INDEX_SOURCES:
         connection.execute(statement)
+
+
+def _from_version_3(connection: sqlite3.Connection) -> None:
+    # A file that comes from version 1 has today's tables already.
+    for table, columns in statements.ADD_COLUMNS.items():
+        known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
+        for column in columns:
+            if column.split()[0] not in known:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+    connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
+    for statement in statements.FILL_COLUMNS:
+        connection.execute(statement)
+
+
+def _from_version_4(connection: sqlite3.Connection) -> None:
+    add, index = statements.ADD_LABELS
+    # A file that comes from version 1 has today's tables already.
+    if "labels" not in {row["name"] for row in connection.execute("PRAGMA table_info(documents)")}:
+        connection.execute(add)
+    connection.execute(index)
 
 
 def _gathered(pairs: Iterable[tuple[int, str]]) -> dict[int, set[str]]:

@@ -2,7 +2,10 @@
 
 Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may see is `kb.visibility.sees`, applied to
 every row that a hop touches and not to the result. Only `audit`, `held` and `clients`, which serve whoever repairs the
-stores, go by the client alone; what they answer says whose each row is. All calls raise `kb.errors.Away` when the store
+stores, go by the client alone; what they answer says whose each row is.
+
+Versions that were replaced lie apart (decision 0073): a question reads them only where it gives `as_of`, which narrows
+it to what was known then, or `history`, which does not narrow. All calls raise `kb.errors.Away` when the store
 does not answer.
 """
 
@@ -28,12 +31,40 @@ class Store(Protocol):
         """Return when the store answers."""
         ...
 
-    async def replace(self, owner: scope.Scope, patch: model.Patch) -> None:
-        """Make `patch` all that its document says. Atomic; repeating it changes nothing."""
+    async def replace(self, owner: scope.Scope, patch: model.Patch, *, fence: int = 0) -> None:
+        """Make `patch` all that its document says. Atomic; repeating it changes nothing.
+
+        With `patch.keep` what it replaces goes into the history, in the same write: chunks and sentences under the ids
+        that `kb.identity.past` makes.
+        `fence` is that of the document's turn (`kb.ingest.turns`); 0 where one process writes, and nothing is compared.
+        Raises `kb.errors.Outrun` when a newer owner of the document has replaced or removed it before.
+        """
         ...
 
-    async def remove(self, owner: scope.Scope, document_id: str) -> bool:
-        """Forget a document; edges and nodes that nothing else proves go with it. True when it was there."""
+    async def remove(self, owner: scope.Scope, document_id: str, *, fence: int = 0) -> bool:
+        """Forget a document and its history; edges and nodes without other proof go too. True when it was there.
+
+        `fence` as in `replace`. It is remembered: an older owner cannot bring the document back.
+        """
+        ...
+
+    async def forget_fences(self, before: int) -> int:
+        """Forget fences less than `before`, whose owners are long gone; how many there were."""
+        ...
+
+    async def versions(self, owner: scope.Scope, document_id: str) -> list[model.Version]:
+        """The version in the present, if there is one, and those it replaced, the latest first."""
+        ...
+
+    async def expire(self, client_id: str, before_ms: int, *, document_id: str | None = None, fence: int = 0) -> int:
+        """Forget versions that were replaced before then, of one document or of all of a client's; how many.
+
+        `fence` as in `replace`, where one document is meant.
+        """
+        ...
+
+    async def vacate(self, client_id: str) -> None:
+        """Let go of what is kept for a client that owns nothing, its collections; does nothing while it owns data."""
         ...
 
     async def regroup(self, owner: scope.Scope) -> list[str]:
@@ -46,11 +77,15 @@ class Store(Protocol):
         """Those of `chunk_ids` that belong to a committed, visible and chosen document."""
         ...
 
-    async def mentioned(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Said]:
+    async def mentioned(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> list[model.Said]:
         """The sentences of the given chunks that mention a node or prove an edge."""
         ...
 
-    async def bridges(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> list[model.Bridge]:
+    async def bridges(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> list[model.Bridge]:
         """Which nodes the given chunks mention, and by which sentences."""
         ...
 
@@ -68,8 +103,16 @@ class Store(Protocol):
         """
         ...
 
-    async def named(self, viewer: scope.Scope, names: Collection[str]) -> dict[str, list[str]]:
+    async def named(
+        self, viewer: scope.Scope, names: Collection[str], *, as_of: datetime | None = None
+    ) -> dict[str, list[str]]:
         """Name -> keys of the visible nodes that are called so (`kb.graph.model.name_of`)."""
+        ...
+
+    async def alike(
+        self, viewer: scope.Scope, stems: Collection[str], *, as_of: datetime | None = None
+    ) -> dict[str, list[str]]:
+        """Stem -> keys of the visible nodes whose name has it (`kb.graph.model.stem_of`)."""
         ...
 
     async def nodes(
@@ -80,8 +123,13 @@ class Store(Protocol):
         text: str | None = None,
         node_type: str | None = None,
         limit: int = 50,
+        as_of: datetime | None = None,
+        having: tuple[tuple[str, ...], ...] = (),
     ) -> list[model.Node]:
-        """Visible nodes, the most mentioned first: these keys, or those whose key contains `text` whatever its case."""
+        """Visible nodes, the most mentioned first: these keys, or those whose key contains `text` whatever its case.
+
+        `having`: groups of labels (`kb.selection.labels`) of which the shown properties of a node must have one each.
+        """
         ...
 
     async def traverse(
@@ -101,8 +149,28 @@ class Store(Protocol):
         edge_type: str | None = None,
         target: str | None = None,
         limit: int = 200,
+        as_of: datetime | None = None,
+        history: bool = False,
     ) -> list[model.Said]:
         """The visible proofs of the edges that match everything given, by edge and then newest first."""
+        ...
+
+    async def proofs(
+        self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
+    ) -> dict[model.Edge, list[model.Said]]:
+        """The visible proofs of each of the edges, the newest first, `each` at most."""
+        ...
+
+    async def observed(
+        self,
+        viewer: scope.Scope,
+        sources: Collection[str],
+        edge_types: Collection[str],
+        *,
+        as_of: datetime | None = None,
+        history: bool = False,
+    ) -> list[model.Observed]:
+        """Every edge of these types from these nodes with each time at which a visible document states it."""
         ...
 
     async def edges(self, viewer: scope.Scope, *, limit: int = 1000) -> list[model.Proven]:
@@ -125,6 +193,22 @@ class Store(Protocol):
         """Documents of exactly this owner and kind whose source URN begins so, in order of it, those after `after`."""
         ...
 
+    async def listed(
+        self,
+        viewer: scope.Scope,
+        *,
+        kind: str | None = None,
+        beginning: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> list[model.Listed]:
+        """The visible documents, in order of their ids, those after `after`; of a kind, and whose URN begins so."""
+        ...
+
+    async def replaced(self, viewer: scope.Scope, document_ids: Collection[str]) -> dict[str, list[model.Document]]:
+        """The visible versions of each of the documents that were replaced, the latest first; none: no entry."""
+        ...
+
     async def counts(self, viewer: scope.Scope) -> model.Counts:
         """How much the viewer can see."""
         ...
@@ -132,7 +216,7 @@ class Store(Protocol):
     async def audit(
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Committed], str | None]:
-        """A page of everything that the client owns, and where the next one starts (None: this was the last)."""
+        """A page of all that the client owns, its history too, and where the next one starts (None: no more)."""
         ...
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:

@@ -1,27 +1,33 @@
 """The gate of the API: a bearer token where a file of tokens is given, the token of a run, and the rate of the client.
 
 A run token is verified wherever one is shown, with a file of tokens or without: it never opens more than it says.
-Every request's scope passes `check`, because `kb.http.body` reads scopes nowhere else. A token is never logged.
+Every request's scope passes `check`, because `kb.http.body` reads scopes nowhere else. A token is never logged; who
+used the API is told to the audit record (`kb.access.audit`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import re
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from crds import priority, runtoken, scope
+from crds import priority, runtoken, scope, trace
 from kb import errors
-from kb.access import grants, rates, runs
+from kb.access import audit, grants, rates, runs
 from kb.erasure import closed
-from kb.http import problems
+from kb.http import openapi, problems
 
 ERASURES = "/api/v1/erasures"
+MCP = "/mcp"
+"""Where agents call (`kb.http.mcp`): a use of the API like the routes below /api/."""
 _OPEN = frozenset({"/api/v1/openapi.json"})
 # Questions that are sent as a body; every other method but GET and HEAD writes.
 _QUESTIONS = ("/api/v1/retrieve", "/api/v1/search/", "/api/v1/chunks/", "/api/v1/graph/")
-
+# https://www.w3.org/TR/trace-context/ (traceparent)
+_TRACE = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$")
 
 Rights = grants.Grant | runs.Pass
 
@@ -48,7 +54,7 @@ class Gate:
 
     def enter(self, request: web.Request) -> Rights | None:
         """What the request's token opens. Raises `kb.errors.Unauthorized` or, for a run's, `Forbidden`."""
-        if not request.path.startswith("/api/") or request.path in _OPEN:
+        if not _api(request):
             return None
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip() if kind.lower() == "bearer" else ""
@@ -81,14 +87,14 @@ class Gate:
 
     def admit(self, request: web.Request, grant: Rights | None, where: scope.Scope) -> None:
         """Whether it may do that there, now. Raises `kb.errors.Forbidden`, `Crowded` or `Erasing`."""
-        questions = request.method in ("GET", "HEAD") or request.path.startswith(_QUESTIONS)
+        questions = _questions(request)
         if grant is not None and not grant.allows(where, writing=not questions):
             raise errors.Forbidden(
                 f"the token {grant.name!r} may not {'read' if questions else 'write'} in this scope",
                 field="scope",
                 remedy="Name a scope within the token's bounds, or use a token with wider ones.",
             )
-        erases = request.path == ERASURES and not questions
+        erases = request.path.startswith(ERASURES) and not questions
         if grant is not None and erases and not grant.erase:
             raise errors.Forbidden(
                 f"the token {grant.name!r} may not erase",
@@ -97,10 +103,104 @@ class Gate:
             )
         self._rates.take(where.client_id, self._monotonic())
         if not questions and not erases:
-            self._closed.check(where)
+            # Until the answer is given: an erasure waits for the writes that began before it.
+            request[ENTERED].enter_context(self._closed.entered(where))
 
 
 _PASS = web.RequestKey("pass", tuple[Gate, Rights | None])
+ENTERED = web.RequestKey("entered", contextlib.ExitStack)
+"""Ends with the request: the scopes in which it writes."""
+_ENTRY = web.RequestKey("audit", audit.Entry)
+_ENDED = web.RequestKey("ended", int)
+
+
+def recording(trail: audit.Trail) -> Middleware:
+    """Records every request to the API when it is answered; to stand before everything that refuses one."""
+
+    @web.middleware
+    async def record(request: web.Request, handler: problems.Handler) -> web.StreamResponse:
+        if not _api(request):
+            return await handler(request)
+        resource = request.match_info.route.resource
+        route = resource.canonical if resource is not None else "unknown"
+        parent = _TRACE.match(request.headers.get(trace.HEADER, ""))
+        entry = audit.Entry(_action(request), f"{request.method} {route}", trace=parent[1] if parent else "")
+        request[_ENTRY] = entry
+        try:
+            response = await handler(request)
+            entry.status = request.get(_ENDED, response.status)
+        finally:
+            trail.record(entry)
+        return response
+
+    return record
+
+
+def concerns(request: web.Request, *documents: str) -> None:
+    """Tell the audit record which documents, by their ids, the request is about."""
+    entry = request.get(_ENTRY)
+    if entry is not None:
+        entry.documents += documents
+
+
+def calls(request: web.Request, what: str, *, writes: bool) -> None:
+    """Tell the audit record what the request to `MCP` does; what only introduces itself or lists tools reads."""
+    entry = request.get(_ENTRY)
+    if entry is not None:
+        entry.route, entry.action = what, audit.Action.WRITE if writes else audit.Action.READ
+
+
+def ended(request: web.Request, status: int) -> None:
+    """Tell the audit record the status of a failure that the answer of a tool carries."""
+    request[_ENDED] = status
+
+
+def inner(request: web.Request, route: openapi.Route) -> web.Request:
+    """The call of a route that a request to `MCP` makes; it is checked like any. Raises `kb.errors.Forbidden`."""
+    passed = request.get(_PASS)
+    rights = passed[1] if passed is not None else None
+    if isinstance(rights, runs.Pass) and not rights.permits(route.method, route.path):
+        raise errors.Forbidden(
+            f"{rights.name} may not call {route.method} {route.path}",
+            field="name",
+            remedy="A run reads its own scope (docs/tokens.md); use a token of the file of tokens for the rest.",
+        )
+    return request
+
+
+def may(request: web.Request, routes: Iterable[openapi.Route], *, writes: bool) -> bool:
+    """Whether the token of the request can open these routes in any scope at all."""
+    passed = request.get(_PASS)
+    rights = passed[1] if passed is not None else None
+    if isinstance(rights, runs.Pass):
+        return all(rights.permits(one.method, one.path) for one in routes)
+    return rights is None or rights.write or not writes
+
+
+def own(request: web.Request) -> scope.Scope | None:
+    """The scope of a token that has one alone; None where there are several, or no token."""
+    passed = request.get(_PASS)
+    rights = passed[1] if passed is not None else None
+    if isinstance(rights, runs.Pass):
+        return rights.claims.scope
+    found = [bound.widest() for bound in rights.scopes] if rights is not None else []
+    return found[0] if len(found) == 1 else None
+
+
+def _api(request: web.Request) -> bool:
+    """Whether the request uses the API, and not only the page, the metrics or the probes beside it."""
+    return request.path == MCP or (request.path.startswith("/api/") and request.path not in _OPEN)
+
+
+def _questions(request: web.Request) -> bool:
+    return request.method in ("GET", "HEAD") or request.path.startswith(_QUESTIONS)
+
+
+def _action(request: web.Request) -> audit.Action:
+    if _questions(request) or request.path == MCP:
+        return audit.Action.READ
+    erases = request.path == ERASURES or request.method == "DELETE"
+    return audit.Action.ERASE if erases else audit.Action.WRITE
 
 
 def middleware(gate: Gate) -> Middleware:
@@ -108,14 +208,22 @@ def middleware(gate: Gate) -> Middleware:
 
     @web.middleware
     async def guard(request: web.Request, handler: problems.Handler) -> web.StreamResponse:
-        request[_PASS] = (gate, gate.enter(request))
-        return await handler(request)
+        rights = gate.enter(request)
+        request[_PASS] = (gate, rights)
+        entry = request.get(_ENTRY)
+        if entry is not None and rights is not None:
+            entry.who, entry.kind = rights.name, "run" if isinstance(rights, runs.Pass) else "token"
+        with contextlib.ExitStack() as request[ENTERED]:
+            return await handler(request)
 
     return guard
 
 
 def check(request: web.Request, where: scope.Scope) -> None:
     """To be called with every scope that a request names. Raises `kb.errors.Forbidden`, `Crowded` or `Erasing`."""
+    entry = request.get(_ENTRY)
+    if entry is not None:
+        entry.scopes.append(where)
     passed = request.get(_PASS)
     if passed is not None:
         gate, grant = passed
@@ -129,6 +237,7 @@ def run(request: web.Request) -> runtoken.Claims | None:
 
 
 def capped(request: web.Request, named: priority.Priority | None) -> priority.Priority | None:
-    """A priority that the request names, lowered to the ceiling of the run that asks."""
-    asking = run(request)
-    return named if named is None or asking is None else max(named, asking.ceiling)
+    """A priority that the request names, lowered to the ceiling of the token that it shows."""
+    passed = request.get(_PASS)
+    ceiling = None if passed is None or passed[1] is None else passed[1].ceiling
+    return named if named is None or ceiling is None else max(named, ceiling)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import errors, writing
+from kb import api, errors
 from kb.aliases import candidates, merge, registry
 from kb.graph import store as graph
 from kb.http import answering, body, openapi
@@ -30,22 +30,24 @@ class Aliases:
         """GET /api/v1/aliases"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=200, most=1000)
-        found = await self._registry.listed(viewer, key=request.query.get("key"), limit=limit)
-        return answering.json(writing.Aliases(aliases=[_alias(one) for one in found]))
+        asked = request.query.get("key")
+        key = None if asked is None else reference.normalise(asked, viewer) or asked
+        found = await self._registry.listed(viewer, key=key, limit=limit)
+        return answering.json(api.Aliases(aliases=[_alias(one) for one in found]))
 
     async def merge(self, request: web.Request) -> web.Response:
         """PUT /api/v1/aliases"""
-        asked = await body.read(request, writing.Merge)
+        asked = await body.read(request, api.Merge)
         made, documents = await self._merger.merge(
             asked.scope, asked.alias, asked.canonical, asked.by, across_types=asked.across_types
         )
-        return answering.json(writing.MergeReply(alias=made.alias, canonical=made.canonical, documents=documents), 202)
+        return answering.json(api.MergeReply(alias=made.alias, canonical=made.canonical, documents=documents), 202)
 
     async def unmerge(self, request: web.Request) -> web.Response:
         """DELETE /api/v1/aliases?alias=...&clientId=..."""
         owner = body.owner(request)
         gone, documents = await self._merger.unmerge(owner, answering.text(request, "alias"))
-        return answering.json(writing.MergeReply(alias=gone.alias, canonical=gone.canonical, documents=documents), 202)
+        return answering.json(api.MergeReply(alias=gone.alias, canonical=gone.canonical, documents=documents), 202)
 
     async def candidates(self, request: web.Request) -> web.Response:
         """GET /api/v1/aliases/candidates?key=...&clientId=..."""
@@ -60,16 +62,14 @@ class Aliases:
             found |= {node.key for node in nodes}
         ranked = candidates.rank(key, found, limit=limit)
         return answering.json(
-            writing.Candidates(
-                candidates=[
-                    writing.Candidate(key=key, other=other, likeness=round(score, 3)) for other, score in ranked
-                ]
+            api.Candidates(
+                candidates=[api.Candidate(key=key, other=other, likeness=round(score, 3)) for other, score in ranked]
             )
         )
 
 
-def _alias(one: registry.Alias) -> writing.Alias:
-    return writing.Alias(
+def _alias(one: registry.Alias) -> api.Alias:
+    return api.Alias(
         scope=one.owner,
         alias=one.alias,
         canonical=one.canonical,
@@ -86,7 +86,7 @@ CANDIDATES = openapi.Route(
     "GET",
     "/api/v1/aliases/candidates",
     "Nodes that may be the same thing as one; nothing is merged",
-    reply=writing.Candidates,
+    reply=api.Candidates,
     query=("key", *openapi.SCOPE),
     optional=("limit",),
 )
@@ -94,7 +94,7 @@ LIST = openapi.Route(
     "GET",
     "/api/v1/aliases",
     "Which names mean which nodes",
-    reply=writing.Aliases,
+    reply=api.Aliases,
     query=openapi.SCOPE,
     optional=("key", "limit"),
 )
@@ -103,14 +103,14 @@ MERGE = openapi.Route(
     "/api/v1/aliases",
     "Let one node's key mean another node",
     status=202,
-    body=writing.Merge,
-    reply=writing.MergeReply,
+    body=api.Merge,
+    reply=api.MergeReply,
 )
 UNMERGE = openapi.Route(
     "DELETE",
     "/api/v1/aliases",
     "Take a merge back",
     status=202,
-    reply=writing.MergeReply,
+    reply=api.MergeReply,
     query=("alias", *openapi.SCOPE),
 )

@@ -54,3 +54,11 @@ def moment(request: web.Request, name: str) -> datetime | None:
             f"{name}={found!r} is no time with a zone", field=name, remedy="Give RFC 3339, as in 2026-03-02T09:00:00Z."
         )
     return made
+
+
+def flag(request: web.Request, name: str) -> bool:
+    """Whether the query says true; it may be left out. Raises `kb.errors.Invalid`."""
+    found = request.query.get(name, "false")
+    if found not in ("true", "false"):
+        raise errors.Invalid(f"{name}={found!r} is neither true nor false", field=name, remedy="Give true or false.")
+    return found == "true"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from kb import metrics
-from kb.http import access, content, health, knowledge, openapi, page, problems
+from kb.access import audit
+from kb.http import access, body, buffers, content, health, knowledge, mcp, openapi, page, problems
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,30 @@ class Faces:
 
 
 def build(
-    faces: Faces, meters: metrics.Metrics, *, max_body: int, version: str, gate: access.Gate | None = None
+    faces: Faces,
+    meters: metrics.Metrics,
+    *,
+    max_body: int,
+    version: str,
+    gate: access.Gate | None = None,
+    trail: audit.Trail | None = None,
+    origins: Collection[str] = (),
+    tool_seconds: float = 60.0,
+    buffered: int = 192 << 20,
 ) -> web.Application:
-    """The application. JSON bodies over `max_body` bytes are refused with 413; `gate` says who may come in."""
-    guards = [problems.middleware(meters), *([access.middleware(gate)] if gate is not None else [])]
+    """The application. JSON bodies over `max_body` bytes are refused with 413, over `buffered` bytes together with 429;
+    `gate` says who may come in, `trail` records who did what. `origins` and `tool_seconds` are those of
+    `kb.http.mcp.Endpoint`."""
+    guards = [access.recording(trail)] if trail is not None else []
+    guards += [problems.middleware(meters), *([access.middleware(gate)] if gate is not None else [])]
+    guards.append(buffers.middleware(buffers.Buffers(buffered, meters)))
     application = web.Application(client_max_size=max_body, middlewares=guards)
     served: list[openapi.Route] = []
+    handlers: dict[tuple[str, str], problems.Handler] = {}
 
     def add(route: openapi.Route, handler: problems.Handler) -> None:
-        application.router.add_route(route.method, route.path, handler)
+        handlers[route.method, route.path] = _strict(route, handler)
+        application.router.add_route(route.method, route.path, handlers[route.method, route.path])
         served.append(route)
 
     if faces.writing is not None:
@@ -44,6 +60,8 @@ def build(
     add(openapi.LOAD, faces.content.load)
     for route, handler in faces.more:
         add(route, handler)
+    agents = mcp.Endpoint(dict(handlers), meters, version=version, origins=origins, seconds=tool_seconds)
+    add(mcp.ROUTE, agents.post)
 
     if faces.reading is not None:
         page.add_to(application)
@@ -55,5 +73,16 @@ def build(
     application.router.add_get("/api/v1/openapi.json", describe)
     application.router.add_get("/healthz", faces.health.live)
     application.router.add_get("/readyz", faces.health.ready)
+    application.router.add_get("/servez", faces.health.serves)
     application.router.add_get("/metrics", faces.health.meters)
     return application
+
+
+def _strict(route: openapi.Route, handler: problems.Handler) -> problems.Handler:
+    known = frozenset((*route.query, *route.optional))
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body.only(request, known, route.repeated, prefix=route.prefix)
+        return await handler(request)
+
+    return answer

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import orjson
@@ -12,29 +13,43 @@ from aiohttp import web
 
 from crds import priority, scope
 from kb import errors
-from kb.http import access, problems
+from kb.http import access, buffers, problems
 
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
+GIVEN = web.RequestKey("given", dict[str, Any])
+"""The body of a call of a route that came in another form than as the request's bytes (`kb.http.mcp`)."""
 # Whoever sends slower holds one of the few places for large bodies. Bytes a second, and what everybody gets on top.
 _SLOWEST = 256 << 10
 _FIRST_SECONDS = 30.0
 _GLOBAL = 'Name the client whose data it is; "" is the global scope, which everybody sees.'
 
 
-async def read(request: web.Request, model: type[_Model]) -> _Model:
-    """The JSON body as `model`. Raises `problems.MalformedJson`, `errors.Invalid` or aiohttp's 413."""
-    raw = await request.read()
-    try:
-        document = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise problems.MalformedJson(
-            f"the body is not JSON: {error}", remedy="Send a JSON object with Content-Type: application/json."
-        ) from error
+async def read(request: web.Request, model: type[_Model], *, seconds: float | None = None) -> _Model:
+    """The JSON body as `model`. Raises `problems.MalformedJson`, `errors.Invalid`, `TooSlow` or aiohttp's 413.
+
+    It has to arrive within `seconds`, or else at the slowest pace that is waited for, and find room (`buffers`):
+    `errors.Crowded`.
+    """
+    document = request.get(GIVEN)
+    if document is None:
+        document = await _sent(request, seconds)
     made = validate(document, model)
     where = getattr(made, "scope", None)
     if isinstance(where, scope.Scope):
         access.check(request, where)
+        buffers.belongs(request, where.client_id)
     return made
+
+
+async def _sent(request: web.Request, seconds: float | None) -> Any:
+    async with _arrives(seconds, request.client_max_size):
+        raw = await _json(request)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise problems.MalformedJson(
+            f"the body is not JSON: {error}", remedy="Send a JSON object with Content-Type: application/json."
+        ) from error
 
 
 def validate(document: Any, model: type[_Model]) -> _Model:
@@ -46,6 +61,25 @@ def validate(document: Any, model: type[_Model]) -> _Model:
         field = ".".join(str(part) for part in found[0]["loc"]) or None
         message = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'the body'}: {one['msg']}" for one in found[:5])
         raise errors.Invalid(message, field=field, remedy=_remedy(field or "", found[0]["type"])) from error
+
+
+def only(
+    request: web.Request, known: Collection[str], repeated: Collection[str] = (), *, prefix: str | None = None
+) -> None:
+    """Refuse what the route does not read: a misspelt `projectId` would widen the scope. Raises `errors.Invalid`.
+
+    A parameter has one value, but for those in `repeated` and the caller's own, which begin with `prefix`.
+    """
+    for name in request.query:
+        if name not in known and not (prefix is not None and name.startswith(prefix)):
+            raise errors.Invalid(
+                f"there is no query parameter {name[:100]!r}",
+                field=name[:100],
+                remedy=f"Remove it, or check its spelling: {', '.join(sorted(known)) or 'this route has none'}.",
+            )
+        times = len(request.query.getall(name))
+        if times > 1 and name not in repeated and not (prefix and name.startswith(prefix)):
+            raise errors.Invalid(f"{name} is given {times} times", field=name, remedy="Give it once.")
 
 
 def owner(request: web.Request) -> scope.Scope:
@@ -62,16 +96,39 @@ async def raw(request: web.Request, limit: int, remedy: str, *, seconds: float |
 
     It has to arrive within `seconds`, or else at the slowest pace that is waited for: `errors.TooSlow`.
     """
-    patience = _FIRST_SECONDS + limit / _SLOWEST if seconds is None else seconds
+    async with _arrives(seconds, limit):
+        return await _arriving(request, limit, remedy)
+
+
+def patience(size: int) -> float:
+    """Seconds in which `size` bytes arrive, or are taken, at the slowest pace that is waited for."""
+    return _FIRST_SECONDS + size / _SLOWEST
+
+
+@asynccontextmanager
+async def _arrives(seconds: float | None, limit: int) -> AsyncIterator[None]:
+    """Bounds the time in which a body of at most `limit` bytes arrives. Raises `errors.TooSlow`."""
+    most = patience(limit) if seconds is None else seconds
     try:
-        async with asyncio.timeout(patience):
-            return await _arriving(request, limit, remedy)
+        async with asyncio.timeout(most):
+            yield
     except TimeoutError as error:
         raise errors.TooSlow(
-            f"the body did not arrive within {patience:.0f} seconds",
+            f"the body did not arrive within {most:.0f} seconds",
             field="body",
             remedy="Send it faster, or in parts.",
         ) from error
+
+
+async def _json(request: web.Request) -> bytes:
+    read = bytearray()
+    limit = request.client_max_size
+    async for piece in request.content.iter_any():
+        read += piece
+        if limit and len(read) >= limit:
+            raise web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=len(read))
+        buffers.arrived(request, len(piece))
+    return bytes(read)
 
 
 async def _arriving(request: web.Request, limit: int, remedy: str) -> bytes:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from aiohttp import web
 
 from crds import scope
-from kb import errors, reading, selection
-from kb.graph import model, temporal
+from kb import api, errors, selection
+from kb.aliases import registry
+from kb.graph import model
 from kb.graph import store as graph
 from kb.http import answering, body, openapi
-from kb.retrieve import search, view
+from kb.ingest import reference
+from kb.retrieve import facts, search, view
 from kb.vectors import store as vectors
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# Subjects whose functional facts are looked at for one answer, and proofs of each.
-_SUBJECTS = 40
-_PROOFS = 500
 
 
 class Exploring:
     """The routes of a process that reads."""
 
-    def __init__(self, finder: search.Search, graph_store: graph.Store, vector_store: vectors.Store) -> None:
+    def __init__(
+        self,
+        finder: search.Search,
+        graph_store: graph.Store,
+        vector_store: vectors.Store,
+        aliases: registry.Registry | None = None,
+    ) -> None:
         self._search = finder
         self._graph = graph_store
         self._vectors = vector_store
+        self._aliases = aliases or registry.Nothing()
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
@@ -42,15 +49,15 @@ class Exploring:
 
     async def hybrid(self, request: web.Request) -> web.Response:
         """POST /api/v1/search/hybrid"""
-        asked = await body.read(request, reading.HybridRequest)
+        asked = await body.read(request, api.HybridRequest)
         vector = await self._search.embed(asked.query, answering.or_background(body.urgency(request)))
         limit = max(50, asked.limit)
         chosen = asked.selection()
         found = await self._search.direct(asked.scope, asked.query, vector, chosen, limit=limit, alpha=asked.alpha)
         best = sorted(found.fused, key=lambda key: (-found.fused[key], key))[: asked.limit]
-        chunks = await self._vectors.chunks(asked.scope, best)
+        chunks = await self._vectors.chunks(asked.scope, best, history=asked.as_of is not None)
         hits = [
-            reading.Hit(
+            api.Hit(
                 chunk=view.chunk(chunks[key]),
                 score=found.fused[key],
                 cosine=found.dense.get(key),
@@ -59,16 +66,16 @@ class Exploring:
             for key in best
             if key in chunks
         ]
-        return answering.json(reading.HybridReply(hits=hits))
+        return answering.json(api.HybridReply(hits=hits))
 
     async def by_kind(self, request: web.Request) -> web.Response:
         """POST /api/v1/chunks/by-kind"""
-        asked = await body.read(request, reading.ByKindRequest)
+        asked = await body.read(request, api.ByKindRequest)
         chosen = asked.selection()
         found = await self._vectors.newest(asked.scope, chosen, limit=asked.limit + 1)
         committed = await self._graph.committed(asked.scope, [chunk.id for chunk in found], chosen)
         shown = [view.chunk(chunk) for chunk in found if chunk.id in committed][: asked.limit]
-        return answering.json(reading.ChunksReply(chunks=shown, truncated=len(found) > asked.limit))
+        return answering.json(api.ChunksReply(chunks=shown, truncated=len(found) > asked.limit))
 
     async def chunk(self, request: web.Request) -> web.Response:
         """GET /api/v1/chunks/{chunkId}"""
@@ -76,121 +83,152 @@ class Exploring:
         missing = errors.NotFound(
             f"no chunk {chunk_id!r} in this scope", field="chunkId", remedy="Use a chunkId that a search answered."
         )
-        if not _UUID.fullmatch(chunk_id) or not await self._graph.committed(viewer, [chunk_id]):
+        if not _UUID.fullmatch(chunk_id):
             raise missing
-        found = (await self._vectors.chunks(viewer, [chunk_id])).get(chunk_id)
+        found = (await self._vectors.chunks(viewer, [chunk_id], history=True)).get(chunk_id)
         if found is None:
             raise missing
-        said = [view.statement(one) for one in await self._graph.mentioned(viewer, [chunk_id])]
-        return answering.json(reading.ChunkReply(chunk=view.chunk(found), said=said))
+        # A version that was replaced was known until the millisecond in which that happened.
+        last = view.moment(found.until_ms and found.until_ms - 1)
+        if not await self._graph.committed(viewer, [chunk_id], selection.Selection(as_of=last)):
+            raise missing
+        past = found.until_ms is not None
+        said = [view.statement(one) for one in await self._graph.mentioned(viewer, [chunk_id], history=past)]
+        return answering.json(api.ChunkReply(chunk=view.chunk(found), said=said))
 
     async def nodes(self, request: web.Request) -> web.Response:
         """GET /api/v1/graph/nodes"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=50, most=500)
-        keys = request.query.getall("key", [])
+        asked = request.query.getall("key", [])
+        keys = {key for meant in (await self._meant(viewer, asked)).values() for key in meant}
         found = await self._graph.nodes(
             viewer,
-            keys=keys or None,
+            keys=keys if asked else None,
             text=request.query.get("q"),
             node_type=request.query.get("type"),
             limit=limit + 1,
+            as_of=answering.moment(request, "asOf"),
+            having=_having(request),
         )
         shown = [view.node(one) for one in found[:limit]]
-        return answering.json(reading.NodesReply(nodes=shown, truncated=len(found) > limit))
+        return answering.json(api.NodesReply(nodes=shown, truncated=len(found) > limit))
 
     async def traverse(self, request: web.Request) -> web.Response:
         """POST /api/v1/graph/traverse"""
-        asked = await body.read(request, reading.TraverseRequest)
-        types = None if asked.edge_types is None else tuple(asked.edge_types)
+        asked = await body.read(request, api.TraverseRequest)
+        types = None if asked.edge_types is None else tuple(reference.edge_type(one) for one in asked.edge_types)
         steps = model.Steps(asked.hops, asked.limit, asked.fan_out, types)
-        walk = await self._graph.traverse(asked.scope, asked.start, steps, as_of=asked.as_of)
-        as_of = None if asked.as_of is None else selection.millis(asked.as_of)
-        retired = await self._retired(asked.scope, walk.edges, as_of)
-        edges = [
-            reading.Related(
-                source=edge.source,
-                type=edge.type,
-                target=edge.target,
-                retired_at=view.moment(retired.get(edge)),
-            )
-            for edge in walk.edges
-        ]
+        start = [key for meant in (await self._meant(asked.scope, asked.start)).values() for key in meant]
+        walk = await self._graph.traverse(asked.scope, list(dict.fromkeys(start)), steps, as_of=asked.as_of)
+        retired = await facts.retired(self._graph, asked.scope, walk.edges, as_of=asked.as_of)
+        proofs = await self._graph.proofs(asked.scope, walk.edges, as_of=asked.as_of)
+        edges = [view.related(edge, retired.get(edge), proofs.get(edge, ())) for edge in walk.edges]
         nodes = [view.visit(visit) for visit in walk.visits]
-        return answering.json(reading.TraverseReply(nodes=nodes, edges=edges, truncated=walk.truncated))
+        return answering.json(api.TraverseReply(nodes=nodes, edges=edges, truncated=walk.truncated))
 
     async def relationship(self, request: web.Request) -> web.Response:
         """GET /api/v1/graph/relationship"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=200, most=1000)
-        source, edge_type, target = (request.query.get(name) for name in ("source", "type", "target"))
+        source, target = (request.query.get(name, "") for name in ("source", "target"))
+        edge_type = reference.edge_type(request.query.get("type", ""))
         if not (source or target):
             raise errors.Invalid(
                 "source and target are missing", field="source", remedy="Give the key of at least one end."
             )
-        moment = answering.moment(request, "asOf")
-        as_of = None if moment is None else selection.millis(moment)
-        found = await self._graph.relationships(
-            viewer, source=source or None, edge_type=edge_type or None, target=target or None, limit=limit + 1
-        )
-        said = [one for one in found[:limit] if as_of is None or (one.document.observed_ms or as_of) <= as_of]
-        retired = await self._retired(viewer, {one.edge for one in said if one.edge}, as_of)
+        as_of, history = answering.moment(request, "asOf"), answering.flag(request, "history")
+        meant = await self._meant(viewer, [end for end in (source, target) if end])
+        found: list[model.Said] = []
+        for one, other in itertools.product(meant.get(source, [None]), meant.get(target, [None])):
+            found += await self._graph.relationships(
+                viewer,
+                source=one,
+                edge_type=edge_type or None,
+                target=other,
+                limit=limit + 1,
+                as_of=as_of,
+                history=history,
+            )
+        said = found[:limit]
+        edges = {one.edge for one in said if one.edge}
+        retired = await facts.retired(self._graph, viewer, edges, as_of=as_of, history=history)
         shown = view.relationships(said, retired)
-        return answering.json(reading.RelationshipsReply(relationships=shown, truncated=len(found) > limit))
+        return answering.json(api.RelationshipsReply(relationships=shown, truncated=len(found) > limit))
 
-    async def _retired(
-        self, viewer: scope.Scope, edges: Iterable[model.Edge], as_of: int | None
-    ) -> dict[model.Edge, int]:
-        """When each of the edges ceased to hold, for those that did (`kb.graph.temporal`)."""
-        subjects = sorted({(edge.source, edge.type) for edge in edges if edge.type in temporal.FUNCTIONAL})
-        ends: dict[model.Edge, int] = {}
-        for source, kind in subjects[:_SUBJECTS]:
-            said = await self._graph.relationships(viewer, source=source, edge_type=kind, limit=_PROOFS)
-            ends |= temporal.retired(said, as_of_ms=as_of)
-        return ends
+    async def _meant(self, viewer: scope.Scope, asked: Sequence[str]) -> dict[str, list[str]]:
+        """By what was asked for: its canonical key, itself, and, where the key is an alias, what it means.
+
+        Itself, because an answer's own key (`email::m1@acme.com`) may be read as another one. The key beside what it
+        means, because an alias of one project leaves the node of that name in another one that the viewer sees.
+        """
+        keys = {text: reference.normalise(text, viewer) or text for text in asked}
+        aliases = await self._aliases.resolve(viewer, set(keys.values())) if keys else {}
+        return {
+            text: list(dict.fromkeys((key, text, *([aliases[key]] if key in aliases else ()))))
+            for text, key in keys.items()
+        }
 
 
 HYBRID = openapi.Route(
     "POST",
     "/api/v1/search/hybrid",
     "Chunks by meaning and by letter, without the graph",
-    body=reading.HybridRequest,
-    reply=reading.HybridReply,
+    body=api.HybridRequest,
+    reply=api.HybridReply,
 )
 BY_KIND = openapi.Route(
     "POST",
     "/api/v1/chunks/by-kind",
     "Chunks of documents of some kinds, newest first; no model is asked",
-    body=reading.ByKindRequest,
-    reply=reading.ChunksReply,
+    body=api.ByKindRequest,
+    reply=api.ChunksReply,
 )
 CHUNK = openapi.Route(
     "GET",
     "/api/v1/chunks/{chunkId}",
     "A chunk, and what its sentences say",
-    reply=reading.ChunkReply,
+    reply=api.ChunkReply,
     query=openapi.SCOPE,
 )
+
+
+def _having(request: web.Request) -> tuple[tuple[str, ...], ...]:
+    """The properties that nodes must have, as labels: of one name any of its values is enough."""
+    wanted: dict[str, list[str]] = {}
+    for given in request.query.getall("property", []):
+        name, separator, value = given.partition("=")
+        if not name or not separator or len(given) > selection.LABEL_CHARS:
+            raise errors.Invalid(
+                f"property={given[:100]!r} is not NAME=VALUE of at most {selection.LABEL_CHARS} characters",
+                field="property",
+                remedy="Give it as in property=status=open.",
+            )
+        wanted.setdefault(name, []).append(value)
+    return tuple(selection.labels({name: values}) for name, values in wanted.items())
+
+
 NODES = openapi.Route(
     "GET",
     "/api/v1/graph/nodes",
-    "Nodes by key, part of a key (q) or type, the most mentioned first",
-    reply=reading.NodesReply,
+    "Nodes by key, part of a key (q), type or property (property=NAME=VALUE), the most mentioned first",
+    reply=api.NodesReply,
     query=openapi.SCOPE,
-    optional=("q", "type", "key", "limit"),
+    optional=("q", "type", "key", "property", "limit", "asOf"),
+    repeated=("key", "property"),
 )
 TRAVERSE = openapi.Route(
     "POST",
     "/api/v1/graph/traverse",
     "A walk over relationships, breadth first, within bounds",
-    body=reading.TraverseRequest,
-    reply=reading.TraverseReply,
+    body=api.TraverseRequest,
+    reply=api.TraverseReply,
 )
 RELATIONSHIP = openapi.Route(
     "GET",
     "/api/v1/graph/relationship",
     "Relationships of one or two nodes with the sentences that prove them",
-    reply=reading.RelationshipsReply,
+    reply=api.RelationshipsReply,
     query=openapi.SCOPE,
-    optional=("source", "type", "target", "limit", "asOf"),
+    optional=("source", "type", "target", "limit", "asOf", "history"),
 )

@@ -6,8 +6,8 @@ import pydantic
 from aiohttp import web
 
 from crds import priority
-from kb import errors, wire
-from kb.http import body
+from kb import api, errors, identity
+from kb.http import access, body
 from kb.ingest import lanes, pipeline
 from kb.retrieve import search
 
@@ -15,17 +15,19 @@ _LINES = "application/x-ndjson"
 
 
 class Writing:
-    """The routes of a process that writes."""
+    """The routes of a process that writes; `readers` are the lanes of writers that wait for models."""
 
-    def __init__(self, pipe: pipeline.Pipeline, writers: lanes.Lanes) -> None:
+    def __init__(self, pipe: pipeline.Pipeline, writers: lanes.Lanes, readers: lanes.Lanes | None = None) -> None:
         self._pipeline = pipe
         self._lanes = writers
+        self._readers = readers or writers
 
     async def ingest(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/full"""
         urgency = body.urgency(request)
-        document = await body.read(request, wire.IngestRequest)
-        async with self._lanes.enter(urgency, document.scope.client_id):
+        document = await body.read(request, api.IngestRequest)
+        access.concerns(request, identity.document(document.scope, document.source_urn))
+        async with self._readers.enter(urgency, document.scope.client_id):
             reply = await self._pipeline.ingest(document, _or_background(urgency))
         return _json(reply)
 
@@ -35,6 +37,7 @@ class Writing:
         source_urn = request.query.get("sourceUrn", "")
         if not source_urn:
             raise errors.Invalid("sourceUrn is missing", field="sourceUrn", remedy="Add sourceUrn to the query.")
+        access.concerns(request, identity.document(owner, source_urn))
         async with self._lanes.enter(body.urgency(request), owner.client_id):
             known = await self._pipeline.forget(owner, source_urn)
         if not known:
@@ -54,7 +57,7 @@ class Reading:
 
     async def retrieve(self, request: web.Request) -> web.StreamResponse:
         """POST /api/v1/retrieve; in lines, stage by stage, where the caller accepts application/x-ndjson."""
-        question = await body.read(request, wire.RetrieveRequest)
+        question = await body.read(request, api.RetrieveRequest)
         urgency = _or_background(body.urgency(request))
         if _LINES not in request.headers.get("Accept", ""):
             return _json(await self._search.retrieve(question, urgency))
@@ -74,7 +77,7 @@ def _or_background(urgency: priority.Priority | None) -> priority.Priority:
     return priority.Priority.P3 if urgency is None else urgency
 
 
-def _line(event: wire.RetrieveEvent) -> bytes:
+def _line(event: api.RetrieveEvent) -> bytes:
     return event.model_dump_json(by_alias=True, exclude_none=True).encode() + b"\n"
 
 

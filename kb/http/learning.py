@@ -7,8 +7,8 @@ from datetime import datetime
 
 from aiohttp import web
 
-from kb import identity, wire, writing
-from kb.http import answering, body, openapi
+from kb import api, identity
+from kb.http import access, answering, body, openapi
 from kb.ingest import intake
 from kb.outcome import learn
 
@@ -27,25 +27,30 @@ class Learning:
 
     async def store(self, request: web.Request) -> web.Response:
         """POST /api/v1/store"""
-        said = await body.read(request, writing.Knowledge)
+        said = await body.read(request, api.Knowledge)
         document = knowledge(said, self._clock())
-        return answering.json(await self._intake.take(document, body.urgency(request)), 202)
+        access.concerns(request, identity.document(document.scope, document.source_urn))
+        reply = await self._intake.take(document, body.urgency(request))
+        # As 0.x called it: said once more it is one document, and not a second one beside that.
+        await self._intake.drop(said.scope, identity.document(said.scope, former_urn(said)))
+        return answering.json(reply, 202)
 
     async def outcome(self, request: web.Request) -> web.Response:
         """POST /api/v1/outcomes"""
-        return answering.json(await self._learner.learn(await body.read(request, writing.Outcome)))
+        return answering.json(await self._learner.learn(await body.read(request, api.Outcome)))
 
 
-def knowledge(said: writing.Knowledge, now: datetime) -> wire.IngestRequest:
+def knowledge(said: api.Knowledge, now: datetime) -> api.IngestRequest:
     """The document of what a person said (seed 001 "User Context Auto-Prefetch").
 
-    The seed ends the URN with a timestamp; here it is the hash of the content, so that a repeated call, or the same
-    sentence in another conversation, is the same document with a newer date.
+    The seed ends the URN with a timestamp; here it is the hash of subject and content, so that a repeated call, or the
+    same sentence in another conversation, is the same document with a newer date. No word of a person is in it: URNs
+    are shown where documents are not.
     """
-    place = f"{said.category.value}:{said.subject}"
-    return wire.IngestRequest(
+    words = identity.digest(f"{said.subject}\n{said.content}")[:32]
+    return api.IngestRequest(
         scope=said.scope,
-        source_urn=f"user-knowledge:{place}:{identity.digest(said.content)[:16]}",
+        source_urn=f"user-knowledge:{said.category.value}:{words}",
         kind=said.category.kind,
         title=said.subject,
         content=said.content,
@@ -53,18 +58,23 @@ def knowledge(said: writing.Knowledge, now: datetime) -> wire.IngestRequest:
     )
 
 
+def former_urn(said: api.Knowledge) -> str:
+    """The source URN under which an earlier version stored it, with the subject's words."""
+    return f"user-knowledge:{said.category.value}:{said.subject}:{identity.digest(said.content)[:16]}"
+
+
 STORE = openapi.Route(
     "POST",
     "/api/v1/store",
     "Store something learned from a person",
     status=202,
-    body=writing.Knowledge,
-    reply=wire.IndexReply,
+    body=api.Knowledge,
+    reply=api.IndexReply,
 )
 OUTCOME = openapi.Route(
     "POST",
     "/api/v1/outcomes",
     "Remember what a finished task taught",
-    body=writing.Outcome,
-    reply=writing.OutcomeReply,
+    body=api.Outcome,
+    reply=api.OutcomeReply,
 )

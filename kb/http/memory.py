@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from crds import scope
-from kb import writing
+from kb import api
 from kb.http import access, answering, body, openapi
 from kb.memory import procedures, session, task, user
 
@@ -52,7 +52,7 @@ class Memory:
 
     async def findings(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/task/{uid}"""
-        found = await body.read(request, writing.Findings)
+        found = await body.read(request, api.Findings)
         # Who sees a wider scope's task may not therefore write into its memory.
         access.check(request, await self._tasks.owner(found.scope, request.match_info["uid"]))
         return answering.json(await self._tasks.add(found.scope, request.match_info["uid"], found))
@@ -61,28 +61,28 @@ class Memory:
         """GET /api/v1/memory/session"""
         viewer = body.owner(request)
         limit = answering.number(request, "limit", default=50, most=50)
-        return answering.json(writing.Session(entries=await self._sessions.recent(viewer, limit=limit)))
+        return answering.json(api.Session(entries=await self._sessions.recent(viewer, limit=limit)))
 
     async def remember(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/session"""
-        return answering.json(await self._sessions.add(await body.read(request, writing.SessionDraft)), 201)
+        return answering.json(await self._sessions.add(await body.read(request, api.SessionDraft)), 201)
 
     async def ways(self, request: web.Request) -> web.Response:
         """GET /api/v1/memory/procedural"""
         client = body.owner(request).client_id
         limit = answering.number(request, "limit", default=20, most=200)
         found = await self._procedures.find(client, request.query.get("trigger"), limit=limit)
-        return answering.json(writing.Procedures(procedures=found))
+        return answering.json(api.Procedures(procedures=found))
 
     async def save_way(self, request: web.Request) -> web.Response:
         """PUT /api/v1/memory/procedural"""
-        draft = await body.read(request, writing.ProcedureDraft)
+        draft = await body.read(request, api.ProcedureDraft)
         access.check(request, scope.Scope(client_id=draft.client_id))
         return answering.json(await self._procedures.put(draft))
 
     async def use_way(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/procedural/uses"""
-        use = await body.read(request, writing.Use)
+        use = await body.read(request, api.Use)
         access.check(request, scope.Scope(client_id=use.client_id))
         return answering.json(await self._procedures.used(use))
 
@@ -95,21 +95,19 @@ class Memory:
         return web.Response(status=204)
 
 
-TASK = openapi.Route(
-    "GET", "/api/v1/memory/task/{uid}", "What a task knows", reply=writing.TaskMemory, query=openapi.SCOPE
-)
+TASK = openapi.Route("GET", "/api/v1/memory/task/{uid}", "What a task knows", reply=api.TaskMemory, query=openapi.SCOPE)
 FINDINGS = openapi.Route(
     "POST",
     "/api/v1/memory/task/{uid}",
     "Add structured data to a task's memory",
-    body=writing.Findings,
-    reply=writing.TaskMemory,
+    body=api.Findings,
+    reply=api.TaskMemory,
 )
 RECENT = openapi.Route(
     "GET",
     "/api/v1/memory/session",
     "What happened lately",
-    reply=writing.Session,
+    reply=api.Session,
     query=openapi.SCOPE,
     optional=("limit",),
 )
@@ -118,38 +116,38 @@ REMEMBER = openapi.Route(
     "/api/v1/memory/session",
     "Remember something for a week",
     status=201,
-    body=writing.SessionDraft,
-    reply=writing.SessionEntry,
+    body=api.SessionDraft,
+    reply=api.SessionEntry,
 )
 WAYS = openapi.Route(
     "GET",
     "/api/v1/memory/procedural",
     "How tasks are done, best first",
-    reply=writing.Procedures,
-    query=("clientId",),
+    reply=api.Procedures,
+    query=openapi.SCOPE,
     optional=("trigger", "limit"),
 )
 SAVE_WAY = openapi.Route(
     "PUT",
     "/api/v1/memory/procedural",
     "Save a procedure",
-    body=writing.ProcedureDraft,
-    reply=writing.Procedure,
+    body=api.ProcedureDraft,
+    reply=api.Procedure,
 )
 USER = openapi.Route(
     "GET",
     "/api/v1/user-context",
     "What is known about the user, for the start of a conversation",
-    reply=writing.UserContext,
+    reply=api.UserContext,
     query=openapi.SCOPE,
 )
 USE_WAY = openapi.Route(
     "POST",
     "/api/v1/memory/procedural/uses",
     "Count a use of a procedure",
-    body=writing.Use,
-    reply=writing.Procedure,
+    body=api.Use,
+    reply=api.Procedure,
 )
 FORGET_WAY = openapi.Route(
-    "DELETE", "/api/v1/memory/procedural", "Forget a procedure", status=204, query=("id", "clientId")
+    "DELETE", "/api/v1/memory/procedural", "Forget a procedure", status=204, query=("id", *openapi.SCOPE)
 )

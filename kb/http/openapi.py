@@ -12,12 +12,16 @@ from aiohttp import web
 from pydantic.json_schema import models_json_schema
 
 from crds import priority
-from kb import wire
+from kb import api
 
 
 @dataclass(frozen=True)
 class Route:
-    """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead."""
+    """One operation. `body` and `reply` are wire models; `raw` names a media type where bytes travel instead.
+
+    `query` and `optional` are all its parameters, others are refused; those in `repeated` may be given several times.
+    Names that begin with `prefix` are the caller's own.
+    """
 
     method: str
     path: str
@@ -29,18 +33,20 @@ class Route:
     raw_reply: bool = False
     query: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
+    prefix: str | None = None
 
 
 Served = tuple[Route, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 """A route and what answers it."""
 SCOPE = ("clientId", "projectId", "groupId")
-INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=wire.IngestRequest, reply=wire.IngestReply)
+INGEST = Route("POST", "/api/v1/ingest/full", "Make a document known", body=api.IngestRequest, reply=api.IngestReply)
 FORGET = Route("DELETE", "/api/v1/documents", "Forget a document", status=204, query=("sourceUrn", *SCOPE))
 RETRIEVE = Route(
-    "POST", "/api/v1/retrieve", "Evidence for a question", body=wire.RetrieveRequest, reply=wire.RetrieveReply
+    "POST", "/api/v1/retrieve", "Evidence for a question", body=api.RetrieveRequest, reply=api.RetrieveReply
 )
 SAVE = Route(
-    "POST", "/api/v1/content", "Store large content", status=201, raw_body=True, reply=wire.ContentRef, query=SCOPE
+    "POST", "/api/v1/content", "Store large content", status=201, raw_body=True, reply=api.ContentRef, query=SCOPE
 )
 LOAD = Route("GET", "/api/v1/content/{key}", "Stored content", raw_reply=True, query=SCOPE)
 
@@ -60,7 +66,7 @@ _OPTIONAL = frozenset({"projectId", "groupId"})
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of the given routes."""
-    models = {model for route in routes for model in (route.body, route.reply) if model} | {wire.ErrorReply}
+    models = {model for route in routes for model in (route.body, route.reply) if model} | {api.ErrorReply}
     ordered = sorted(models, key=lambda model: model.__name__)
     references, definitions = models_json_schema(
         [(model, "validation") for model in ordered], by_alias=True, ref_template="#/components/schemas/{model}"
@@ -83,7 +89,7 @@ def _operation(route: Route, schemas: dict[type[pydantic.BaseModel], Any]) -> di
         success["content"] = {"application/json": {"schema": schemas[route.reply]}}
     if route.raw_reply:
         success["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    failure = {"application/json": {"schema": schemas[wire.ErrorReply]}}
+    failure = {"application/json": {"schema": schemas[api.ErrorReply]}}
     responses = {str(route.status): success}
     responses |= {status: {"description": text, "content": failure} for status, text in _FAILURES.items()}
     operation: dict[str, Any] = {"summary": route.summary, "parameters": _parameters(route), "responses": responses}
@@ -105,7 +111,11 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "query", "required": name not in _OPTIONAL, "schema": text} for name in route.query
     ]
-    parameters += [{"name": name, "in": "query", "required": False, "schema": text} for name in route.optional]
+    several = {"type": "array", "items": text}
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": several if name in route.repeated else text}
+        for name in route.optional
+    ]
     for name in re.findall(r"{(\w+)}", route.path):
         parameters.append({"name": name, "in": "path", "required": True, "schema": text})
     about = "0..3 or P0..P3, 0 is the most urgent; 0..2 take the fast lane and it is passed on to the models"

@@ -2,7 +2,8 @@
 
 400 malformed_json     401 unauthorized     403 forbidden
 422 invalid, unusable_answer, misconfigured, model_rejected     404 not_found     408 too_slow     413 too_large
-429 crowded and 503 unavailable carry Retry-After: the same request may succeed later
+429 crowded, 503 unavailable, 503 too_long and 503 misconfigured (once an operator has acted) carry Retry-After: the
+same request may succeed later
 500 internal is a bug of this service
 """
 
@@ -18,7 +19,7 @@ from aiohttp.typedefs import Middleware
 
 from crds import errors as root
 from crds import trace
-from kb import errors, metrics, wire
+from kb import api, errors, metrics
 
 log = structlog.get_logger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -47,15 +48,22 @@ def answer(error: root.JervisError) -> web.Response:
     if isinstance(error, root.Operational):
         status, code = (429, "crowded") if isinstance(error, errors.Crowded) else (503, "unavailable")
         seconds = _RETRY_AFTER if error.retry_after is None else error.retry_after
-        return _reply(status, wire.Problem(code=code, message=error.message), {"Retry-After": str(math.ceil(seconds))})
+        problem = api.Problem(code=code, message=error.message)
+        if isinstance(error, errors.Unconfigured):
+            problem = api.Problem(code="misconfigured", message=error.message, field=error.field, remedy=error.remedy)
+        elif isinstance(error, errors.TooLong):
+            problem = api.Problem(code="too_long", message=error.message, remedy=error.remedy)
+        elif isinstance(error, errors.Crowded):
+            problem = api.Problem(code=code, message=error.message, field=error.field, remedy=error.remedy)
+        return _reply(status, problem, {"Retry-After": str(math.ceil(seconds))})
     if isinstance(error, MalformedJson):
-        return _reply(400, wire.Problem(code="malformed_json", message=error.message, remedy=error.remedy))
+        return _reply(400, api.Problem(code="malformed_json", message=error.message, remedy=error.remedy))
     for kind, status, code in _PERMANENT:
         if isinstance(error, kind):
-            problem = wire.Problem(code=code, message=error.message, field=error.field, remedy=error.remedy)
+            problem = api.Problem(code=code, message=error.message, field=error.field, remedy=error.remedy)
             challenge = {"WWW-Authenticate": "Bearer"} if status == 401 else None
             return _reply(status, problem, challenge)
-    return _reply(500, wire.Problem(code="internal", message=error.message))
+    return _reply(500, api.Problem(code="internal", message=error.message))
 
 
 def middleware(meters: metrics.Metrics) -> Middleware:
@@ -66,7 +74,7 @@ def middleware(meters: metrics.Metrics) -> Middleware:
         resource = request.match_info.route.resource
         route = resource.canonical if resource is not None else "unknown"
         started = time.perf_counter()
-        if request.path.startswith("/api/"):
+        if request.path.startswith("/api/") or request.path == "/mcp":
             parent = request.headers.get(trace.HEADER, "")
             about = {"http.request.method": request.method, "http.route": route}
             with meters.spans.span(f"{request.method} {route}", about, parent=parent, server=True) as tell:
@@ -98,13 +106,15 @@ async def _attempt(request: web.Request, handler: Handler) -> web.StreamResponse
         code = (error.reason or "error").lower().replace(" ", "_")
         allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
         message = f"{request.method} {request.path}: {error.reason}"
-        return _reply(error.status, wire.Problem(code=code, message=message), allowed)
+        return _reply(error.status, api.Problem(code=code, message=message), allowed)
     except Exception:
-        log.exception("unhandled", method=request.method, path=request.path)
-        problem = wire.Problem(code="internal", message="an unexpected error; the service's log has its traceback")
+        # Not the path: keys and ids that callers chose stand in it.
+        resource = request.match_info.route.resource
+        log.exception("unhandled", method=request.method, route=resource.canonical if resource else "unknown")
+        problem = api.Problem(code="internal", message="an unexpected error; the service's log has its traceback")
         return _reply(500, problem)
 
 
-def _reply(status: int, problem: wire.Problem, headers: dict[str, str] | None = None) -> web.Response:
-    body = wire.ErrorReply(error=problem).model_dump_json(by_alias=True, exclude_none=True)
+def _reply(status: int, problem: api.Problem, headers: dict[str, str] | None = None) -> web.Response:
+    body = api.ErrorReply(error=problem).model_dump_json(by_alias=True, exclude_none=True)
     return web.Response(status=status, text=body, content_type="application/json", headers=headers)

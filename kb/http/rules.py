@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import errors, writing
+from kb import api, errors
 from kb.http import answering, body, openapi
 from kb.rules import mongo
 
@@ -23,16 +23,16 @@ class Rules:
         """GET /api/v1/rules"""
         viewer = body.owner(request)
         named = request.query.get("ruleType")
-        kinds = {kind.value: kind for kind in writing.RuleType}
+        kinds = {kind.value: kind for kind in api.RuleType}
         if named is not None and named not in kinds:
             raise errors.Invalid(
                 f"there is no rule type {named!r}", field="ruleType", remedy=f"Give one of {', '.join(kinds)}."
             )
-        return answering.json(writing.Rules(rules=await self._rules.in_force(viewer, kinds[named] if named else None)))
+        return answering.json(api.Rules(rules=await self._rules.in_force(viewer, kinds[named] if named else None)))
 
     async def put(self, request: web.Request) -> web.Response:
         """PUT /api/v1/rules"""
-        return answering.json(await self._rules.put(await body.read(request, writing.RuleDraft)))
+        return answering.json(await self._rules.put(await body.read(request, api.RuleDraft)))
 
     async def delete(self, request: web.Request) -> web.Response:
         """DELETE /api/v1/rules?ruleKey=...&deletedBy=...&clientId=..."""
@@ -49,23 +49,21 @@ class Rules:
     async def history(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules/history?ruleKey=...&clientId=..."""
         viewer = body.owner(request)
-        return answering.json(
-            writing.Rules(rules=await self._rules.history(viewer, answering.text(request, "ruleKey")))
-        )
+        return answering.json(api.Rules(rules=await self._rules.history(viewer, answering.text(request, "ruleKey"))))
 
 
 LIST = openapi.Route(
     "GET",
     "/api/v1/rules",
     "Rules in force for a scope",
-    reply=writing.Rules,
+    reply=api.Rules,
     query=openapi.SCOPE,
     optional=("ruleType",),
 )
-PUT = openapi.Route("PUT", "/api/v1/rules", "Make a new version of a rule", body=writing.RuleDraft, reply=writing.Rule)
+PUT = openapi.Route("PUT", "/api/v1/rules", "Make a new version of a rule", body=api.RuleDraft, reply=api.Rule)
 DELETE = openapi.Route(
     "DELETE", "/api/v1/rules", "Take a rule out of force", status=204, query=("ruleKey", "deletedBy", *openapi.SCOPE)
 )
 HISTORY = openapi.Route(
-    "GET", "/api/v1/rules/history", "Every version of a rule", reply=writing.Rules, query=("ruleKey", *openapi.SCOPE)
+    "GET", "/api/v1/rules/history", "Every version of a rule", reply=api.Rules, query=("ruleKey", *openapi.SCOPE)
 )

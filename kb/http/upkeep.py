@@ -6,26 +6,13 @@ from typing import Literal
 
 from aiohttp import web
 
-from crds import scope
-from kb import errors, reading, visibility, wire
+from kb import api, errors, visibility
+from kb.content import store as content
 from kb.http import answering, body, openapi
 from kb.ingest import intent
 from kb.upkeep import check, reconcile
 
 _FINDINGS = 200
-
-
-class Regroup(wire.Request):
-    """`scope.projectId` belongs to `scope.groupId` from now on; an empty group takes it out of any."""
-
-    scope: scope.Scope
-
-
-class Regrouped(wire.Reply):
-    """How many documents were moved, and how many chunks and sentences with them."""
-
-    documents: int
-    vectors: int
 
 
 class Consistency:
@@ -55,14 +42,14 @@ class Consistency:
         elif look.next or unfinished or failed:
             state = "Partial"
         return answering.json(
-            reading.ConsistencyReply(
+            api.ConsistencyReply(
                 state=state,
                 documents=len({document for document, _, owner in look.seen if visibility.sees(viewer, owner)}),
                 chunks=sum(visibility.sees(viewer, owner) for _, _, owner in look.seen),
                 unfinished=unfinished,
                 failed=failed,
                 findings=[
-                    reading.Finding(kind=one.kind, source_urn=one.source_urn, subject=one.subject, detail=one.detail)
+                    api.Finding(kind=one.kind, source_urn=one.source_urn, subject=one.subject, detail=one.detail)
                     for one in findings[:_FINDINGS]
                 ],
                 next=look.next,
@@ -73,8 +60,9 @@ class Consistency:
 class Upkeep:
     """The route of a process that writes."""
 
-    def __init__(self, reconciler: reconcile.Reconciler) -> None:
+    def __init__(self, reconciler: reconcile.Reconciler, kept: content.Store) -> None:
         self._reconciler = reconciler
+        self._content = kept
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
@@ -82,20 +70,21 @@ class Upkeep:
 
     async def regroup(self, request: web.Request) -> web.Response:
         """POST /api/v1/projects/regroup"""
-        asked = await body.read(request, Regroup)
+        asked = await body.read(request, api.Regroup)
         if not asked.scope.project_id:
             raise errors.Invalid(
                 "scope.projectId is missing", field="scope.projectId", remedy="Name the project that moves."
             )
         documents, vectors = await self._reconciler.regroup(asked.scope)
-        return answering.json(Regrouped(documents=documents, vectors=vectors))
+        await self._content.regroup(asked.scope)
+        return answering.json(api.Regrouped(documents=documents, vectors=vectors))
 
 
 CONSISTENCY = openapi.Route(
     "GET",
     "/api/v1/health/consistency",
     "Whether graph and vectors agree about the scope's data",
-    reply=reading.ConsistencyReply,
+    reply=api.ConsistencyReply,
     query=openapi.SCOPE,
     optional=("after", "limit"),
 )
@@ -103,6 +92,6 @@ REGROUP = openapi.Route(
     "POST",
     "/api/v1/projects/regroup",
     "Take a project's data into its new group",
-    body=Regroup,
-    reply=Regrouped,
+    body=api.Regroup,
+    reply=api.Regrouped,
 )

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 
+from crds import errors as crds_errors
 from crds import scope
-from kb import errors, identity, wire, writing
+from kb import api, errors, identity
 from kb.content import store as content
 from kb.crawl import fetch, frontier
 from kb.files import reader
-from kb.http import answering, body, openapi
+from kb.graph import store as graph
+from kb.http import access, answering, body, buffers, openapi
 from kb.ingest import intake
 
-# Bodies held in memory at once, each up to the limit.
-_AT_ONCE = 4
+_METADATA = "metadata."
 
 
 class Uploads:
-    """The routes of a process that writes. `limit` bounds a file in bytes; `kept` holds what comes by reference."""
+    """The routes of a process that writes. `limit` bounds a file in bytes; `kept` holds what comes by reference.
+
+    `graph_store` knows the pages of earlier crawls, of which `crawls` run at once.
+    """
 
     def __init__(
-        self, way: intake.Intake, reading: reader.Reader, fetcher: fetch.Fetcher, kept: content.Store, *, limit: int
+        self,
+        way: intake.Intake,
+        reading: reader.Reader,
+        fetcher: fetch.Fetcher,
+        kept: content.Store,
+        *,
+        limit: int,
+        graph_store: graph.Store | None = None,
+        crawls: int = 4,
     ) -> None:
+        self._graph = graph_store
+        self._crawls = buffers.Slots(width=crawls, waiting=2 * crawls, purpose="for a crawl")
         self._intake = way
         self._reader = reading
         self._fetcher = fetcher
         self._content = kept
         self._limit = limit
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = buffers.Slots()
 
     def routes(self) -> list[openapi.Served]:
         """Each route with its handler."""
@@ -37,30 +51,29 @@ class Uploads:
 
     async def file(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/file?clientId=...&filename=..."""
-        owner = body.owner(request)
-        async with self._slots:
+        owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
+        async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Split the file, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            read = await self._reader.file(raw)
+            read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency)
             del raw
         return await self._take(request, _document(request, owner, read), read)
 
     async def image(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/image?clientId=...&filename=..."""
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
-        async with self._slots:
+        async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
-            named = request.query.get("title", "") or request.query.get("filename", "")
-            read = await self._reader.image(raw, named=named, urgency=urgency)
+            read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
             del raw
         return await self._take(request, _document(request, owner, read), read)
 
     async def attachment(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/attachment"""
-        asked = await body.read(request, writing.AttachmentDraft)
+        asked = await body.read(request, api.AttachmentDraft)
         reference = asked.content_ref
         if reference.bytes > self._limit:
             raise self._too_large(reference.bytes)
-        async with self._slots:
+        async with self._slots.enter(asked.scope.client_id):
             raw = await self._content.load(asked.scope, reference.key)
             if len(raw) > self._limit:
                 raise self._too_large(len(raw))
@@ -71,38 +84,80 @@ class Uploads:
                     remedy="Store the file again and use the contentRef of that answer.",
                 )
             urgency = answering.or_background(body.urgency(request))
-            read = await self._reader.either(raw, named=asked.name, urgency=urgency)
+            read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency)
             del raw
         return await self._take(request, _attached(asked, read), read)
 
     async def crawl(self, request: web.Request) -> web.Response:
         """POST /api/v1/crawl"""
-        asked = await body.read(request, writing.Crawl)
-        run = frontier.Crawl(self._fetcher, frontier.Limits(depth=asked.depth, pages=asked.max_pages))
-        pages: list[writing.Page] = []
-        async for seen in run.pages(asked.url):
-            if seen.reason or seen.page is None:
-                pages.append(writing.Page(url=seen.url, reason=seen.reason))
-                continue
-            if len(seen.url) > 1024:
-                pages.append(writing.Page(url=seen.url[:1024], reason="its URL is longer than 1024 characters"))
-                continue
-            document = wire.IngestRequest(
-                scope=asked.scope,
-                source_urn=seen.url,
-                kind=asked.kind,
-                title=seen.page.title or seen.url[:1000],
-                content=seen.page.text,
-            )
-            reply = await self._intake.take(document, body.urgency(request))
-            pages.append(writing.Page(url=seen.url, source_urn=reply.source_urn, chunks=len(reply.chunk_ids)))
-        taken = sum(1 for one in pages if one.source_urn)
-        return answering.json(writing.CrawlReply(pages=pages, taken=taken, truncated=run.truncated), 202)
+        asked = await body.read(request, api.Crawl)
+        async with self._crawls.enter(asked.scope.client_id):
+            run = frontier.Crawl(self._fetcher, frontier.Limits(depth=asked.depth, pages=asked.max_pages))
+            pages: list[api.Page] = []
+            stopped = ""
+            try:
+                async for seen in run.pages(asked.url):
+                    pages.append(await self._crawled(request, asked, seen))
+                # A site that has nothing any more, not even this page, is rather broken than empty.
+                if asked.depth and asked.gone == "Remove" and any(one.source_urn for one in pages):
+                    async for seen in run.revisited([one async for one in self._known(asked, run.root)]):
+                        pages.append(await self._crawled(request, asked, seen))
+            except crds_errors.Operational as error:
+                if not any(one.source_urn for one in pages):
+                    raise
+                stopped = error.message
+        return answering.json(
+            api.CrawlReply(
+                pages=pages,
+                taken=sum(1 for one in pages if one.source_urn),
+                truncated=run.truncated,
+                removed=sum(1 for one in pages if one.removed),
+                stopped=stopped,
+            ),
+            202,
+        )
 
-    async def _take(self, request: web.Request, document: wire.IngestRequest, read: reader.Read) -> web.Response:
+    async def _crawled(self, request: web.Request, asked: api.Crawl, seen: frontier.Seen) -> api.Page:
+        """Take a page, or remove it when it is gone. Raises an `Operational` error."""
+        url = seen.url[:1024]
+        if seen.gone and asked.gone == "Remove":
+            document_id = identity.document(asked.scope, url)
+            access.concerns(request, document_id)
+            return api.Page(url=url, reason=seen.reason, removed=await self._intake.drop(asked.scope, document_id))
+        if seen.reason or seen.page is None:
+            return api.Page(url=url, reason=seen.reason)
+        if len(seen.url) > 1024:
+            return api.Page(url=url, reason="its URL is longer than 1024 characters")
+        document = api.IngestRequest(
+            scope=asked.scope,
+            source_urn=url,
+            kind=asked.kind,
+            title=seen.page.title or url[:1000],
+            content=seen.page.text,
+        )
+        access.concerns(request, identity.document(document.scope, document.source_urn))
+        try:
+            reply = await self._intake.take(document, body.urgency(request))
+        except crds_errors.Permanent as error:
+            return api.Page(url=url, reason=error.message)
+        return api.Page(url=url, source_urn=reply.source_urn, chunks=len(reply.chunk_ids))
+
+    async def _known(self, asked: api.Crawl, root: str) -> AsyncIterator[str]:
+        """The URLs of the site's pages that earlier crawls have taken."""
+        after = ""
+        while self._graph is not None:
+            found = await self._graph.documents(asked.scope, asked.kind, root, after=after)
+            for one in found:
+                yield one.source_urn
+            if not found:
+                return
+            after = found[-1].source_urn
+
+    async def _take(self, request: web.Request, document: api.IngestRequest, read: reader.Read) -> web.Response:
+        access.concerns(request, identity.document(document.scope, document.source_urn))
         reply = await self._intake.take(document, body.urgency(request))
         self._reader.taken(read)
-        said = writing.FileReply(
+        said = api.FileReply(
             **reply.model_dump(),
             media_type=read.media_type,
             characters=len(read.text),
@@ -119,7 +174,11 @@ class Uploads:
         )
 
 
-def _document(request: web.Request, owner: scope.Scope, read: reader.Read) -> wire.IngestRequest:
+def _named(request: web.Request) -> str:
+    return request.query.get("title", "") or request.query.get("filename", "")
+
+
+def _document(request: web.Request, owner: scope.Scope, read: reader.Read) -> api.IngestRequest:
     """The document of an upload; without a URN of the caller's it is named by its file name and its hash."""
     filename = " ".join(request.query.get("filename", "").split())[:200]
     own = f"{read.kind}::name:{filename or 'unnamed'},sha256:{read.digest[:16]}"
@@ -130,17 +189,27 @@ def _document(request: web.Request, owner: scope.Scope, read: reader.Read) -> wi
         "title": (request.query.get("title") or read.title or filename)[:1000],
         "content": read.text,
         "observedAt": answering.moment(request, "observedAt"),
+        "metadata": {
+            name.removeprefix(_METADATA): _several(request.query.getall(name))
+            for name in request.query
+            if name.startswith(_METADATA)
+        },
     }
-    return body.validate(given, wire.IngestRequest)
+    return body.validate(given, api.IngestRequest)
 
 
-def _attached(asked: writing.AttachmentDraft, read: reader.Read) -> wire.IngestRequest:
+def _several(given: list[str]) -> str | list[str]:
+    """One value as a text, several of one key as a list."""
+    return given[0] if len(given) == 1 else given
+
+
+def _attached(asked: api.AttachmentDraft, read: reader.Read) -> api.IngestRequest:
     """The document of a file that came with another document: titled by both, named after both."""
     title = f"{asked.name} (attached to {asked.title})" if asked.title else asked.name
-    return wire.IngestRequest(
+    return api.IngestRequest(
         scope=asked.scope,
-        source_urn=writing.attachment_urn(asked.attached_to, asked.name),
-        kind=writing.ATTACHMENT,
+        source_urn=api.attachment_urn(asked.attached_to, asked.name),
+        kind=api.ATTACHMENT,
         title=title[:1000],
         content=read.text,
         observed_at=asked.observed_at,
@@ -151,31 +220,34 @@ _ABOUT = ("filename", "sourceUrn", "kind", "title", "observedAt")
 FILE = openapi.Route(
     "POST",
     "/api/v1/ingest/file",
-    "Make a file known: PDF, DOCX, PPTX, XLSX, EML, MSG, HTML or text, as the raw body",
+    "Make a file known: PDF, DOCX, PPTX, XLSX, EML, MSG, HTML, text or an image, as the raw body; "
+    "`metadata.KEY=VALUE` in the query is kept as its metadata, several of one KEY as a list",
     status=202,
-    reply=writing.FileReply,
+    reply=api.FileReply,
     raw_body=True,
     query=openapi.SCOPE,
     optional=_ABOUT,
+    prefix=_METADATA,
 )
 IMAGE = openapi.Route(
     "POST",
     "/api/v1/ingest/image",
     "Make an image known by what a vision model sees: PNG, JPEG, GIF or WebP, as the raw body",
     status=202,
-    reply=writing.FileReply,
+    reply=api.FileReply,
     raw_body=True,
     query=openapi.SCOPE,
     optional=_ABOUT,
+    prefix=_METADATA,
 )
 ATTACHMENT = openapi.Route(
     "POST",
     "/api/v1/ingest/attachment",
     "Make a stored file known that came with a document",
     status=202,
-    body=writing.AttachmentDraft,
-    reply=writing.FileReply,
+    body=api.AttachmentDraft,
+    reply=api.FileReply,
 )
 CRAWL = openapi.Route(
-    "POST", "/api/v1/crawl", "Make the pages of a site known", status=202, body=writing.Crawl, reply=writing.CrawlReply
+    "POST", "/api/v1/crawl", "Make the pages of a site known", status=202, body=api.Crawl, reply=api.CrawlReply
 )

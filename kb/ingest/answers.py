@@ -2,6 +2,9 @@
 
 An answer is kept under the hash of everything it depends on (prompt version, messages, schema, model), so that a
 repeated or resumed ingest asks nothing twice. What fails validation three times is `kb.errors.Unusable` and not kept.
+
+An answer belongs to the scope it was asked for, and goes when that is erased (decision 0092). The other scopes of its
+client find it too and have a copy of their own from then on; another client never finds it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import pydantic
 
-from crds import priority
+from crds import priority, scope
 from kb import errors, identity, metrics
 from kb.ingest import prompt
 from router import client
@@ -24,13 +27,18 @@ ATTEMPTS = 3
 class Shelf(Protocol):
     """Where answers are kept between calls and runs."""
 
-    async def answer(self, key: str) -> str | None:
-        """The kept answer, if any."""
+    async def answer(self, key: str, owner: scope.Scope) -> str | None:
+        """The answer that is kept for the client of `owner`, if any; from now on it belongs to `owner` too."""
         ...
 
-    async def keep_answer(self, key: str, prompt_name: str, text: str) -> None:
-        """Keep an answer; old ones may be evicted."""
+    async def keep_answer(self, key: str, prompt_name: str, text: str, owner: scope.Scope) -> None:
+        """Keep an answer of `owner`; those not used for longest may be evicted."""
         ...
+
+
+def place(key: str, owner: scope.Scope) -> str:
+    """Under which a shelf has the copy of one owner."""
+    return f"{key}:{identity.digest(json.dumps([owner.client_id, owner.project_id, owner.group_id]))[:16]}"
 
 
 def key(model: str, question: prompt.Prompt, shape: type[pydantic.BaseModel]) -> str:
@@ -45,7 +53,11 @@ def _schema(shape: type[pydantic.BaseModel]) -> dict[str, object]:
 
 
 class Answers:
-    """Asks one model. Raises `router.client.Unavailable`, `router.client.Rejected` or `kb.errors.Unusable`."""
+    """Asks one model.
+
+    Raises `router.client.Unavailable` or `Rejected`, `kb.errors.Unconfigured` when the router does not know the model,
+    or `kb.errors.Unusable`.
+    """
 
     def __init__(
         self, router: client.Client, model: str, shelf: Shelf, meters: metrics.Metrics, *, num_ctx: int | None = None
@@ -56,21 +68,23 @@ class Answers:
         self._meters = meters
         self._num_ctx = num_ctx
 
-    async def ask(self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority) -> _Shape:
-        """The model's answer to `question` as a valid `shape`."""
-        known = await self.kept(question, shape)
+    async def ask(
+        self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority, owner: scope.Scope
+    ) -> _Shape:
+        """The model's answer to `question` as a valid `shape`; `owner` is whose text the question is about."""
+        known = await self.kept(question, shape, owner)
         if known is not None:
             return known
         answer = await self._converse(question, shape, _schema(shape), urgency)
-        place = key(self._model, question, shape)
-        await self._shelf.keep_answer(place, question.name, answer.model_dump_json(by_alias=True))
+        where = key(self._model, question, shape)
+        await self._shelf.keep_answer(where, question.name, answer.model_dump_json(by_alias=True), owner)
         # Counted once it is kept: from here on nobody asks it again.
         self._meters.answers.labels(question.name, "model").inc()
         return answer
 
-    async def kept(self, question: prompt.Prompt, shape: type[_Shape]) -> _Shape | None:
+    async def kept(self, question: prompt.Prompt, shape: type[_Shape], owner: scope.Scope) -> _Shape | None:
         """The answer that was given before, if it is still kept; asks nobody."""
-        known = await self._shelf.answer(key(self._model, question, shape))
+        known = await self._shelf.answer(key(self._model, question, shape), owner)
         if known is None:
             return None
         self._meters.answers.labels(question.name, "cache").inc()
@@ -81,7 +95,14 @@ class Answers:
     ) -> _Shape:
         messages: list[dict[str, Any]] = list(question.messages)
         for attempt in range(ATTEMPTS):
-            text = await self._router.chat(self._model, messages, urgency, format_schema=schema, num_ctx=self._num_ctx)
+            try:
+                text = await self._router.chat(
+                    self._model, messages, urgency, format_schema=schema, num_ctx=self._num_ctx
+                )
+            except (client.UnknownModel, client.Unauthorized) as error:
+                raise errors.Unconfigured(
+                    error.message, field="model", remedy=error.remedy or "Check the router's token of this service."
+                ) from error
             try:
                 answer = shape.model_validate_json(text)
             except pydantic.ValidationError as error:

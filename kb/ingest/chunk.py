@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Where to cut, best first: between paragraphs, between lines, after a sentence, between words.
+# Where to cut, best first: between paragraphs, between lines, after a sentence (of Indian and East Asian scripts too),
+# between words.
 _BREAKS = (
     re.compile(r"\n[ \t]*\n\s*"),
     re.compile(r"\n"),
-    re.compile(r"(?<=[.!?;])\s+"),
+    re.compile(r"(?<=[.!?;\u0964])\s+|(?<=[\u3002\uff01\uff1f\uff1b])\s*"),
     re.compile(r"\s+"),
 )
 

@@ -1,26 +1,32 @@
-"""The commit of a document: woven, its names resolved, its vectors stored, then visible by one write to the graph.
+"""The commit of a document: built, its names resolved, its vectors stored, then visible by one write to the graph.
 
 Vectors come first and are not shown until the graph has committed their chunks; what the new version has no more of is
-cleaned away last. Each step may be repeated.
+cleaned away last. A version that is replaced is copied into the history: its vectors before they change, its graph in
+the write that replaces it. Each step may be repeated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from crds import priority, scope
-from kb import metrics, wire
+from kb import api, metrics, selection
 from kb.aliases import registry, rename
 from kb.erasure import closed
+from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import draft, hearing, weave
+from kb.ingest import draft, extractor, graph_builder, history, turns
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 
 
 class Committer:
-    """Commits one document at a time; the caller holds the document's turn."""
+    """Commits one document at a time; the caller holds the document's turn.
+
+    `versions`: how many that were replaced are kept of a document. `clock` gives the current time in UTC.
+    """
 
     def __init__(
         self,
@@ -28,8 +34,11 @@ class Committer:
         vector_store: vectors.Store,
         aliases: registry.Registry,
         shut: closed.Closed,
-        embedder: embedding.Embedder,
+        embedder: embedding.Port,
         meters: metrics.Metrics,
+        clock: Callable[[], datetime],
+        *,
+        versions: int,
     ) -> None:
         self._graph = graph_store
         self._vectors = vector_store
@@ -37,54 +46,135 @@ class Committer:
         self._shut = shut
         self._embedder = embedder
         self._meters = meters
+        self._clock = clock
+        self._versions = versions
 
     async def commit(
-        self, request: wire.IngestRequest, made: draft.Draft, heard: hearing.Heard, urgency: priority.Priority
-    ) -> weave.Woven:
-        """Weave, resolve aliases, store vectors, commit the graph and clean; again if an alias changed meanwhile."""
-        woven = weave.weave(request, made, heard.extractions)
-        self._meters.dropped.inc(woven.dropped)
-        keys = {one.node_key for one in woven.patch.mentions}
+        self,
+        request: api.IngestRequest,
+        made: draft.Draft,
+        extracted: extractor.ExtractionResult,
+        urgency: priority.Priority,
+        turn: turns.Turn,
+    ) -> graph_builder.Built:
+        """Weave, resolve aliases, store vectors, commit the graph and clean; again if an alias changed meanwhile.
+
+        The vectors take what they are given from any owner of the document, so `turn` is looked at before each write
+        to them; the graph compares its fence.
+        """
+        built = graph_builder.build(request, made, extracted.extractions)
+        self._meters.dropped.inc(built.dropped)
+        keys = {one.node_key for one in built.patch.mentions}
         known = await self._vectors.known(request.scope, made.document_id)
+        before = await self._graph.versions(request.scope, made.document_id)
+        built = self._succeed(built, before)
+        kept = built.patch.keep
+        # Models were asked since the turn was taken, and another process may have begun to erase.
+        self._shut.check(request.scope)
+        await self._keep(request.scope, kept, before, turn)
         while True:
-            # Again: models were asked since the turn was taken, and another process may have begun to erase.
             self._shut.check(request.scope)
             mapping = await self._aliases.resolve(request.scope, keys)
             named = replace(
-                woven, patch=rename.patch(woven.patch, mapping), chunks=rename.chunks(woven.chunks, mapping)
+                built, patch=rename.patch(built.patch, mapping), chunks=rename.chunks(built.chunks, mapping)
             )
             with self._meters.stages.labels("vectors").time():
-                await self._embed(request.scope, named, known, urgency)
+                await self._embed(request.scope, named, known, urgency, turn)
             with self._meters.stages.labels("graph").time():
-                await self._graph.replace(request.scope, named.patch)
+                await self._graph.replace(request.scope, named.patch, fence=turn.fence)
             # A merge looks for the documents to mend after it is recorded: it saw this commit, or is seen here.
             if mapping == await self._aliases.resolve(request.scope, keys):
                 break
             known = await self._vectors.known(request.scope, made.document_id)
+            # The first of these commits has replaced the version before; another one would keep the first.
+            built = replace(built, patch=replace(built.patch, keep=None))
         if mapping:
             await self._aliases.seen(request.scope, mapping.keys())
+        await self._trim(request.scope, made.document_id, before, turn, most=self._versions - (kept is not None))
         if set(known) - set(named.patch.chunk_ids):
+            turn.check()
             with self._meters.stages.labels("clean").time():
-                await self._vectors.drop(request.scope, made.document_id, keep=named.patch.chunk_ids)
+                await self._vectors.drop(
+                    request.scope,
+                    made.document_id,
+                    keep=named.patch.chunk_ids,
+                    known=known if turn.fence else None,
+                )
         self._meters.chunks.inc(len(made.pieces))
         return named
 
+    def _succeed(self, built: graph_builder.Built, before: Sequence[graph_model.Version]) -> graph_builder.Built:
+        """With the beginning of this version, and what becomes of the one in the present, where a history is kept."""
+        if not self._versions:
+            return built
+        present = next((one for one in before if one.document.until_ms is None), None)
+        patch = history.succeed(present, built.patch, selection.millis(self._clock()))
+        since = patch.document.since_ms
+        return replace(built, patch=patch, chunks=tuple(replace(one, since_ms=since) for one in built.chunks))
+
+    async def _keep(
+        self, owner: scope.Scope, keep: graph_model.Keep | None, before: Sequence[graph_model.Version], turn: turns.Turn
+    ) -> None:
+        """Copy the vectors of the version in the present, before those that the new one shares are changed."""
+        if keep is None:
+            return
+        present = before[0]
+        held = await self._graph.held(owner.client_id, present.chunk_ids)
+        sentence_ids = {one for chunk in held.values() for one in chunk.sentence_ids}
+        begun = present.document.start_ms
+        turn.check()
+        with self._meters.stages.labels("keep").time():
+            await self._vectors.keep(
+                owner, keep.id, begun, keep.until_ms, chunk_ids=present.chunk_ids, sentence_ids=sentence_ids
+            )
+
+    async def _trim(
+        self,
+        owner: scope.Scope,
+        document_id: str,
+        before: Sequence[graph_model.Version],
+        turn: turns.Turn,
+        *,
+        most: int,
+    ) -> None:
+        """Forget the oldest versions beyond the latest `most` of those that were kept before."""
+        ends = sorted((one.document.until_ms for one in before if one.document.until_ms is not None), reverse=True)
+        if len(ends) > most:
+            cut = ends[most] + 1
+            await self._graph.expire(owner.client_id, cut, document_id=document_id, fence=turn.fence)
+            turn.check()
+            await self._vectors.expire(owner.client_id, cut, document_id=document_id)
+
     async def _embed(
-        self, owner: scope.Scope, woven: weave.Woven, known: Mapping[str, str], urgency: priority.Priority
+        self,
+        owner: scope.Scope,
+        built: graph_builder.Built,
+        known: Mapping[str, str],
+        urgency: priority.Priority,
+        turn: turns.Turn,
     ) -> None:
         """Embed and store what is not stored yet; `known` are the document's chunks that are, with their revisions."""
         store = self._vectors
+        # An owner before this one may be frozen just before it deletes chunks as it knew them: these are other ones.
+        built = replace(
+            built,
+            chunks=tuple(
+                replace(kept, taken=max(turn.taken, model.taken(known.get(kept.id, "")))) for kept in built.chunks
+            ),
+        )
         # Chunks are stored before their sentences, so that a document without the one has none of the other.
-        stored = await store.known_sentences(owner, [kept.id for kept in woven.sentences]) if known else set()
-        chunks = [kept for kept in woven.chunks if kept.id not in known]
-        sentences = [kept for kept in woven.sentences if kept.id not in stored]
+        stored = await store.known_sentences(owner, [kept.id for kept in built.sentences]) if known else set()
+        chunks = [kept for kept in built.chunks if not known.get(kept.id)]
+        sentences = [kept for kept in built.sentences if kept.id not in stored]
         texts = [kept.embedded_text() for kept in chunks] + [kept.text for kept in sentences]
         made: list[model.Vector] = await self._embedder.embed(texts, urgency)
+        turn.check()
         await store.put(
             owner,
             list(zip(chunks, made[: len(chunks)], strict=True)),
             list(zip(sentences, made[len(chunks) :], strict=True)),
         )
-        changed = [kept for kept in woven.chunks if known.get(kept.id, kept.revision(owner)) != kept.revision(owner)]
+        changed = [kept for kept in built.chunks if known.get(kept.id) and known[kept.id] != kept.revision(owner)]
         if changed:
+            turn.check()
             await store.touch(owner, changed)

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kb import words
 from kb.ingest import sentence
+
+_SHORTEST_INFLECTED = 4
 
 
 class Entity(BaseModel):
@@ -46,17 +49,18 @@ class Extraction(BaseModel):
 
 
 def naming(sentences: Sequence[sentence.Sentence], name: str) -> list[sentence.Sentence]:
-    """The sentences that contain `name` as a word, whatever its case."""
-    wanted = _folded(name)
-    return [candidate for candidate in sentences if _stands_in(wanted, _folded(candidate.text))]
+    """The sentences that contain `name` as a word, whatever its case; if none does, those that inflect it."""
+    wanted = _plain(name)
+    exact = [candidate for candidate in sentences if _stands_in(wanted, _plain(candidate.text))]
+    return exact or [candidate for candidate in sentences if _inflected(name, candidate.text)]
 
 
 def prove(sentences: Sequence[sentence.Sentence], stated: Relationship) -> sentence.Sentence | None:
     """The sentence of the chunk that states a relationship, or None."""
-    quote = _plain(stated.evidence)
+    quote = _bare(stated.evidence)
     if quote:
         for candidate in sentences:
-            plain = _plain(candidate.text)
+            plain = _bare(candidate.text)
             if quote in plain or (len(plain) >= 20 and plain in quote):
                 return candidate
     targets = {candidate.start for candidate in naming(sentences, stated.target)}
@@ -66,24 +70,39 @@ def prove(sentences: Sequence[sentence.Sentence], stated: Relationship) -> sente
 
 # A document asks the same sentences for each of its names; a compiled pattern per name took most of an ingest's time.
 @functools.lru_cache(maxsize=4096)
-def _folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
+def _plain(text: str) -> str:
+    return words.plain(text)
 
 
 def _stands_in(name: str, text: str) -> bool:
-    """Whether `text` contains `name` with no letter, digit or underscore at either side."""
+    """Whether `text` contains `name` with no letter, digit or underscore beside it, where its script has spaces."""
     at = text.find(name) if name else -1
     while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
-        if not _continues(before) and not _continues(after):
+        end = at + len(name)
+        if not _joined(text[at - 1 : at], name[:1]) and not _joined(name[-1:], text[end : end + 1]):
             return True
         at = text.find(name, at + 1)
     return False
 
 
-def _continues(character: str) -> bool:
+def _joined(one: str, other: str) -> bool:
+    """Whether two neighbours are of one word."""
+    if words.unspaced(one) or words.unspaced(other):
+        return False
+    return _in_word(one) and _in_word(other)
+
+
+def _in_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _plain(text: str) -> str:
-    return _folded(text).strip(" \"'.")
+def _inflected(name: str, text: str) -> bool:
+    """Whether `text` has words with the stems of the name's, in order. A short name has no stem to know it by."""
+    wanted, said = words.stems(name), words.stems(text)
+    if len("".join(wanted)) < _SHORTEST_INFLECTED:
+        return False
+    return any(said[at : at + len(wanted)] == wanted for at in range(len(said) - len(wanted) + 1))
+
+
+def _bare(text: str) -> str:
+    return _plain(text).strip(" \"'.")

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from kb import wire
+from kb import api
 
 # The model reads at most this much: the beginning, where requests stand, and the end, where they are repeated.
 HEAD_CHARS = 9000
@@ -23,7 +23,7 @@ class Judgement(BaseModel):
     is_assigned_to_me: bool
     has_future_deadline: bool
     suggested_deadline: datetime | None = None
-    urgency: wire.Urgency
+    urgency: api.Urgency
     summary: str = Field(max_length=4000)
     reason: str = Field(max_length=2000)
 
@@ -50,11 +50,23 @@ def excerpt(text: str) -> str:
     return f"{text[:HEAD_CHARS]}\n[...]\n{text[-TAIL_CHARS:]}"
 
 
-def settle(judgement: Judgement, now: datetime) -> wire.Hints:
+def unknown(why: str) -> api.Hints:
+    """Hints of a document that no model could judge: a person has to look at it, because it may ask for something."""
+    return api.Hints(
+        has_actionable_content=True,
+        is_assigned_to_me=False,
+        has_future_deadline=False,
+        urgency="normal",
+        reason="The model could not judge the document.",
+        failure=f"The document is stored, but it could not be judged: {why}",
+    )
+
+
+def settle(judgement: Judgement, now: datetime) -> api.Hints:
     """Hints that do not contradict themselves: a deadline in the past, or none at all, is no future deadline."""
     deadline = judgement.suggested_deadline
     future = judgement.has_future_deadline and deadline is not None and deadline > now
-    return wire.Hints(
+    return api.Hints(
         has_actionable_content=judgement.has_actionable_content,
         is_assigned_to_me=judgement.is_assigned_to_me,
         has_future_deadline=future,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from crds import priority
-from kb import wire
+from crds import priority, scope
+from kb import api
 from kb.ingest import lanes, pipeline
 
 
@@ -17,10 +17,21 @@ class Intake:
         self._lanes = writers
         self._notify = notify
 
-    async def take(self, request: wire.IngestRequest, urgency: priority.Priority | None) -> wire.IndexReply:
+    async def drop(self, owner: scope.Scope, document_id: str) -> bool:
+        """Delete a document; True when it was known."""
+        return await self._pipeline.drop(owner, document_id)
+
+    async def take(self, request: api.IngestRequest, urgency: priority.Priority | None) -> api.IndexReply:
         """Make the document findable. Raises what `Lanes.enter` and `Pipeline.index` raise."""
         async with self._lanes.enter(urgency, request.scope.client_id):
             reply = await self._pipeline.index(request, priority.Priority.P3 if urgency is None else urgency)
         if reply.queued:
             self._notify()
         return reply
+
+    async def retry(self, document_id: str, urgency: priority.Priority | None) -> bool:
+        """Queue a failed document once more. Raises what `Pipeline.retry` raises."""
+        queued = await self._pipeline.retry(document_id, priority.Priority.P3 if urgency is None else urgency)
+        if queued:
+            self._notify()
+        return queued

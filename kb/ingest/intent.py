@@ -2,7 +2,8 @@
 
     Open      a request was accepted; something may have been written; nothing new is visible before the graph commits
     Finished  everything is in place and the reply was given
-    Failed    trying again cannot help; `reason` says why and the document stays listed
+    Failed    trying again by itself cannot help; `reason` says why, the document stays listed and its request is kept
+              for the time when what `reason` names has been changed
 
 Source: kb page, traps 3 and 7.
 """
@@ -28,7 +29,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """One document's record. `known`: the document had been finished before this request, which thus replaces it."""
+    """One document's record. `known`: the document had been finished before this request, which thus replaces it.
+
+    `recorded`: the request is kept, and can be tried again. That of a finished document is not.
+    """
 
     document_id: str
     owner: scope.Scope
@@ -38,37 +42,58 @@ class Intent:
     attempts: int
     reason: str
     updated_at: datetime
+    recorded: bool
 
 
 class Intents(Protocol):
-    """Keeps one record per document. Raises `kb.errors.Away` when the disk fails."""
+    """Keeps one record per document. Raises `kb.errors.Away` when the disk, or the server, does not answer.
 
-    async def open(self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime) -> Intent:
+    `fence` is that of the turn in which the caller works on the document (`kb.ingest.turns`). Where several processes
+    share the records, `open` raises `kb.errors.Outrun` when a newer owner has opened one, and what an older owner says
+    otherwise changes nothing.
+    """
+
+    async def open(
+        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime, *, fence: int = 0
+    ) -> Intent:
         """Record that `request` (JSON) is being worked on, replacing an older request for the same document."""
         ...
 
-    async def finish(self, document_id: str, now: datetime) -> None:
+    async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
         """Everything is in place; the request is no longer needed."""
         ...
 
-    async def fail(self, document_id: str, reason: str, now: datetime) -> None:
-        """Trying again cannot help."""
+    async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
+        """Trying again by itself cannot help; the request is kept."""
         ...
 
-    async def interrupt(self, document_id: str, reason: str, now: datetime) -> None:
+    async def refuse(
+        self, document_id: str, owner: scope.Scope, source_urn: str, reason: str, now: datetime, *, fence: int = 0
+    ) -> None:
+        """A request was wrong and nothing was done with it; the document is listed as failed, without that request.
+
+        A request for the document that is open or has failed stays as it is: it was accepted.
+        """
+        ...
+
+    async def find(self, document_id: str) -> tuple[Intent, str | None] | None:
+        """The document's record with its request, if that is kept."""
+        ...
+
+    async def interrupt(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
         """Stays Open; `reason` is what it waits for."""
         ...
 
-    async def forget(self, document_id: str) -> None:
+    async def forget(self, document_id: str, *, fence: int = 0) -> None:
         """The document was deleted."""
         ...
 
-    async def unfinished(self, *, before: datetime, limit: int = 100) -> list[tuple[Intent, str]]:
-        """Open records not touched since `before`, oldest first, each with its request."""
+    async def unfinished(self, *, before: datetime, after: Intent | None = None, limit: int = 100) -> list[Intent]:
+        """Open records not touched since `before`, oldest first; those that follow `after`."""
         ...
 
     async def mentions(self, text: str) -> bool:
-        """Whether an open request contains `text`."""
+        """Whether a request that is kept contains `text`."""
         ...
 
     async def failed(self, viewer: scope.Scope, *, limit: int) -> list[Intent]:
@@ -79,8 +104,22 @@ class Intents(Protocol):
         """Open records that the viewer may see, the latest first."""
         ...
 
+    async def listed(
+        self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
+    ) -> list[Intent]:
+        """Open and failed records that the viewer may see, whose source URN begins so, in order of document ids."""
+        ...
+
+    async def among(self, document_ids: Collection[str]) -> dict[str, Intent]:
+        """The open and failed records of the given documents."""
+        ...
+
     async def working(self, document_ids: Collection[str]) -> set[str]:
         """Those of the given documents whose record is open."""
+        ...
+
+    async def erase(self, where: scope.Scope) -> int:
+        """Forget the records of a scope that is erased; how many there were."""
         ...
 
     async def count(self) -> dict[State, int]:

@@ -1,6 +1,7 @@
 """Two lanes for writers, so that bulk indexing never blocks a person (seed 001 "Dual Semaphore").
 
 Five writers at once with priority 0..2, five with anything else. Who finds the waiting room full is told to come back.
+Writers that wait for models themselves (`/ingest/full`) have two lanes of their own: a slot there is held for minutes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ _COME_BACK = 5.0
 
 
 class Lanes:
-    """`width` writers per lane; at most `waiting` more may queue in each, half of them for one client at the most."""
+    """`width` writers per lane; at most `waiting` more may queue in each, half of them for one client at the most.
 
-    def __init__(self, meters: metrics.Metrics, *, width: int = 5, waiting: int = 200) -> None:
+    `kind` is part of the lanes' names, where a process has more than two of them.
+    """
+
+    def __init__(self, meters: metrics.Metrics, *, width: int = 5, waiting: int = 200, kind: str = "") -> None:
         self._meters = meters
         self._waiting = waiting
-        self._slots = {"urgent": asyncio.Semaphore(width), "normal": asyncio.Semaphore(width)}
-        self._queued = {"urgent": 0, "normal": 0}
+        self._names = {urgent: f"{kind} {'urgent' if urgent else 'normal'}".strip() for urgent in (True, False)}
+        self._slots = {name: asyncio.Semaphore(width) for name in self._names.values()}
+        self._queued = dict.fromkeys(self._slots, 0)
         self._of_client: Counter[tuple[str, str | None]] = Counter()
 
     @asynccontextmanager
@@ -33,7 +38,7 @@ class Lanes:
 
         `client_id` is whose writer it is, None for work of the service itself.
         """
-        lane = "urgent" if urgency is not None and urgency <= priority.URGENT else "normal"
+        lane = self._names[urgency is not None and urgency <= priority.URGENT]
         if self._slots[lane].locked() and self._queued[lane] >= self._waiting:
             raise errors.Crowded(f"{self._queued[lane]} writers wait in the {lane} lane", retry_after=_COME_BACK)
         mine = (lane, client_id)

@@ -21,12 +21,12 @@ import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, identity, metrics, wire, writing
+from kb import api, errors, identity, metrics
 from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import store as graph
-from kb.ingest import answers, commit, draft, hearing, hints, intent, mending, source, turns
+from kb.ingest import answers, commit, draft, entitytypes, extractor, hints, intent, redraft, source, turns
 from kb.queue import job
 from kb.vectors import embedding
 from kb.vectors import store as vectors
@@ -36,12 +36,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes in characters; `parallel` chunks of one document are extracted at once."""
+    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept."""
 
     chunk_chars: int = 4000
     chunk_overlap: int = 200
     max_chars: int = 4_000_000
     parallel: int = 4
+    versions: int = 20
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Stores:
     queue: job.Queue | None = None
     aliases: registry.Registry = field(default_factory=registry.Nothing)
     shut: closed.Closed = field(default_factory=closed.Closed)
+    turns: turns.Port = field(default_factory=turns.Turns)
+    types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
 
 
 class Pipeline:
@@ -67,104 +70,198 @@ class Pipeline:
         self,
         stores: Stores,
         asked: answers.Answers,
-        embedder: embedding.Embedder,
+        embedder: embedding.Port,
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: Limits,
     ) -> None:
         self._stores = stores
-        self._hearing = hearing.Hearing(asked, clock, parallel=limits.parallel)
-        self._committer = commit.Committer(stores.graph, stores.vectors, stores.aliases, stores.shut, embedder, meters)
+        self._extractor = extractor.Extractor(asked, stores.types, clock, parallel=limits.parallel)
+        self._committer = commit.Committer(
+            stores.graph,
+            stores.vectors,
+            stores.aliases,
+            stores.shut,
+            embedder,
+            meters,
+            clock,
+            versions=limits.versions,
+        )
         self._meters = meters
         self._clock = clock
         self._limits = limits
-        self._turns = turns.Turns()
+        self._turns = stores.turns
 
-    async def ingest(self, request: wire.IngestRequest, urgency: priority.Priority) -> wire.IngestReply:
+    async def ingest(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IngestReply:
         """Make a document known, replacing what its sourceUrn said before.
 
         Raises an `Operational` error (the intent stays open, a repeated call goes on) or a `Permanent` one.
         """
         document_id = identity.document(request.scope, request.source_urn)
-        async with self._writing(request.scope, document_id):
-            opened = await self._open(document_id, request)
-            if self._stores.queue is not None:
-                # An older version that still waits there must not come after this one.
-                await self._stores.queue.drop(document_id)
-            async with self._settled(document_id):
-                reply = await self._run(request, opened, urgency)
-                await self._supersede_attachments(request)
-            await self._finish(document_id, replaced=reply.replaced)
-            return reply
+        async with self._writing(request.scope, document_id) as turn:
+            return await self._ingest(document_id, request, urgency, turn)
 
-    async def index(self, request: wire.IngestRequest, urgency: priority.Priority) -> wire.IndexReply:
+    async def resume(self, document_id: str, urgency: priority.Priority) -> bool:
+        """Finish what is open, unless the document is in work or was finished meanwhile; whether it was resumed.
+
+        What was read of the intent before is not used: only with the document's turn held is it the latest.
+        Raises what `ingest` raises.
+        """
+        async with self._turns.attempt(document_id) as turn:
+            found = None if turn is None else await self._stores.intents.find(document_id)
+            if turn is None or found is None or found[0].state is not intent.State.OPEN or found[1] is None:
+                return False
+            if await self.queued(document_id):
+                return False
+            with self._stores.shut.entered(found[0].owner):
+                try:
+                    request = source.recorded(found[1])
+                except root.Permanent as error:
+                    # Written by another version of this program: only the caller can say it anew.
+                    await self._failed(document_id, error, turn)
+                    raise
+                await self._ingest(document_id, request, urgency, turn)
+            return True
+
+    async def _ingest(
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
+    ) -> api.IngestReply:
+        text, made = await self._draft(document_id, request, turn)
+        opened = await self._open(document_id, request, turn)
+        former = await self._waiting(document_id)
+        if self._stores.queue is not None:
+            # An older version that still waits there must not come after this one.
+            await self._stores.queue.drop(document_id, fence=turn.fence)
+        async with self._settled(document_id, turn, former):
+            reply = await self._run(request, text, made, opened, urgency, turn)
+            await self._supersede_attachments(request)
+        await self._finish(document_id, turn, replaced=reply.replaced)
+        return reply
+
+    async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
 
         Raises an `Operational` error (the job goes on by itself) or a `Permanent` one (there is no job).
         """
         queue = self._queue()
         document_id = identity.document(request.scope, request.source_urn)
-        async with self._writing(request.scope, document_id):
-            text = request.model_dump_json(by_alias=True)
-            urn, kind = request.source_urn, request.kind
-            put = await queue.put(document_id, request.scope, urn, kind, job.Action.EXTRACT, urgency, text)
-            opened = await self._open(document_id, request)
-            async with self._settled(document_id):
-                made = draft.make(request, await self._text(request), **self._sizes())
-                heard = await self._hearing.kept(request, made)
-                woven = await self._committer.commit(request, made, heard, urgency)
+        async with self._writing(request.scope, document_id) as turn:
+            _, made = await self._draft(document_id, request, turn)
+            former = await self._waiting(document_id)
+            put = await self._put(document_id, request, urgency, turn)
+            opened = await self._open(document_id, request, turn)
+            async with self._settled(document_id, turn, former):
+                extracted = await self._extractor.kept(request, made)
+                built = await self._committer.commit(request, made, extracted, urgency, turn)
                 await self._supersede_attachments(request)
-            if heard.missing:
+            if extracted.missing:
                 await queue.mark_indexed(document_id, put.revision)
             else:
-                await queue.drop(document_id)
-            await self._finish(document_id, replaced=opened.known)
-            log.info("indexed", source_urn=urn, chunks=len(made.pieces), to_extract=heard.missing)
-            return wire.IndexReply(
+                await queue.drop(document_id, fence=turn.fence)
+            await self._finish(document_id, turn, replaced=opened.known)
+            log.info("indexed", document=document_id, chunks=len(made.pieces), to_extract=extracted.missing)
+            return api.IndexReply(
                 id=document_id,
-                source_urn=urn,
+                source_urn=request.source_urn,
                 replaced=opened.known,
-                chunk_ids=list(woven.patch.chunk_ids),
-                queued=heard.missing > 0,
+                chunk_ids=list(built.patch.chunk_ids),
+                queued=extracted.missing > 0,
                 priority=int(put.urgency),
             )
 
     async def perform(self, asked: job.Job, request: str) -> None:
         """Do a job of the queue, unless it was replaced or dropped meanwhile.
 
-        Raises an `Operational` error (the job stays) or a `Permanent` one (it is dropped and the document says why).
+        The document's turn is free while models read it: a newer version or a deletion does not wait for them, and the
+        job is void then. The answers are kept all the same, so the scope counts as written to throughout: an erasure
+        does not end before them. Raises an `Operational` error (the job stays) or a `Permanent` one (it is dropped, and
+        the document is listed as failed with its request).
         """
+        with self._stores.shut.entered(asked.owner):
+            async with self._job(asked, request) as held:
+                if held is None:
+                    return
+                document = await self._to_read(*held, request)
+                if document is None:
+                    return
+            # What fails here is recorded with the document's turn, and for the job as it is then.
+            read: tuple[draft.Draft, extractor.ExtractionResult] | None = None
+            failure: root.JervisError | None = None
+            try:
+                with self._meters.stages.labels("models").time():
+                    again = asked.action is job.Action.REWEAVE
+                    read = document[1], await self._extractor.extract(*document, asked.urgency, earlier=again)
+            except root.Operational as error:
+                failure = error
+            except root.Permanent as error:
+                failure = _not_again(error.message) if asked.action is job.Action.REWEAVE else error
+            async with self._job(asked, request) as held:
+                if held is None:
+                    return
+                if failure is not None:
+                    raise failure
+                document = await self._to_read(*held, request)
+                if document is not None and read is not None:
+                    await self._write(*held, document, read)
+
+    @asynccontextmanager
+    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
+        """The job as it is now with its document's turn; None when it was replaced or dropped. Records a failure."""
         queue = self._queue()
-        async with self._writing(asked.owner, asked.document_id):
+        async with self._writing(asked.owner, asked.document_id) as turn:
             found = await queue.find(asked.document_id)
             if found is None or found[0].revision != asked.revision:
+                yield None
                 return
-            async with self._settled(asked.document_id):
-                if asked.action is job.Action.REWEAVE:
-                    await self._reweave(asked)
-                else:
-                    await self._extract_later(asked, source.recorded(request))
-            await queue.drop(asked.document_id, revision=asked.revision)
+            try:
+                yield found[0], turn
+            except root.Operational as error:
+                await self._interrupted(asked.document_id, error, turn)
+                raise
+            except root.Permanent as error:
+                # The intent was finished when the document was indexed, and its request forgotten then.
+                where = (asked.document_id, asked.owner, asked.source_urn)
+                await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
+                await self._failed(asked.document_id, error, turn)
+                await queue.drop(asked.document_id, revision=asked.revision)
+                raise
+
+    async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
+        """Queue a document that failed once more, as it was sent; False when it has not, or its request is not kept.
+
+        Raises `kb.errors.Crowded` when the queue is full, and `Invalid` for a request of another version.
+        """
+        listed = await self._stores.intents.find(document_id)
+        if listed is None:
+            return False
+        async with self._writing(listed[0].owner, document_id) as turn:
+            found = await self._stores.intents.find(document_id)
+            if found is None or found[0].state is not intent.State.FAILED or found[1] is None:
+                return False
+            request = source.recorded(found[1])
+            await self._put(document_id, request, urgency, turn)
+            await self._open(document_id, request, turn)
+            return True
 
     async def forget(self, owner: scope.Scope, source_urn: str) -> bool:
         """Delete a document, and before it the files that came with it. True when it was known."""
         await self._drop_attachments(owner, source_urn)
         return await self.drop(owner, identity.document(owner, source_urn))
 
-    async def _supersede_attachments(self, request: wire.IngestRequest) -> None:
+    async def _supersede_attachments(self, request: api.IngestRequest) -> None:
         if request.attachments is not None:
             await self._drop_attachments(request.scope, request.source_urn, keep=request.attachments)
 
     async def _drop_attachments(self, owner: scope.Scope, source_urn: str, *, keep: Collection[str] = ()) -> None:
         """Delete the files that came with exactly this owner's document, but for those of the names in `keep`."""
-        beginning = writing.attachment_sources(source_urn).removesuffix("*")
-        kept = {writing.attachment_urn(source_urn, name) for name in keep}
+        beginning = api.attachment_sources(source_urn).removesuffix("*")
+        kept = {api.attachment_urn(source_urn, name) for name in keep}
         after = ""
         while True:
-            found = await self._stores.graph.documents(owner, writing.ATTACHMENT, beginning, after=after)
+            found = await self._stores.graph.documents(owner, api.ATTACHMENT, beginning, after=after)
             for one in found:
                 # "mail,name:x" begins like "mail", and its files are not those of "mail".
-                if writing.came_with(one.source_urn, source_urn) and one.source_urn not in kept:
+                if api.came_with(one.source_urn, source_urn) and one.source_urn not in kept:
                     await self.drop(owner, one.id)
             if not found:
                 return
@@ -172,118 +269,252 @@ class Pipeline:
 
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
         """Delete one document from the graph, then from the vectors. True when it was known."""
-        async with self._turns.take(document_id):
+        async with self._turns.take(document_id) as turn:
             if self._stores.queue is not None:
                 # First of all: a job that outlived the rest would bring the document back.
-                await self._stores.queue.drop(document_id)
-            known = await self._stores.graph.remove(owner, document_id)
-            await self._stores.vectors.drop(owner, document_id)
-            await self._stores.intents.forget(document_id)
+                await self._stores.queue.drop(document_id, fence=turn.fence)
+            chunks = await self._stores.vectors.known(owner, document_id) if turn.fence else None
+            known = await self._stores.graph.remove(owner, document_id, fence=turn.fence)
+            turn.check()
+            await self._stores.vectors.drop(owner, document_id, known=chunks)
+            await self._stores.intents.forget(document_id, fence=turn.fence)
             return known
 
     async def queued(self, document_id: str) -> bool:
         """Whether the queue has a job for the document, and so finishes what is open."""
         return self._stores.queue is not None and await self._stores.queue.find(document_id) is not None
 
-    def turn(self, document_id: str) -> AbstractAsyncContextManager[None]:
+    def turn(self, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
         """Wait until nobody works on the document, and keep it so."""
         return self._turns.take(document_id)
+
+    def writing(self, owner: scope.Scope, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
+        """The same for a write: raises `kb.errors.Erasing` when the owner's scope is being erased."""
+        return self._writing(owner, document_id)
 
     def in_work(self, document_id: str) -> bool:
         """Whether this process works on the document now."""
         return self._turns.taken(document_id)
 
+    async def working(self, document_ids: Collection[str]) -> set[str]:
+        """Those of the documents whose ingest is not finished, or that any writing process works on now.
+
+        A job of the queue finds its document's intent finished already, and changes the stores all the same.
+        """
+        unfinished = await self._stores.intents.working(document_ids)
+        return unfinished | await self._turns.owned(document_ids)
+
     @asynccontextmanager
-    async def _writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[None]:
+    async def _writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[turns.Turn]:
         """The document's turn, unless its scope is being erased: what waited for the turn must not come after it."""
-        async with self._turns.take(document_id):
-            self._stores.shut.check(owner)
-            yield
+        async with self._turns.take(document_id) as turn:
+            with self._stores.shut.entered(owner):
+                yield turn
 
     def _queue(self) -> job.Queue:
         if self._stores.queue is None:
             raise errors.Misconfigured("this process has no extraction queue", remedy="Use one that writes.")
         return self._stores.queue
 
-    async def _open(self, document_id: str, request: wire.IngestRequest) -> intent.Intent:
-        text = request.model_dump_json(by_alias=True)
-        return await self._stores.intents.open(document_id, request.scope, request.source_urn, text, self._clock())
+    async def _open(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> intent.Intent:
+        urn, text, now = request.source_urn, _json(request), self._clock()
+        return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
+
+    async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
+        """The text and its draft, before anything is recorded: a text that cannot be taken leaves all as it was."""
+        try:
+            text = await self._text(request)
+        except root.Operational as error:
+            await self._open(document_id, request, turn)
+            await self._interrupted(document_id, error, turn)
+            raise
+        except root.Permanent as error:
+            intents, now, fence = self._stores.intents, self._clock(), turn.fence
+            found = await intents.find(document_id)
+            if found is not None and found[1] == _json(request):
+                # Accepted before: its content has gone since.
+                await intents.fail(document_id, error.message, now, fence=fence)
+            else:
+                urn = request.source_urn
+                await intents.refuse(document_id, request.scope, urn, error.message, now, fence=fence)
+            self._meters.ingested.labels("failed").inc()
+            raise
+        return text, draft.make(request, text, **self._sizes())
+
+    async def _put(
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
+    ) -> job.Job:
+        what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, _json(request))
+        return await self._queue().put(document_id, request.scope, *what, fence=turn.fence)
+
+    async def _waiting(self, document_id: str) -> tuple[job.Job, str] | None:
+        """The job that an earlier version of the document left, with its request."""
+        return None if self._stores.queue is None else await self._stores.queue.find(document_id)
+
+    async def _restore(self, former: tuple[job.Job, str], turn: turns.Turn) -> None:
+        """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
+        old, request = former
+        queue = self._queue()
+        what = (old.owner, old.source_urn, old.kind, old.action, old.urgency, request)
+        put = await queue.put(old.document_id, *what, fence=turn.fence, bounded=False)
+        if old.indexed:
+            await queue.mark_indexed(old.document_id, put.revision)
 
     @asynccontextmanager
-    async def _settled(self, document_id: str) -> AsyncIterator[None]:
-        """Record how the work on a document failed, and drop the job of one that can never succeed."""
+    async def _settled(
+        self, document_id: str, turn: turns.Turn, former: tuple[job.Job, str] | None
+    ) -> AsyncIterator[None]:
+        """Record how the work on a document failed; the version before it stays whole, with its job `former`."""
         try:
             yield
         except root.Permanent as error:
-            await self._stores.intents.fail(document_id, error.message, self._clock())
-            if self._stores.queue is not None:
-                await self._stores.queue.drop(document_id)
-            self._meters.ingested.labels("failed").inc()
+            await self._failed(document_id, error, turn)
+            if former is not None:
+                await self._restore(former, turn)
+            elif self._stores.queue is not None:
+                await self._stores.queue.drop(document_id, fence=turn.fence)
             raise
         except root.Operational as error:
-            await self._stores.intents.interrupt(document_id, error.message, self._clock())
-            self._meters.ingested.labels("interrupted").inc()
+            await self._interrupted(document_id, error, turn)
             raise
 
-    async def _finish(self, document_id: str, *, replaced: bool) -> None:
-        await self._stores.intents.finish(document_id, self._clock())
+    async def _failed(self, document_id: str, error: root.Permanent, turn: turns.Turn) -> None:
+        await self._stores.intents.fail(document_id, error.message, self._clock(), fence=turn.fence)
+        self._meters.ingested.labels("failed").inc()
+
+    async def _interrupted(self, document_id: str, error: root.Operational, turn: turns.Turn) -> None:
+        await self._stores.intents.interrupt(document_id, error.message, self._clock(), fence=turn.fence)
+        self._meters.ingested.labels("interrupted").inc()
+
+    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool) -> None:
+        await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence)
         self._meters.ingested.labels("replaced" if replaced else "new").inc()
 
     async def _run(
-        self, request: wire.IngestRequest, opened: intent.Intent, urgency: priority.Priority
-    ) -> wire.IngestReply:
-        text = await self._text(request)
-        made = draft.make(request, text, **self._sizes())
+        self,
+        request: api.IngestRequest,
+        text: str,
+        made: draft.Draft,
+        opened: intent.Intent,
+        urgency: priority.Priority,
+        turn: turns.Turn,
+    ) -> api.IngestReply:
         with self._meters.stages.labels("models").time():
-            judged, heard = await self._hearing.both(request, text, made, urgency)
-        woven = await self._committer.commit(request, made, heard, urgency)
-        edges = {(proof.source, proof.type, proof.target) for proof in woven.patch.evidence}
+            judged, extracted = await self._extractor.both(request, text, made, urgency)
+        built = await self._committer.commit(request, made, extracted, urgency, turn)
+        edges = {(proof.source, proof.type, proof.target) for proof in built.patch.evidence}
         log.info(
             "ingested",
-            source_urn=request.source_urn,
+            document=made.document_id,
             chunks=len(made.pieces),
             edges=len(edges),
-            dropped=woven.dropped,
+            dropped=built.dropped,
             attempt=opened.attempts,
         )
-        return wire.IngestReply(
+        return api.IngestReply(
             source_urn=request.source_urn,
             replaced=opened.known,
-            chunk_ids=list(woven.patch.chunk_ids),
-            node_keys=sorted({mention.node_key for mention in woven.patch.mentions}),
+            chunk_ids=list(built.patch.chunk_ids),
+            node_keys=sorted({mention.node_key for mention in built.patch.mentions}),
             edge_count=len(edges),
-            summary=judged.summary,
-            hints=hints.settle(judged, self._clock()),
-            problems=heard.problems,
+            summary="" if isinstance(judged, errors.Unusable) else judged.summary,
+            hints=(
+                hints.unknown(judged.message)
+                if isinstance(judged, errors.Unusable)
+                else hints.settle(judged, self._clock())
+            ),
+            problems=extracted.problems,
         )
 
-    async def _extract_later(self, asked: job.Job, request: wire.IngestRequest) -> None:
+    async def _to_read(
+        self, asked: job.Job, turn: turns.Turn, request: str
+    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
+        if asked.action is job.Action.REWEAVE:
+            document = await self._remade(asked)
+        else:
+            document = await self._recorded(asked, source.recorded(request))
+        if document is None:
+            await self._queue().drop(asked.document_id, revision=asked.revision)
+        return document
+
+    async def _recorded(
+        self, asked: job.Job, request: api.IngestRequest
+    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """The document as it was sent, unless another one was stored in its place since it was indexed."""
         made = draft.make(request, await self._text(request), **self._sizes())
         if asked.indexed:
-            known = await self._stores.vectors.known(request.scope, made.document_id)
-            if set(known) != {piece.id for piece in made.pieces}:
-                log.info("superseded", source_urn=request.source_urn)
-                return
-        with self._meters.stages.labels("models").time():
-            heard = await self._hearing.extract(request, made, asked.urgency)
-        await self._committer.commit(request, made, heard, asked.urgency)
-        document_id = made.document_id
-        if heard.problems:
-            log.warning("passages without entities", source_urn=request.source_urn, problems=heard.problems[:5])
-        await self._stores.intents.finish(document_id, self._clock())
+            shown = await self._committed(request.scope, made.document_id, {piece.id for piece in made.pieces})
+            if not await self._same(request.scope, shown, made):
+                log.info("superseded", document=made.document_id)
+                return None
+            request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
+        return request, made
 
-    async def _reweave(self, asked: job.Job) -> None:
-        known = await self._stores.vectors.known(asked.owner, asked.document_id)
-        stored = await self._stores.vectors.chunks(asked.owner, list(known))
+    async def _write(
+        self,
+        asked: job.Job,
+        turn: turns.Turn,
+        document: tuple[api.IngestRequest, draft.Draft],
+        read: tuple[draft.Draft, extractor.ExtractionResult],
+    ) -> None:
+        """Commit what models said of the draft that they `read`, and drop the job."""
+        (request, made), (before, extracted) = document, read
+        if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
+            raise errors.Outrun("the document was changed while models read it")
+        if extracted.problems and asked.action is job.Action.REWEAVE:
+            # Built without them, the document would lose what it says already; a merge has to wait instead.
+            raise _not_again(extracted.problems[0])
+        await self._committer.commit(request, made, extracted, asked.urgency, turn)
+        if asked.action is job.Action.EXTRACT:
+            if not asked.indexed:
+                await self._supersede_attachments(request)
+            if extracted.problems:
+                log.warning("passages without entities", document=asked.document_id, problems=extracted.problems[:5])
+            await self._stores.intents.finish(asked.document_id, self._clock(), fence=turn.fence)
+        await self._queue().drop(asked.document_id, revision=asked.revision)
+
+    async def _committed(self, owner: scope.Scope, document_id: str, chunk_ids: Collection[str] = ()) -> set[str]:
+        """The document's chunks that are shown: those of `chunk_ids`, and what the vectors hold of it besides."""
+        known = await self._stores.vectors.known(owner, document_id)
+        held = await self._stores.graph.held(owner.client_id, {*known, *chunk_ids})
+        return {key for key, one in held.items() if one.document.id == document_id}
+
+    async def _remade(self, asked: job.Job) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """The document as it is stored, None when it was forgotten. Of its answers those that were evicted are asked
+        for again."""
+        # Only what is shown: a version that broke off has left chunks beside it.
+        shown = await self._committed(asked.owner, asked.document_id)
+        stored = await self._stores.vectors.chunks(asked.owner, shown)
         if not stored:
-            return  # forgotten meanwhile
-        request, made = mending.remake(asked.owner, asked.document_id, list(stored.values()))
-        # The answers are kept, and so nobody is asked; where one was evicted, it is asked for again.
-        heard = await self._hearing.extract(request, made, asked.urgency)
-        await self._committer.commit(request, made, heard, asked.urgency)
+            return None
+        owner = await self._grouped(asked.owner, shown)
+        versions = await self._stores.graph.versions(owner, asked.document_id)
+        given = versions[0].given if versions else ""
+        return redraft.remake(owner, asked.document_id, list(stored.values()), given)
+
+    async def _same(self, owner: scope.Scope, shown: Collection[str], made: draft.Draft) -> bool:
+        """Whether the shown chunks are those of the draft, be it under the other ids that an earlier release made."""
+        if set(shown) == {piece.id for piece in made.pieces}:
+            return True
+        stored = await self._stores.vectors.chunks(owner, list(shown))
+        return sorted(one.text for one in stored.values()) == sorted(piece.chunk.text for piece in made.pieces)
+
+    async def _grouped(self, owner: scope.Scope, chunk_ids: Collection[str]) -> scope.Scope:
+        """The owner of a document as the graph has it: its project may have moved while a job of it waited."""
+        held = await self._stores.graph.held(owner.client_id, list(chunk_ids)[:1])
+        return next((one.owner for one in held.values()), owner)
 
     def _sizes(self) -> dict[str, int]:
         return {"size": self._limits.chunk_chars, "overlap": self._limits.chunk_overlap}
 
-    async def _text(self, request: wire.IngestRequest) -> str:
+    async def _text(self, request: api.IngestRequest) -> str:
         return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+
+
+def _not_again(why: str) -> root.Operational:
+    return root.Operational(f"its names stay as they are, because it cannot be extracted again: {why}")
+
+
+def _json(request: api.IngestRequest) -> str:
+    return request.model_dump_json(by_alias=True)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from kb.ingest import entitytypes
+
 EXTRACT = "kb.extract/v1"
 HINTS = "kb.hints/v1"
 
@@ -39,9 +41,15 @@ class Prompt:
     messages: tuple[dict[str, Any], ...]
 
 
-def extract(text: str, *, title: str, kind: str) -> Prompt:
-    """Entities and relationships of one chunk."""
-    return _prompt(EXTRACT, _EXTRACT_SYSTEM, [f"Kind: {kind}", f"Title: {title}", _document(text)])
+_OWN_TYPES = """
+The following types count as well. Where one of them fits an entity, its type is that word and no other:"""
+
+
+def extract(text: str, *, title: str, kind: str, types: entitytypes.Types = ()) -> Prompt:
+    """Entities and relationships of one chunk; without `types` of the owner's own the words are always the same."""
+    lines = [f"- {one.name}: {_line(one.description)}" for one in types]
+    system = "\n".join([_EXTRACT_SYSTEM + _OWN_TYPES, *lines]) if types else _EXTRACT_SYSTEM
+    return _prompt(EXTRACT, system, [f"Kind: {kind}", f"Title: {title}", _document(text)])
 
 
 def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str]) -> Prompt:

@@ -66,15 +66,16 @@ def _read(line: str, anchor: str, where: scope.Scope) -> Stated | None:
     match = _LINE.match(line)
     if match is None:
         return None
-    source = _end(match["source"], anchor, where)
-    target = _end(match["target"], anchor, where)
+    source = end(match["source"], anchor, where)
+    target = end(match["target"], anchor, where)
     name = reference.edge_type(match["pipe"] or match["arrow"] or match["bracket"])
     if source is None or target is None or not name or source == target:
         return None
     return Stated(source, name, target, line.strip())
 
 
-def _end(text: str, anchor: str, where: scope.Scope) -> str | None:
+def end(text: str, anchor: str, where: scope.Scope) -> str | None:
+    """The key of an end: a reference, or the document's own value; None for anything else."""
     own = anchor.partition("::")[2] or anchor.partition(":")[2]
     if text.strip().casefold() in (own.casefold(), own.partition("::")[0].casefold()):
         return anchor

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pydantic
 
-from kb import errors, identity, wire
+from kb import api, errors, identity
 from kb.content import store as content
 
 
-async def text(request: wire.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
+async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
     """At least one visible character and at most `max_chars`.
 
     Raises `kb.errors.Invalid` or `TooLarge`, or what `stored` raises.
@@ -37,10 +37,10 @@ async def text(request: wire.IngestRequest, stored: content.Store, *, max_chars:
     return said
 
 
-def recorded(text: str) -> wire.IngestRequest:
+def recorded(text: str) -> api.IngestRequest:
     """A request as an intent or a job holds it."""
     try:
-        return wire.IngestRequest.model_validate_json(text)
+        return api.IngestRequest.model_validate_json(text)
     except pydantic.ValidationError as error:
         # Written by another version of this program: nobody but the caller can say it anew.
         raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None

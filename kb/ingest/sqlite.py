@@ -1,6 +1,9 @@
-"""Intents and kept answers in one SQLite file beside the graph.
+"""Intents and kept answers in one SQLite file beside the graph, for one writing process; so no fence is compared.
 
 Both are bookkeeping of the writing process: losing the file costs model calls, not knowledge.
+
+What is opened, failed or forgotten is on the disk before anything depends on it: otherwise a power cut would leave an
+older request open, and it would be done again after a newer one. What ends a request only saves its repetition.
 """
 
 from __future__ import annotations
@@ -12,47 +15,97 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crds import scope
-from kb import sqlite
-from kb.ingest import intent
+from kb import sqlite, visibility
+from kb.ingest import answers, intent
 
-_SCHEMA = """
+# ruff: noqa: S608 -- the interpolated parts are constants, never a value
+
+_FAILURES = "CREATE INDEX intents_failed ON intents (updated_at) WHERE state = 'Failed'"
+# Of an answer `key` is `answers.place` and `asked` the hash of the question; one that was kept before answers had
+# owners has the hash as its `key` and no `asked`.
+_ASKED = "CREATE INDEX answers_asked ON answers (asked, client) WHERE asked <> ''"
+_SCHEMA = f"""
 CREATE TABLE intents (
     document_id TEXT PRIMARY KEY, client TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
     source_urn TEXT NOT NULL, state TEXT NOT NULL, known INTEGER NOT NULL, attempts INTEGER NOT NULL,
     reason TEXT NOT NULL, request TEXT, updated_at TEXT NOT NULL
 );
 CREATE INDEX intents_open ON intents (updated_at) WHERE state = 'Open';
+{_FAILURES};
 CREATE TABLE answers (
-    key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL
+    key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL,
+    asked TEXT NOT NULL DEFAULT '', client TEXT NOT NULL DEFAULT '', project TEXT NOT NULL DEFAULT '',
+    grp TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX answers_at ON answers (at);
+{_ASKED};
 """
-_OPEN = """
+# Everything but the request, which may be long.
+_COLUMNS = """document_id, client, project, grp, source_urn, state, known, attempts, reason, updated_at,
+    request IS NOT NULL AS recorded"""
+_OPEN = f"""
 INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, '', :request, :now)
 ON CONFLICT (document_id) DO UPDATE SET
     client = :client, project = :project, grp = :grp, state = 'Open', reason = '', updated_at = :now,
     attempts = CASE WHEN state = 'Open' AND request = :request THEN attempts + 1 ELSE 1 END,
     known = known OR state = 'Finished', request = :request
-RETURNING *
+RETURNING {_COLUMNS}
+"""
+_REFUSE = """
+INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Failed', 0, 0, :reason, NULL, :now)
+ON CONFLICT (document_id) DO UPDATE SET
+    known = known OR state = 'Finished', state = 'Failed', reason = :reason, updated_at = :now
+WHERE request IS NULL
+"""
+_FIND = f"SELECT {_COLUMNS}, request FROM intents WHERE document_id = ?"
+_UNFINISHED = f"""
+SELECT {_COLUMNS} FROM intents WHERE state = 'Open' AND updated_at < :before
+AND (updated_at, document_id) > (:at, :id) ORDER BY updated_at, document_id LIMIT :limit
+"""
+_MENTIONS = """
+SELECT 1 FROM (SELECT request FROM intents WHERE state = 'Open' UNION ALL
+    SELECT request FROM intents WHERE state = 'Failed') WHERE instr(request, ?) LIMIT 1
 """
 # `kb.visibility.sees` over the record's own columns.
-_FAILED = """
-SELECT * FROM intents WHERE state = 'Failed' AND (client = '' OR (client = :client AND (
-    (project = '' AND grp = '') OR (project <> '' AND project = :project) OR (grp <> '' AND grp = :grp))))
+_SEES = visibility.sql()
+_FAILED = f"""
+SELECT {_COLUMNS} FROM intents WHERE state = 'Failed' AND {_SEES}
 ORDER BY updated_at DESC LIMIT :limit
 """
+_LISTED = f"""
+SELECT * FROM (
+    SELECT {_COLUMNS} FROM intents WHERE state = 'Open' UNION ALL SELECT {_COLUMNS} FROM intents WHERE state = 'Failed')
+WHERE {_SEES} AND substr(source_urn, 1, length(:beginning)) = :beginning AND document_id > :after
+ORDER BY document_id LIMIT :limit
+"""
+_AMONG = f"""
+SELECT {_COLUMNS} FROM intents
+WHERE state <> 'Finished' AND document_id IN (SELECT value FROM json_each(:ids))
+"""
+_ANSWER = """
+SELECT * FROM (
+    SELECT key, prompt, answer, at FROM answers WHERE key IN (:mine, :asked)
+    UNION ALL SELECT key, prompt, answer, at FROM answers WHERE asked <> '' AND asked = :asked AND client = :client)
+ORDER BY key = :mine DESC LIMIT 1
+"""
+_KEEP = """
+INSERT OR REPLACE INTO answers (key, prompt, answer, at, asked, client, project, grp)
+VALUES (:mine, :prompt, :answer, :now, :asked, :client, :project, :grp)
+"""
 _EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
+# Seconds: a kept answer that is used is written again at most that often; eviction needs no better order.
+_USED = 3600
 _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
 class Ledger:
     """Implements `kb.ingest.intent.Intents` and `kb.ingest.answers.Shelf` over `path`.
 
-    `clock` gives the current time in UTC; about `max_answers` answers are kept, the oldest go first.
+    `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
-        self._database = sqlite.Database(path, _SCHEMA, version=1)
+        self._database = sqlite.Database(path, _SCHEMA, version=3, migrations={1: _from_version_1, 2: _from_version_2})
         self._clock = clock
         self._max_answers = max_answers
         # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
@@ -64,49 +117,50 @@ class Ledger:
         await self._database.prepare()
 
     async def open(
-        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime
+        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime, *, fence: int = 0
     ) -> intent.Intent:
-        values = {
-            "id": document_id,
-            "client": owner.client_id,
-            "project": owner.project_id,
-            "grp": owner.group_id,
-            "urn": source_urn,
-            "request": request,
-            "now": now.astimezone(UTC).isoformat(),
-        }
+        values = {**_values(document_id, owner, source_urn, now), "request": request}
         row = await self._database.write(lambda connection: connection.execute(_OPEN, values).fetchone())
         return _intent(row)
 
-    async def finish(self, document_id: str, now: datetime) -> None:
+    async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
         await self._set(document_id, "state = 'Finished', known = 1, reason = '', request = NULL", "", now)
 
-    async def fail(self, document_id: str, reason: str, now: datetime) -> None:
-        await self._set(document_id, "state = 'Failed', reason = :reason, request = NULL", reason, now)
+    async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
+        await self._set(document_id, "state = 'Failed', reason = :reason", reason, now, durable=True)
 
-    async def interrupt(self, document_id: str, reason: str, now: datetime) -> None:
+    async def refuse(
+        self, document_id: str, owner: scope.Scope, source_urn: str, reason: str, now: datetime, *, fence: int = 0
+    ) -> None:
+        values = {**_values(document_id, owner, source_urn, now), "reason": reason[:1000]}
+        await self._database.write(lambda connection: connection.execute(_REFUSE, values), durable=False)
+
+    async def find(self, document_id: str) -> tuple[intent.Intent, str | None] | None:
+        row = await self._database.read(lambda connection: connection.execute(_FIND, (document_id,)).fetchone())
+        return None if row is None else (_intent(row), row["request"])
+
+    async def interrupt(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
         await self._set(document_id, "reason = :reason", reason, now)
 
-    async def forget(self, document_id: str) -> None:
+    async def forget(self, document_id: str, *, fence: int = 0) -> None:
         await self._database.write(
             lambda connection: connection.execute("DELETE FROM intents WHERE document_id = ?", (document_id,))
         )
 
-    async def unfinished(self, *, before: datetime, limit: int = 100) -> list[tuple[intent.Intent, str]]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT * FROM intents WHERE state = 'Open' AND updated_at < ? ORDER BY updated_at LIMIT ?",
-                (before.astimezone(UTC).isoformat(), limit),
-            ).fetchall()
-        )
-        return [(_intent(row), row["request"]) for row in rows]
+    async def unfinished(
+        self, *, before: datetime, after: intent.Intent | None = None, limit: int = 100
+    ) -> list[intent.Intent]:
+        values = {
+            "before": _text(before),
+            "at": "" if after is None else _text(after.updated_at),
+            "id": "" if after is None else after.document_id,
+            "limit": limit,
+        }
+        rows = await self._database.read(lambda connection: connection.execute(_UNFINISHED, values).fetchall())
+        return [_intent(row) for row in rows]
 
     async def mentions(self, text: str) -> bool:
-        row = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT 1 FROM intents WHERE state = 'Open' AND instr(request, ?) LIMIT 1", (text,)
-            ).fetchone()
-        )
+        row = await self._database.read(lambda connection: connection.execute(_MENTIONS, (text,)).fetchone())
         return row is not None
 
     async def failed(self, viewer: scope.Scope, *, limit: int) -> list[intent.Intent]:
@@ -118,6 +172,19 @@ class Ledger:
         values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
         rows = await self._database.read(lambda connection: connection.execute(_PENDING, values).fetchall())
         return [_intent(row) for row in rows]
+
+    async def listed(
+        self, viewer: scope.Scope, *, beginning: str = "", after: str = "", limit: int = 100
+    ) -> list[intent.Intent]:
+        values = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "limit": limit}
+        bound = values | {"beginning": beginning, "after": after}
+        rows = await self._database.read(lambda connection: connection.execute(_LISTED, bound).fetchall())
+        return [_intent(row) for row in rows]
+
+    async def among(self, document_ids: Collection[str]) -> dict[str, intent.Intent]:
+        bound = {"ids": json.dumps(sorted(document_ids))}
+        rows = await self._database.read(lambda connection: connection.execute(_AMONG, bound).fetchall())
+        return {row["document_id"]: _intent(row) for row in rows}
 
     async def working(self, document_ids: Collection[str]) -> set[str]:
         wanted = json.dumps(sorted(document_ids))
@@ -137,41 +204,49 @@ class Ledger:
         return {intent.State(row["state"]): row["n"] for row in rows}
 
     async def erase(self, where: scope.Scope) -> int:
-        """Forget the records of a scope that is erased, and every kept answer: whose text one is of is not known."""
+        """Forget the records and kept answers of a scope that is erased, and the answers of which no owner is known."""
         values = {"client": where.client_id, "project": where.project_id, "grp": where.group_id}
 
         def work(connection: sqlite3.Connection) -> int:
-            connection.execute("DELETE FROM answers")
-            return connection.execute(f"DELETE FROM intents WHERE {sqlite.ERASED}", values).rowcount  # noqa: S608
+            connection.execute(f"DELETE FROM answers WHERE asked = '' OR ({sqlite.ERASED})", values)
+            return connection.execute(f"DELETE FROM intents WHERE {sqlite.ERASED}", values).rowcount
 
         return await self._database.write(work)
 
-    async def answer(self, key: str) -> str | None:
-        row = await self._database.read(
-            lambda connection: connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        )
-        return None if row is None else str(row["answer"])
+    async def answer(self, key: str, owner: scope.Scope) -> str | None:
+        values = _place(key, owner)
+        row = await self._database.read(lambda connection: connection.execute(_ANSWER, values).fetchone())
+        if row is None:
+            return None
+        if row["key"] != values["mine"] or self._seconds() - row["at"] >= _USED:
+            await self.keep_answer(key, row["prompt"], row["answer"], owner)
+        return str(row["answer"])
 
-    async def keep_answer(self, key: str, prompt_name: str, text: str) -> None:
-        now = int(self._clock().timestamp())
+    async def keep_answer(self, key: str, prompt_name: str, text: str, owner: scope.Scope) -> None:
+        values = {**_place(key, owner), "prompt": prompt_name, "answer": text, "now": self._seconds()}
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?)", (key, prompt_name, text, now))
+            connection.execute(_KEEP, values)
             self._kept += 1
             if self._kept % self._evict_every == 0:
                 connection.execute(_EVICT, (self._max_answers,))
 
-        await self._database.write(work)
+        await self._database.write(work, durable=False)
+
+    def _seconds(self) -> int:
+        return int(self._clock().timestamp())
 
     async def close(self) -> None:
         """Let go of the file."""
         await self._database.close()
 
-    async def _set(self, document_id: str, assignments: str, reason: str, now: datetime) -> None:
-        values = {"id": document_id, "reason": reason[:1000], "now": now.astimezone(UTC).isoformat()}
+    async def _set(
+        self, document_id: str, assignments: str, reason: str, now: datetime, *, durable: bool = False
+    ) -> None:
+        values = {"id": document_id, "reason": reason[:1000], "now": _text(now)}
         # The assignments are literals of this class.
-        statement = f"UPDATE intents SET {assignments}, updated_at = :now WHERE document_id = :id"  # noqa: S608
-        await self._database.write(lambda connection: connection.execute(statement, values))
+        statement = f"UPDATE intents SET {assignments}, updated_at = :now WHERE document_id = :id"
+        await self._database.write(lambda connection: connection.execute(statement, values), durable=durable)
 
 
 def _intent(row: sqlite3.Row) -> intent.Intent:
@@ -184,4 +259,40 @@ def _intent(row: sqlite3.Row) -> intent.Intent:
         attempts=row["attempts"],
         reason=row["reason"],
         updated_at=datetime.fromisoformat(row["updated_at"]),
+        recorded=bool(row["recorded"]),
     )
+
+
+def _values(document_id: str, owner: scope.Scope, source_urn: str, now: datetime) -> dict[str, str]:
+    return {
+        "id": document_id,
+        "client": owner.client_id,
+        "project": owner.project_id,
+        "grp": owner.group_id,
+        "urn": source_urn,
+        "now": _text(now),
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def _from_version_1(connection: sqlite3.Connection) -> None:
+    connection.execute(_FAILURES)
+
+
+def _from_version_2(connection: sqlite3.Connection) -> None:
+    for column in ("asked", "client", "project", "grp"):
+        connection.execute(f"ALTER TABLE answers ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+    connection.execute(_ASKED)
+
+
+def _place(key: str, owner: scope.Scope) -> dict[str, str | int]:
+    return {
+        "mine": answers.place(key, owner),
+        "asked": key,
+        "client": owner.client_id,
+        "project": owner.project_id,
+        "grp": owner.group_id,
+    }

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from kb import errors, identity, mongo, writing
+from kb import api, errors, identity, mongo
 
 COLLECTION = "procedures"
 _HALF_LIFE_DAYS = 30.0
@@ -39,7 +39,7 @@ class Procedures:
         self._clock = clock
         self._indexed = False
 
-    async def put(self, draft: writing.ProcedureDraft) -> writing.Procedure:
+    async def put(self, draft: api.ProcedureDraft) -> api.Procedure:
         """Save; the same client, source and trigger is replaced and keeps its history of use."""
         now = self._clock()
         own = identity.procedure(draft.client_id, draft.source, draft.trigger_pattern)
@@ -63,7 +63,7 @@ class Procedures:
             await self._forget_lightest(draft.client_id, now)
         return _procedure(row, now)
 
-    async def find(self, client_id: str, trigger: str | None, *, limit: int) -> list[writing.Procedure]:
+    async def find(self, client_id: str, trigger: str | None, *, limit: int) -> list[api.Procedure]:
         """The client's procedures (of one trigger), best first."""
         now = self._clock()
         query = {"clientId": client_id} | ({"triggerPattern": trigger} if trigger else {})
@@ -73,7 +73,7 @@ class Procedures:
         rows.sort(key=lambda row: (-score(row, now), row["_id"]))
         return [_procedure(row, now) for row in rows[:limit]]
 
-    async def used(self, use: writing.Use) -> writing.Procedure:
+    async def used(self, use: api.Use) -> api.Procedure:
         """Count a use. Raises `kb.errors.NotFound`."""
         now = self._clock()
         with mongo.translated():
@@ -96,7 +96,7 @@ class Procedures:
         if not gone.deleted_count:
             raise _missing(procedure_id)
 
-    async def _check_room(self, draft: writing.ProcedureDraft, own: str) -> None:
+    async def _check_room(self, draft: api.ProcedureDraft, own: str) -> None:
         if draft.source == "learned":
             return
         others = {"clientId": draft.client_id, "source": "user_defined", "_id": {"$ne": own}}
@@ -128,9 +128,9 @@ def _missing(procedure_id: str) -> errors.NotFound:
     )
 
 
-def _procedure(row: dict[str, Any], now: datetime) -> writing.Procedure:
+def _procedure(row: dict[str, Any], now: datetime) -> api.Procedure:
     uses = row["usageCount"]
-    return writing.Procedure(
+    return api.Procedure(
         id=row["_id"],
         client_id=row["clientId"],
         trigger_pattern=row["triggerPattern"],

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from crds import scope
-from kb import mongo, writing
+from kb import api, mongo
 
 COLLECTION = "session_memory"
 
@@ -35,7 +35,7 @@ class Sessions:
         self._most = most
         self._indexed = False
 
-    async def add(self, draft: writing.SessionDraft) -> writing.SessionEntry:
+    async def add(self, draft: api.SessionDraft) -> api.SessionEntry:
         """Remember; an entry of the same id in the same scope stays as it was first written."""
         now, owner = self._clock(), _owner(draft.scope)
         own = draft.id or self._fresh_id()
@@ -58,7 +58,7 @@ class Sessions:
             await self._sweep(owner, now)
         return _entry(document)
 
-    async def recent(self, viewer: scope.Scope, *, limit: int) -> list[writing.SessionEntry]:
+    async def recent(self, viewer: scope.Scope, *, limit: int) -> list[api.SessionEntry]:
         """What of exactly this client and project is not over, newest first."""
         query = {**_owner(viewer), "expiresAt": {"$gt": self._clock()}}
         with mongo.translated():
@@ -86,8 +86,8 @@ def _owner(where: scope.Scope) -> dict[str, str]:
     return {"clientId": where.client_id, "projectId": where.project_id}
 
 
-def _entry(row: dict[str, Any]) -> writing.SessionEntry:
-    return writing.SessionEntry(
+def _entry(row: dict[str, Any]) -> api.SessionEntry:
+    return api.SessionEntry(
         id=row["_id"],
         timestamp=row["timestamp"],
         source=row["source"],

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from crds import leftovers, scope
-from kb import errors, mongo, visibility, writing
+from kb import api, errors, mongo, visibility
 
 COLLECTION = leftovers.MEMORY
 # Keys of a task's structured data; a run that has more to say ingests it as knowledge.
@@ -24,7 +24,7 @@ class Tasks:
         self._tasks = database[COLLECTION]
         self._clock = clock
 
-    async def load(self, viewer: scope.Scope, task_uid: str) -> writing.TaskMemory:
+    async def load(self, viewer: scope.Scope, task_uid: str) -> api.TaskMemory:
         """The memory of a task."""
         return _memory(await self._visible(viewer, task_uid))
 
@@ -32,7 +32,7 @@ class Tasks:
         """Whose task it is."""
         return scope.Scope.model_validate((await self._visible(viewer, task_uid))["scope"])
 
-    async def add(self, viewer: scope.Scope, task_uid: str, findings: writing.Findings) -> writing.TaskMemory:
+    async def add(self, viewer: scope.Scope, task_uid: str, findings: api.Findings) -> api.TaskMemory:
         """Merge structured data into the memory; keys that are there are replaced."""
         known = await self._visible(viewer, task_uid)
         merged = {**(known.get("structuredData") or {}), **findings.structured_data}
@@ -60,6 +60,6 @@ class Tasks:
         return found
 
 
-def _memory(row: dict[str, Any]) -> writing.TaskMemory:
+def _memory(row: dict[str, Any]) -> api.TaskMemory:
     # Absent and null mean the same in these documents.
-    return writing.TaskMemory.model_validate({name: value for name, value in row.items() if value is not None})
+    return api.TaskMemory.model_validate({name: value for name, value in row.items() if value is not None})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crds import scope
-from kb import metrics, selection, writing
+from kb import api, metrics, selection
 from kb.graph import store as graph
 from kb.vectors import model
 from kb.vectors import store as vectors
@@ -17,7 +17,7 @@ from kb.vectors import store as vectors
 # Chunks looked at, and characters of the answer: it stands in every prompt.
 _CHUNKS = 200
 _CHARS = 12_000
-_CHOSEN = selection.Selection(kinds=tuple(category.kind for category in writing.Category))
+_CHOSEN = selection.Selection(kinds=tuple(category.kind for category in api.Category))
 
 
 class Users:
@@ -28,7 +28,7 @@ class Users:
         self._vectors = chunks
         self._meters = meters
 
-    async def context(self, viewer: scope.Scope) -> writing.UserContext:
+    async def context(self, viewer: scope.Scope) -> api.UserContext:
         """Everything learned that the viewer may see, newest first within each category."""
         with self._meters.stages.labels("user_context").time():
             found = await self._vectors.newest(viewer, _CHOSEN, limit=_CHUNKS)
@@ -36,12 +36,12 @@ class Users:
         return assemble([chunk for chunk in found if chunk.id in committed], truncated=len(found) == _CHUNKS)
 
 
-def assemble(found: Sequence[model.Chunk], *, truncated: bool = False) -> writing.UserContext:
+def assemble(found: Sequence[model.Chunk], *, truncated: bool = False) -> api.UserContext:
     """The answer from chunks, newest first; what is beyond the limit of characters is left out and said so."""
     documents: dict[str, list[model.Chunk]] = {}
     for chunk in found:
         documents.setdefault(chunk.document_id, []).append(chunk)
-    lines: dict[writing.Category, list[str]] = {category: [] for category in writing.Category}
+    lines: dict[api.Category, list[str]] = {category: [] for category in api.Category}
     used = 0
     for chunks in documents.values():
         line = f"- **{chunks[0].title}**: {_whole(chunks)}"
@@ -49,9 +49,9 @@ def assemble(found: Sequence[model.Chunk], *, truncated: bool = False) -> writin
         if used > _CHARS:
             truncated = True
             break
-        lines[writing.Category(chunks[0].kind.removeprefix("user_knowledge_"))].append(line)
+        lines[api.Category(chunks[0].kind.removeprefix("user_knowledge_"))].append(line)
     sections = [f"### {category.heading}\n" + "\n".join(said) for category, said in lines.items() if said]
-    return writing.UserContext(
+    return api.UserContext(
         markdown="\n\n".join(sections),
         categories={category.value: said for category, said in lines.items() if said},
         truncated=truncated,

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from crds import priority
-from kb import wire, writing
+from kb import api
 from kb.ingest import answers, intake, prompt
 from kb.outcome import significance
 
@@ -42,17 +42,17 @@ class Learner:
         self._answers = asked
         self._intake = way
 
-    async def learn(self, task: writing.Outcome) -> writing.OutcomeReply:
+    async def learn(self, task: api.Outcome) -> api.OutcomeReply:
         """Remember the task if the table says so; repeating it overwrites what it said before.
 
         Raises what the router and the stores raise: nothing is half-remembered, and a repeated call goes on.
         """
         worth, reason = significance.judge(task)
         if not worth:
-            return writing.OutcomeReply(remembered=False, reason=reason)
+            return api.OutcomeReply(remembered=False, reason=reason)
         question = prompt.compose(PROMPT, _INSTRUCTIONS, [f"Title: {task.title}"], _context(task))
-        lessons = await self._answers.ask(question, Lessons, priority.Priority.P3)
-        request = wire.IngestRequest(
+        lessons = await self._answers.ask(question, Lessons, priority.Priority.P3, task.scope)
+        request = api.IngestRequest(
             scope=task.scope,
             source_urn=f"task-outcome:{task.task_id}",
             kind=KIND,
@@ -61,9 +61,7 @@ class Learner:
             observed_at=task.finished_at,
         )
         reply = await self._intake.take(request, priority.Priority.P3)
-        return writing.OutcomeReply(
-            remembered=True, reason=reason, source_urn=reply.source_urn, chunk_ids=reply.chunk_ids
-        )
+        return api.OutcomeReply(remembered=True, reason=reason, source_urn=reply.source_urn, chunk_ids=reply.chunk_ids)
 
 
 def document(lessons: Lessons) -> str:
@@ -80,7 +78,7 @@ def document(lessons: Lessons) -> str:
     return "\n\n".join(parts)
 
 
-def _context(task: writing.Outcome) -> str:
+def _context(task: api.Outcome) -> str:
     steps = "\n".join(f"- {step.action}: {step.result}" for step in task.step_results)
     result = task.final_result
     if len(result) > _HEAD + _TAIL:

@@ -14,7 +14,8 @@ from typing import Protocol
 import structlog
 
 from crds import errors, priority
-from kb import metrics
+from kb import errors as kb_errors
+from kb import loops, metrics
 from kb.queue import job
 
 log = structlog.get_logger(__name__)
@@ -76,6 +77,7 @@ class Workers:
         async with asyncio.TaskGroup() as group:
             for number in range(self._general):
                 group.create_task(self._serve(None, counting=number == 0))
+            group.create_task(self._hold())
             for _ in range(self._urgent):
                 group.create_task(self._serve(priority.Priority(priority.URGENT), counting=False))
 
@@ -92,10 +94,30 @@ class Workers:
                 return None
             asked, request = found
             self._running.add(asked.document_id)
+        done = False
         try:
-            return asked, await self._perform(asked, request)
+            done = await self._perform(asked, request)
+            return asked, done
         finally:
             self._running.discard(asked.document_id)
+            if not done:
+                await self._release(asked.document_id)
+
+    async def _release(self, document_id: str) -> None:
+        try:
+            await self._queue.release(document_id)
+        except errors.Operational as error:
+            log.info("a job is not given back before its claim ends", document=document_id, reason=error.message)
+
+    async def _hold(self) -> None:
+        """Let other processes know what this one still works on."""
+        while True:
+            await asyncio.sleep(job.CLAIM.total_seconds() / 4)
+            if self._running:
+                try:
+                    await self._queue.hold(self._running, self._clock())
+                except errors.Operational as error:
+                    log.warning("jobs cannot be held", reason=error.message)
 
     async def _serve(self, most: priority.Priority | None, *, counting: bool) -> None:
         while True:
@@ -106,6 +128,9 @@ class Workers:
                     await self._count()
             except errors.Operational as error:
                 log.warning("the queue cannot be read", reason=error.message)
+                tried = None
+            except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
+                loops.failed("queue", self._meters)
                 tried = None
             if tried is None or not tried[1]:
                 # Where one job met a router that is away, the next thousand would too: one try a second is enough.
@@ -124,13 +149,14 @@ class Workers:
             wait = delay(asked.attempts, error.retry_after)
             until = self._clock() + timedelta(seconds=wait)
             await self._queue.postpone(asked.document_id, asked.revision, error.message, until)
-            self._meters.jobs.labels("postponed").inc()
-            log.info("postponed", source_urn=asked.source_urn, attempts=asked.attempts + 1, reason=error.message)
+            unfit = isinstance(error, kb_errors.Unconfigured)
+            self._meters.jobs.labels("misconfigured" if unfit else "postponed").inc()
+            log.info("postponed", document=asked.document_id, attempts=asked.attempts + 1, reason=error.message)
             return False
         except errors.Permanent as error:
             # The doer has recorded why and dropped the job.
             self._meters.jobs.labels("failed").inc()
-            log.warning("failed", source_urn=asked.source_urn, reason=error.message)
+            log.warning("failed", document=asked.document_id, reason=error.message)
         except Exception:
             # The edge of a job, as a handler's is of a request: a bug that one document meets must not end the process,
             # which would meet it again first thing after its restart. It stays in the queue, where it is seen.
@@ -138,7 +164,7 @@ class Workers:
             reason = "an unexpected error; the service's log has its traceback"
             await self._queue.postpone(asked.document_id, asked.revision, reason, until)
             self._meters.jobs.labels("broken").inc()
-            log.exception("broken", source_urn=asked.source_urn)
+            log.exception("broken", document=asked.document_id)
             return False
         else:
             self._meters.jobs.labels("done").inc()

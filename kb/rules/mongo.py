@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from crds import scope
-from kb import errors, identity, mongo, writing
+from kb import api, errors, identity, mongo
 
 COLLECTION = "clientProjectRules"
 _ATTEMPTS = 20
@@ -28,7 +28,7 @@ class Rules:
         self._clock = clock
         self._indexed = False
 
-    async def put(self, draft: writing.RuleDraft) -> writing.Rule:
+    async def put(self, draft: api.RuleDraft) -> api.Rule:
         """Make a new version, unless the one in force says the same."""
         with mongo.translated():
             await self._index()
@@ -65,24 +65,24 @@ class Rules:
             )
         return bool(changed.modified_count)
 
-    async def in_force(self, viewer: scope.Scope, kind: writing.RuleType | None = None) -> list[writing.Rule]:
-        """Every rule that holds for the viewer: global ones, its client's, its group's and its project's.
+    async def in_force(self, viewer: scope.Scope, kind: api.RuleType | None = None) -> list[api.Rule]:
+        """Every rule that holds for the viewer: global ones, its client's, its group's and its project's, no sibling's.
 
         A narrower rule does not switch a wider one of the same key off: both must be obeyed.
         """
         with mongo.translated():
             await self._index()
             # Deleted ones too: one hides an older version that nobody marked as superseded before dying.
-            query = {"$and": [mongo.visible(viewer), {"supersededAt": None}]}
+            query = {"$and": [mongo.governing(viewer), {"supersededAt": None}]}
             cursor = self._rules.find(query).sort([("ruleKey", 1), ("version", -1)])
             rows = [row async for row in cursor]
         found = [row for row in _highest(rows) if row["deletedAt"] is None]
         return [_rule(row) for row in found if kind is None or row["ruleType"] == kind.value]
 
-    async def history(self, viewer: scope.Scope, rule_key: str) -> list[writing.Rule]:
-        """All versions that the viewer may see, widest owner first, newest version first."""
+    async def history(self, viewer: scope.Scope, rule_key: str) -> list[api.Rule]:
+        """All versions of the rules that hold for the viewer, widest owner first, newest version first."""
         with mongo.translated():
-            query = {"$and": [mongo.visible(viewer), {"ruleKey": rule_key}]}
+            query = {"$and": [mongo.governing(viewer), {"ruleKey": rule_key}]}
             order = [("clientId", 1), ("projectId", 1), ("groupId", 1), ("version", -1)]
             return [_rule(row) async for row in self._rules.find(query).sort(order).limit(_MOST)]
 
@@ -112,7 +112,7 @@ def _mine(owner: scope.Scope, rule_key: str) -> dict[str, Any]:
     return {"clientId": owner.client_id, "projectId": owner.project_id, **group, "ruleKey": rule_key}
 
 
-def _document(draft: writing.RuleDraft, version: int, now: datetime) -> dict[str, Any]:
+def _document(draft: api.RuleDraft, version: int, now: datetime) -> dict[str, Any]:
     return {
         "_id": identity.rule(draft.scope, draft.rule_key, version),
         **mongo.names(draft.scope),
@@ -130,7 +130,7 @@ def _document(draft: writing.RuleDraft, version: int, now: datetime) -> dict[str
     }
 
 
-def _same(row: dict[str, Any], draft: writing.RuleDraft) -> bool:
+def _same(row: dict[str, Any], draft: api.RuleDraft) -> bool:
     said = (row["ruleType"], row["ruleContent"], row["description"])
     return said == (draft.rule_type.value, draft.rule_content, draft.description)
 
@@ -144,7 +144,7 @@ def _highest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(best.values())
 
 
-def _rule(row: dict[str, Any]) -> writing.Rule:
+def _rule(row: dict[str, Any]) -> api.Rule:
     names = ("ruleKey", "ruleType", "ruleContent", "description", "version", "createdAt", "createdBy")
     late = ("supersededAt", "deletedAt", "deletedBy")
-    return writing.Rule.model_validate({"scope": mongo.owner(row), **{name: row[name] for name in (*names, *late)}})
+    return api.Rule.model_validate({"scope": mongo.owner(row), **{name: row[name] for name in (*names, *late)}})

@@ -62,34 +62,59 @@ class Checker:
                 stage = _following(stage)
         return found
 
+    async def again(self, client_id: str, findings: Collection[compare.Finding]) -> list[compare.Finding]:
+        """What is wrong now with the chunks and sentences that `findings` are about.
+
+        A page is older than what it is compared with; a document that was committed in between looks wrong then.
+        """
+        if not findings:
+            return []
+        chunk_ids = {one.chunk_id for one in findings}
+        held = await self._graph.held(client_id, chunk_ids)
+        copies = await self._vectors.held(client_id, chunk_ids)
+        strays = {one.subject: one for one in findings if one.kind == "StraySentence"}
+        proven = {line for one in held.values() for line in one.sentence_ids}
+        lines = await self._vectors.held_sentences(client_id, proven | strays.keys())
+        found = compare.committed(held.values(), copies, lines)
+        found += compare.stored(copies.values(), held)
+        return found + [one for key, one in strays.items() if key in lines and key not in proven]
+
     async def _page(
         self, stage: str, client_id: str, place: str | None, size: int, found: Look
     ) -> tuple[int, str | None]:
         if stage == "graph":
             page, following = await self._graph.audit(client_id, after=place, limit=size)
             copies = await self._vectors.held(client_id, [one.chunk_id for one in page])
-            wrong = compare.committed(page, copies)
-            # A document that is being replaced right now is between two states.
-            working = await self._working({one.document_id for one in wrong})
-            found.findings += [one for one in wrong if one.document_id not in working]
+            proven = {line for one in page for line in one.sentence_ids}
+            lines = await self._vectors.held_sentences(client_id, proven)
+            found.findings += await self._settled(client_id, compare.committed(page, copies, lines))
             found.seen += [(one.document.id, one.chunk_id, one.owner) for one in page]
             return len(page), following
         if stage == "chunks":
             chunks, following = await self._vectors.audit(client_id, after=place, limit=size)
             held = await self._graph.held(client_id, [one.chunk_id for one in chunks])
-            missing = {one.document_id for one in chunks if one.chunk_id not in held}
-            found.findings += compare.stored(chunks, held, await self._working(missing))
+            found.findings += await self._settled(client_id, compare.stored(chunks, held))
             return len(chunks), following
-        lines, following = await self._vectors.audit_sentences(client_id, after=place, limit=size)
-        held = await self._graph.held(client_id, {line.chunk_id for line in lines})
-        working = await self._working({line.document_id for line in lines})
-        found.findings += compare.sentences(lines, held, working)
-        return len(lines), following
+        stored, following = await self._vectors.audit_sentences(client_id, after=place, limit=size)
+        held = await self._graph.held(client_id, {line.chunk_id for line in stored})
+        found.findings += await self._settled(client_id, compare.sentences(stored, held))
+        return len(stored), following
+
+    async def _settled(self, client_id: str, wrong: list[compare.Finding]) -> list[compare.Finding]:
+        """Those that are still so, without the documents in work, which are between two states."""
+        kinds = {one.kind for one in wrong}
+        still = [one for one in await self.again(client_id, await self._idle(wrong)) if one.kind in kinds]
+        return await self._idle(still)
+
+    async def _idle(self, wrong: list[compare.Finding]) -> list[compare.Finding]:
+        working = await self._working({one.document_id for one in wrong}) if wrong else set()
+        return [one for one in wrong if one.document_id not in working]
 
 
 def _parse(cursor: str | None) -> tuple[str | None, str | None]:
     stage, _, place = (cursor or "graph:").partition(":")
-    if stage not in _STAGES or (stage == "graph" and place and not place.removeprefix("-").isdigit()):
+    # What the place is like is the store's affair: the embedded graph counts, ArangoDB has keys, Weaviate has ids.
+    if stage not in _STAGES:
         raise errors.Invalid(
             f"after={cursor!r} is no cursor of this service", field="after", remedy="Give the `next` of an answer."
         )

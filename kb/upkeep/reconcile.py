@@ -12,15 +12,19 @@ from dataclasses import replace
 
 import structlog
 
-from crds import errors, scope
-from kb import metrics
+from crds import errors, priority, scope
+from kb import loops, metrics
+from kb.graph import model
 from kb.graph import store as graph
+from kb.ingest import turns
 from kb.upkeep import check, compare
+from kb.vectors import embedding
+from kb.vectors import model as stored_as
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
 
-Turn = Callable[[str], AbstractAsyncContextManager[None]]
+Turn = Callable[[str], AbstractAsyncContextManager[turns.Turn]]
 """Exclusive work on the document of that id."""
 
 
@@ -32,6 +36,7 @@ class Reconciler:
         checker: check.Checker,
         graph_store: graph.Store,
         vector_store: vectors.Store,
+        embedder: embedding.Port,
         turn: Turn,
         working: check.Working,
         meters: metrics.Metrics,
@@ -39,6 +44,7 @@ class Reconciler:
         self._checker = checker
         self._graph = graph_store
         self._vectors = vector_store
+        self._embedder = embedder
         self._turn = turn
         self._working = working
         self._meters = meters
@@ -53,10 +59,17 @@ class Reconciler:
             for finding in look.findings:
                 documents.setdefault(finding.document_id, []).append(finding)
             for document_id, findings in documents.items():
-                async with self._turn(document_id):
-                    mended = await self._repair(client_id, document_id, findings)
+                try:
+                    async with self._turn(document_id) as turn:
+                        mended, gone = await self._repair(client_id, document_id, findings, turn)
+                except errors.JervisError:
+                    raise
+                except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
+                    # What a bug keeps from being repaired must not keep the documents and clients behind it so.
+                    loops.failed("reconcile", self._meters, document=document_id)
+                    continue
                 repaired += mended
-                lost += sum(finding.kind == "ChunkTextMissing" for finding in findings)
+                lost += gone
             if look.next is None:
                 break
             after = look.next
@@ -85,22 +98,47 @@ class Reconciler:
         documents = await self._graph.regroup(owner)
         return len(documents), await self._vectors.regroup(owner)
 
-    async def _repair(self, client_id: str, document_id: str, findings: Sequence[compare.Finding]) -> int:
-        """With the document's turn held: look again, because it may have changed since, and mend what is still so."""
+    async def _repair(
+        self, client_id: str, document_id: str, findings: Sequence[compare.Finding], turn: turns.Turn
+    ) -> tuple[int, int]:
+        """With the document's turn held: look again, because it may have changed since, and repair what is still so.
+
+        Returns how many chunks and sentences were repaired, and how many chunks cannot be.
+        """
         if await self._working([document_id]):
-            return 0
-        subjects = {finding.subject for finding in findings if finding.kind not in ("StraySentence",)}
-        held = await self._graph.held(client_id, subjects)
-        strays = [one.subject for one in findings if one.kind == "ChunkNotInGraph" and one.subject not in held]
-        lines = [one.subject for one in findings if one.kind == "StraySentence"]
+            return 0, 0
+        wrong = await self._checker.again(client_id, findings)
+        kinds: dict[str, set[str]] = {}
+        for one in wrong:
+            kinds.setdefault(one.kind, set()).add(one.subject)
+        strays, lines = kinds.get("ChunkNotInGraph", set()), kinds.get("StraySentence", set())
+        turn.check()
         await self._vectors.discard(client_id, chunk_ids=strays, sentence_ids=lines)
         mended = len(strays) + len(lines)
-        for one in held.values():
-            kinds = {finding.kind for finding in findings if finding.subject == one.chunk_id}
-            if "OwnerDiffers" in kinds and one.owner.project_id:
-                await self._vectors.regroup(one.owner)
-            chunk = (await self._vectors.chunks(one.owner, [one.chunk_id])).get(one.chunk_id)
-            if chunk is not None and kinds & {"OwnerDiffers", "GraphRefsDiffer"}:
-                await self._vectors.touch(one.owner, [replace(chunk, graph_refs=one.node_keys)])
+        for owner in {one.owner for one in wrong if one.kind == "OwnerDiffers" and one.owner.project_id}:
+            await self._vectors.regroup(owner)
+        differing = kinds.get("OwnerDiffers", set()) | kinds.get("GraphRefsDiffer", set())
+        for held in (await self._graph.held(client_id, differing)).values():
+            chunk = (await self._vectors.chunks(held.owner, [held.chunk_id], history=True)).get(held.chunk_id)
+            if chunk is not None:
+                turn.check()
+                await self._vectors.touch(held.owner, [replace(chunk, graph_refs=held.node_keys)])
                 mended += 1
-        return mended
+        silent = kinds.get("SentenceVectorsMissing", set())
+        for held in (await self._graph.held(client_id, silent)).values():
+            mended += await self._embed(held, turn)
+        return mended, len(kinds.get("ChunkTextMissing", set()))
+
+    async def _embed(self, held: model.Committed, turn: turns.Turn) -> int:
+        """Store the vectors of the chunk's sentences that have none; the graph has their text. Returns how many."""
+        stored = await self._vectors.held_sentences(held.owner.client_id, held.sentence_ids)
+        said = await self._graph.mentioned(held.owner, [held.chunk_id])
+        texts = {one.sentence_id: one.sentence for one in said if one.sentence_id not in stored}
+        made = await self._embedder.embed(list(texts.values()), priority.Priority.P3)
+        lines = [
+            (stored_as.Sentence(key, held.chunk_id, held.document.id, text), vector)
+            for (key, text), vector in zip(texts.items(), made, strict=True)
+        ]
+        turn.check()
+        await self._vectors.put(held.owner, [], lines)
+        return len(lines)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from crds import scope
 from kb import identity
@@ -11,11 +13,26 @@ from kb import identity
 Vector = list[float]
 
 
+class Made(list[float]):
+    """A vector that says which model made it, and what other models made of the same text, by their names.
+
+    Where two indexes are there (`kb.reindex`), a vector must not meet that of another model.
+    """
+
+    def __init__(self, vector: Vector, model: str, others: Mapping[str, Vector] | None = None) -> None:
+        super().__init__(vector)
+        self.model = model
+        self.by_model: Mapping[str, Vector] = {**(others or {}), model: vector}
+
+
 @dataclass(frozen=True)
 class Chunk:
     """A verbatim slice of a document. `heading` is put before it when it is embedded and searched by word.
 
-    `observed_at` is RFC 3339 or ""; `graph_refs` are the keys of the nodes that the chunk mentions.
+    `metadata` is the sender's, as a JSON object or "". `observed_at` is RFC 3339 or ""; `graph_refs` are the keys of
+    the nodes that the chunk mentions. `since_ms`: when its version began, where that is not when it was observed;
+    `until_ms`: when that was replaced, None in the present. `taken`: `kb.ingest.turns.Turn.taken` of the turn in which
+    it was stored or confirmed.
     """
 
     id: str
@@ -30,6 +47,15 @@ class Chunk:
     end: int
     observed_at: str
     graph_refs: tuple[str, ...]
+    metadata: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    taken: int = 0
+
+    def said(self) -> dict[str, Any]:
+        """The sender's metadata."""
+        said: dict[str, Any] = json.loads(self.metadata) if self.metadata else {}
+        return said
 
     def embedded_text(self) -> str:
         """What the embedding is of."""
@@ -37,18 +63,37 @@ class Chunk:
 
     def revision(self, owner: scope.Scope) -> str:
         """Changes when something changes that the id does not cover and that needs no new embedding."""
-        facts = [owner.group_id, self.kind, self.title, self.observed_at, self.ordinal, self.start, *self.graph_refs]
-        return identity.digest(json.dumps(facts))[:16]
+        facts: list[object] = [
+            owner.group_id,
+            self.kind,
+            self.title,
+            self.observed_at,
+            self.ordinal,
+            self.start,
+            *self.graph_refs,
+        ]
+        if self.metadata:
+            facts.append({"metadata": self.metadata})
+        if self.since_ms is not None:
+            facts.append(self.since_ms)
+        made = identity.digest(json.dumps(facts))[:16]
+        return f"{made}:{self.taken}" if self.taken else made
+
+
+def taken(revision: str) -> int:
+    """The `taken` of the chunk that has this revision."""
+    return int(revision.partition(":")[2] or 0)
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a chunk whose embedding ranks the hops that go through it."""
+    """A sentence of a chunk whose embedding ranks the hops that go through it. `until_ms` as of its chunk."""
 
     id: str
     chunk_id: str
     document_id: str
     text: str
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,13 +106,14 @@ class Hit:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store holds of one chunk, for whoever compares the stores."""
+    """What the store holds of one chunk, for a comparison of the stores. `revision` is that of `Chunk`."""
 
     chunk_id: str
     owner: scope.Scope
     document_id: str
     source_urn: str
     graph_refs: tuple[str, ...]
+    revision: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from crds import scope
-from kb import selection
+from kb import selection, words
 from kb.vectors import model
 
 # Weaviate's inverted index knows no empty string; no identifier can be this.
 NONE = "-"
 # Nor does it know an absent number; this is before anything was ever observed.
-UNDATED = -(1 << 52)
+UNDATED = selection.ALWAYS
 _GLOBAL = "global"
 
 
-def tenant(client_id: str) -> str:
-    """The native tenant of a client; every client's starts with "c", so none is called like the global one."""
+def tenant(client_id: str, *, history: bool = False) -> str:
+    """The native tenant of a client, or that of its replaced versions.
+
+    Every client's starts with "c" or "h", so none is called like the global ones: "global", and "h" for its history.
+    """
+    if history:
+        return f"h{client_id}"
     return f"c{client_id}" if client_id else _GLOBAL
 
 
-def of_chunk(owner: scope.Scope, chunk: model.Chunk, embed_model: str, dimension: int) -> dict[str, Any]:
+def of_chunk(
+    owner: scope.Scope, chunk: model.Chunk, embed_model: str, dimension: int, *, folded: bool
+) -> dict[str, Any]:
     """The properties of a chunk."""
     return {
         **_common(owner, embed_model, dimension),
@@ -34,13 +41,26 @@ def of_chunk(owner: scope.Scope, chunk: model.Chunk, embed_model: str, dimension
         "title": chunk.title,
         "heading": chunk.heading,
         "text": chunk.text,
+        **derived(chunk.heading, chunk.text, chunk.observed_at, folded=folded),
         "ordinal": chunk.ordinal,
         "startChar": chunk.start,
         "endChar": chunk.end,
         "observedAt": chunk.observed_at,
-        "observedMs": observed_ms(chunk.observed_at),
         "graphRefs": list(chunk.graph_refs),
+        "metadata": chunk.metadata,
+        "labels": list(selection.labels(chunk.said())),
         "revision": chunk.revision(owner),
+        "sinceMs": chunk.since_ms,
+        "untilMs": chunk.until_ms,
+    }
+
+
+def derived(heading: str, text: str, observed_at: str, *, folded: bool) -> dict[str, Any]:
+    """What searches need beside what is stored: the time as a number, and the words that keyword search counts."""
+    return {
+        "observedMs": observed_ms(observed_at),
+        "headingTerms": " ".join(words.terms(heading, folded=folded)),
+        "textTerms": " ".join(words.terms(text, folded=folded)),
     }
 
 
@@ -50,6 +70,7 @@ def of_sentence(owner: scope.Scope, sentence: model.Sentence, embed_model: str, 
         **_common(owner, embed_model, dimension),
         "documentId": sentence.document_id,
         "chunkId": sentence.chunk_id,
+        "untilMs": sentence.until_ms,
     }
 
 
@@ -68,6 +89,10 @@ def chunk(uuid: str, properties: Mapping[str, Any]) -> model.Chunk:
         end=properties["endChar"],
         observed_at=properties["observedAt"] or "",
         graph_refs=tuple(properties["graphRefs"] or ()),
+        metadata=properties["metadata"] or "",
+        since_ms=properties.get("sinceMs"),
+        until_ms=properties.get("untilMs"),
+        taken=model.taken(properties.get("revision") or ""),
     )
 
 
@@ -85,6 +110,7 @@ def stored(client_id: str, uuid: str, properties: Mapping[str, Any]) -> model.St
         properties["documentId"],
         properties["sourceUrn"],
         tuple(properties["graphRefs"] or ()),
+        properties["revision"] or "",
     )
 
 

@@ -3,14 +3,17 @@
 Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may see is `kb.visibility.sees`. Dense and
 lexical search are separate calls with raw scores, because a viewer's data lies in two partitions (its client's and the
 global one) and scores that a store has already normalised within one of them cannot be compared with the other's.
-Only `audit*`, `held` and `discard`, which serve whoever repairs the stores, go by the client alone.
+Only `audit*`, `held`, `size` and `discard`, which serve repairs of the stores, go by the client alone.
+
+Versions that were replaced lie apart (decision 0073): a question reads them only where it chooses `as_of` a moment, or
+says `history`.
 
 All calls raise `kb.errors.Away` when the store does not answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from crds import scope
@@ -26,7 +29,7 @@ class Store(Protocol):
         ...
 
     async def known(self, owner: scope.Scope, document_id: str) -> dict[str, str]:
-        """Chunk id -> revision of the document's chunks that are stored."""
+        """Chunk id -> revision of the document's chunks that are stored; "" of one that has to be put again."""
         ...
 
     async def known_sentences(self, owner: scope.Scope, sentence_ids: Collection[str]) -> set[str]:
@@ -39,15 +42,47 @@ class Store(Protocol):
         chunks: Sequence[tuple[model.Chunk, model.Vector]],
         sentences: Sequence[tuple[model.Sentence, model.Vector]],
     ) -> None:
-        """Insert or overwrite by id, chunks before sentences."""
+        """Insert or overwrite by id, chunks before sentences; into the history what has an `until_ms`."""
         ...
 
     async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
         """Overwrite everything but the vector of stored chunks."""
         ...
 
-    async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
-        """Delete the sentences of the document's chunks other than `keep`, and then these chunks."""
+    async def keep(
+        self,
+        owner: scope.Scope,
+        version_id: str,
+        since_ms: int | None,
+        until_ms: int,
+        *,
+        chunk_ids: Collection[str],
+        sentence_ids: Collection[str],
+    ) -> None:
+        """Copy these chunks and sentences with their vectors into the history, under the ids of `kb.identity.past`."""
+        ...
+
+    async def expire(self, client_id: str, before_ms: int, *, document_id: str | None = None) -> None:
+        """Delete what belongs to versions replaced before then, of one document or of all of a client's."""
+        ...
+
+    async def vacate(self, client_id: str) -> None:
+        """Let go of what is kept for a client that owns nothing, its tenants; does nothing while it owns data."""
+        ...
+
+    async def drop(
+        self,
+        owner: scope.Scope,
+        document_id: str,
+        *,
+        keep: Collection[str] = (),
+        known: Mapping[str, str] | None = None,
+    ) -> None:
+        """Delete the sentences of the document's chunks other than `keep`, and then these chunks.
+
+        Without `keep` the document is forgotten, and its history with it. With `known`, what the method of that name
+        returned, only those chunks go that still have the revision that they had then.
+        """
         ...
 
     async def dense(
@@ -66,12 +101,18 @@ class Store(Protocol):
         """Chosen chunks, the latest observed first, then by document and place; those without a time come last."""
         ...
 
-    async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
+    async def chunks(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> dict[str, model.Chunk]:
         """The visible ones of `chunk_ids`."""
         ...
 
+    async def chosen(self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection) -> set[str]:
+        """The visible and chosen ones of `chunk_ids`."""
+        ...
+
     async def cosines(
-        self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str]
+        self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str], *, history: bool = False
     ) -> dict[str, float]:
         """Sentence id -> cosine with `vector`, for the visible ones of `sentence_ids`."""
         ...
@@ -83,7 +124,7 @@ class Store(Protocol):
     async def audit(
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Stored], str | None]:
-        """A page of every chunk that the client owns, and where the next one starts (None: this was the last)."""
+        """A page of every chunk that the client owns, its history too, and where the next one starts (None: none)."""
         ...
 
     async def audit_sentences(
@@ -96,12 +137,24 @@ class Store(Protocol):
         """What is stored of those of the given chunks that the client owns."""
         ...
 
+    async def held_sentences(self, client_id: str, sentence_ids: Collection[str]) -> set[str]:
+        """Those of the given sentences that are stored for the client."""
+        ...
+
     async def discard(self, client_id: str, *, chunk_ids: Collection[str], sentence_ids: Collection[str]) -> None:
         """Delete what nothing refers to."""
         ...
 
     async def counts(self, viewer: scope.Scope) -> tuple[int, int]:
         """How many chunks and sentences the viewer can see."""
+        ...
+
+    async def size(self, client_id: str) -> tuple[int, int]:
+        """How many chunks and sentences the client owns, its history too."""
+        ...
+
+    async def destroy(self) -> None:
+        """Delete everything, of every client."""
         ...
 
     async def close(self) -> None:

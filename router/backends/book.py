@@ -130,6 +130,8 @@ class Book:
         self._now = now
         self._breakers = breakers
         self._entries: dict[str, Entry] = {}
+        self.find: Callable[[str], Entry | None] = self._entries.get
+        """The entry of that name, or None."""
         self._views: dict[str, scheduler.Backend] = {}
         self._listeners: list[Callable[[], None]] = []
         self._silences: list[Callable[[str], None]] = []
@@ -147,10 +149,6 @@ class Book:
     def entries(self) -> list[Entry]:
         """All entries by name; do not change them."""
         return [self._entries[name] for name in sorted(self._entries)]
-
-    def find(self, name: str) -> Entry | None:
-        """The entry of that name, or None."""
-        return self._entries.get(name)
 
     def views(self) -> Iterable[scheduler.Backend]:
         """What the scheduler needs, of every entry."""

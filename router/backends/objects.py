@@ -37,20 +37,20 @@ class Leader(Protocol):
 
 
 class Source:
-    """Reports the valid specs by name to `changed` when they differ from the last report, first after a whole list.
+    """Reports the valid specs by name to its listeners when they differ from the last report, first after a whole list.
     `leader` stamps what is written with the epoch of its Lease; None for a router without others."""
 
     def __init__(
         self,
         api: kube.Kube,
         namespace: str,
-        changed: Callable[[Specs], object],
         *,
         leader: Leader | None = None,
     ) -> None:
         self._leader = leader
         self._versions: dict[str, str] = {}
-        self._api, self._namespace, self._changed = api, namespace, changed
+        self._api, self._namespace = api, namespace
+        self._listeners: list[Callable[[Specs], object]] = []
         self._specs: dict[str, gpubackend.Spec] = {}
         self._statuses: dict[str, gpubackend.Status] = {}
         self._uids: dict[str, str] = {}
@@ -65,6 +65,10 @@ class Source:
             silence=_SILENCE,
             listed=self._all,
         )
+
+    def listen(self, listener: Callable[[Specs], object]) -> None:
+        """Call `listener` with the specs, see above."""
+        self._listeners.append(listener)
 
     async def run(self) -> None:
         """Watch, for ever."""
@@ -87,7 +91,7 @@ class Source:
             written = await self._api.merge(kube.BACKENDS, self._namespace, name, patch, "status")
         except kube.NotFound:
             return
-        # The watch may have told of a later one meanwhile.
+        # The watch may have received a later one meanwhile.
         if self._versions.get(name) == version:
             self._versions[name] = written["metadata"]["resourceVersion"]
 
@@ -128,4 +132,5 @@ class Source:
     def _tell(self) -> None:
         if self._told != self._specs:
             self._told = dict(self._specs)
-            self._changed(self._told)
+            for listener in self._listeners:
+                listener(self._told)

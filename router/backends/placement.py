@@ -1,4 +1,4 @@
-"""From a GpuBackend's specification to what the scheduler is told of it. Pure."""
+"""From a GpuBackend's specification to the scheduler's `Backend`. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from crds import gpubackend
 from crds.values import quantity_bytes
 from router import models, scheduler
 from router.reservation import Durations
-from router.residency import Member, ModelSet
+from router.residency import LoadableSet, Member
 
 # Seconds that a model of a set stays in memory beyond the longest reservation.
 _GRACE = 300
@@ -16,10 +16,10 @@ _UNBOUNDED = 1 << 30
 _BACKGROUND = 3
 
 
-def sets(spec: gpubackend.Spec, listed: frozenset[str] | None) -> tuple[ModelSet, ...]:
+def sets(spec: gpubackend.Spec, listed: frozenset[str] | None) -> tuple[LoadableSet, ...]:
     """The model sets with what the server has of them. `listed` are its models, normalised, None while unknown."""
     named = {models.normalise(m.name) for one in spec.model_sets for m in one.models if not models.is_pattern(m.name)}
-    built = (ModelSet(one.name, tuple(_members(one, named, listed))) for one in spec.model_sets)
+    built = (LoadableSet(one.name, tuple(_members(one, named, listed))) for one in spec.model_sets)
     return tuple(one for one in built if one.members)
 
 
@@ -35,7 +35,7 @@ def view(
     tripped: frozenset[str] = frozenset(),
     cautious: frozenset[str] = frozenset(),
 ) -> scheduler.Backend:
-    """What the scheduler is told."""
+    """The scheduler's view of a backend."""
     gpu = spec.kind is gpubackend.Kind.GPU
     openai = spec.engine is gpubackend.Engine.OPENAI
     return scheduler.Backend(
@@ -56,14 +56,14 @@ def view(
         max_in_flight=spec.max_in_flight or (_UNBOUNDED if gpu else spec.num_parallel),
         vram=None if spec.vram is None else quantity_bytes(spec.vram),
         sets=() if openai else sets(spec, listed),
-        terms=Durations(longest=spec.reservation.max_seconds, idle=spec.reservation.idle_release_seconds),
+        durations=Durations(longest=spec.reservation.max_seconds, idle=spec.reservation.idle_release_seconds),
         keep_alive=spec.reservation.max_seconds + _GRACE,
         preemption=spec.preemption,
     )
 
 
 def _members(one: gpubackend.ModelSet, named: set[str], listed: frozenset[str] | None) -> Iterator[Member]:
-    """A pattern stands for what the server lists and nobody names exactly."""
+    """A pattern stands for the models that the server lists and no entry names exactly."""
     seen: set[str] = set()
     for entry in one.models:
         if models.is_pattern(entry.name):

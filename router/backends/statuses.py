@@ -114,7 +114,7 @@ class Writer:
 
     def _holder(self, held: Held) -> dict[str, Any]:
         until = self._wall() + timedelta(seconds=held.until - self._now())
-        holder = gpubackend.Holder(holder=held.owner, until=until, lease_id=held.lease, model_set=held.model_set)
+        holder = gpubackend.Holder(holder=held.owner, until=until, lease_id=held.lease_id, model_set=held.model_set)
         return holder.wire()
 
 

@@ -5,7 +5,7 @@ the way of one request (`forward`; `relay` for one attempt at one backend; `blam
 stand on), what may pass in its head (`hygiene`), the peek at its body (`body`), error answers (`refusal`), and the
 watch over exchanges that stand still (`stall`). ARCHITECTURE.md draws the states of a request.
 
-Who may call me: `router.__main__`; `router.health` uses `pool`.
+Who may call me: `router.wiring` and `router.lifetime`; `router.health` uses `pool`.
 
 What I never do: decode, buffer or re-serialise an answer, or choose a backend (that is `router.scheduler`).
 """

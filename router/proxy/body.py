@@ -35,6 +35,16 @@ _WANTED = (
     frozenset({"model", "name", "stream", "images", "messages", "tools", "prompt", "prompt_cache_key"}) | rewrite.KEYS
 )
 _OPENING = ("messages", "prompt", "prompt_cache_key")
+_FORMS = {"s": "sS\u017f"}
+"""How a letter may be written where that is not only its two cases (Unicode's simple case folding)."""
+_ODD = frozenset(
+    spelling
+    for key in ("model", "stream", "images", "messages", "name", "tools")
+    for spelling in map("".join, itertools.product(*(_FORMS.get(letter, letter + letter.upper()) for letter in key)))
+    if spelling != key
+)
+"""Every other spelling of a key of `decoded` that is the same one without case: a document that has none of them, as
+nearly all have, is read by its keys."""
 _MESSAGE = frozenset({"images", "content"})
 _NOTHING = (b"null", b"false", b"0", b'""', b"[]", b"{}")
 _LONGEST_ESCAPE = 12  # two of six characters make one
@@ -90,33 +100,54 @@ def look(data: Body, *, opening: bool = False) -> Peek:
     """See `peek`; pure."""
     if not data:
         return NOTHING
-    return _decoded(data, opening) if len(data) <= SMALL else _scanned(data, opening)
+    return decoded(data, opening) if len(data) <= SMALL else _scanned(data, opening)
 
 
-def _decoded(data: Body, opening: bool) -> Peek:
+def decoded(data: Body, opening: bool) -> Peek:
+    """See `peek`; for a body of at most SMALL bytes."""
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError:
         document = _lenient(data)
     if not isinstance(document, dict):
         return NOTHING
+    shared = affinity.opening(*map(document.get, _OPENING)) if opening else 0
+    if not _ODD.isdisjoint(document):
+        return _folded(document, shared)
+    value = document.get
+    model, stream, messages, name = value("model"), value("stream"), value("messages"), value("name")
+    if not isinstance(model, str) or len(model) > LONGEST_NAME or not model.isascii():
+        model = _spelled(model)
+    return Peek(
+        model,
+        models.normalise(model),
+        stream if isinstance(stream, bool) else None,
+        bool(value("images")) or (messages is not None and _shown(messages)),
+        _spelled(name) if name else "",
+        bool(value("tools")),
+        None,
+        shared,
+    )
+
+
+def _folded(document: dict[str, Any], shared: int) -> Peek:
+    """As above, of a document with keys that are spelled in other letters."""
     model = stream = name = None
     images = tools = False
     for key, value in document.items():
-        size = len(key)
-        if size == 5 and (key == "model" or key.casefold() == "model"):
-            model = value if model is None else _once(model, value, "model")
-        elif size == 6 and key.casefold() == "stream":
-            stream = _once(stream, value, "stream")
-        elif size == 6 and key.casefold() == "images":
-            images = images or bool(value)
-        elif size == 8 and key.casefold() == "messages":
-            images = images or _shown(value)
-        elif size == 4 and key.casefold() == "name":
-            name = _once(name, value, "name")
-        elif size == 5 and key.casefold() == "tools":
-            tools = tools or bool(value)
-    shared = affinity.opening(*map(document.get, _OPENING)) if opening else 0
+        match key.casefold() if key in _ODD else key:
+            case "model":
+                model = _once(model, value, "model")
+            case "stream":
+                stream = _once(stream, value, "stream")
+            case "images":
+                images = images or bool(value)
+            case "messages":
+                images = images or _shown(value)
+            case "name":
+                name = _once(name, value, "name")
+            case "tools":
+                tools = tools or bool(value)
     seen = _peek(model, name, stream, images=images, tools=tools, opening=shared)
     return seen if model is None or "model" in document else seen._replace(folded=True)
 
@@ -264,7 +295,7 @@ def _loaded(data: Body, span: Span) -> Any:
 
 
 def _shows(scanner: Scanner, data: Body, key: str, span: Span) -> bool:
-    """As `_decoded` sees it."""
+    """As `decoded` sees it."""
     if key == "images":
         return _something(data, span)
     if key != "messages" or data[span[0]] != 0x5B:

@@ -37,7 +37,7 @@ class Late(Broken):
 
 
 class Lost(Broken):
-    """Probes say that the backend is gone; nothing can be heard of the exchange any more."""
+    """Probes say that the backend is gone; the exchange will receive nothing any more."""
 
 
 class Leaving(Broken):
@@ -73,12 +73,12 @@ class Connection(asyncio.Protocol):
         "content_type",
         "declared",
         "error",
-        "heard",
         "idle_since",
         "keep",
         "listener",
         "lost",
         "reason",
+        "received",
         "status",
     )
 
@@ -93,17 +93,17 @@ class Connection(asyncio.Protocol):
         """Called once: when body bytes came that no sink takes, when a sink is congested, at the end, good or bad."""
         self.lost = False
         self.idle_since = 0.0
-        self._reset(head_only=False)
         self.busy = False
+        self._reset()
 
-    def _reset(self, *, head_only: bool) -> None:
+    def _reset(self) -> None:
         self._chunks: list[bytes] = []
         self._size = 0
         self._paused = False
         self._framed = False
         self._sink: Callable[[bytes], bool] | None = None
         self.congested = False  # the sink took a piece and wants no other for now
-        self._head_only = head_only
+        self._head_only = False
         self.error: Broken | None = None
         """How the exchange was spoiled, by the backend or by the router; what came before that may still be taken."""
         self.status = 0
@@ -113,18 +113,17 @@ class Connection(asyncio.Protocol):
         self.content_type = b""
         self.declared = False
         self._named: bytes | None = None  # what the Connection fields say
-        self.heard = False  # a byte of the answer came
+        self.received = False  # a byte of the answer came
         self.complete = False
         self.keep = False
-        self.busy = True
 
     def send(self, head: bytes, *body: Piece, head_only: bool = False) -> None:
         """Start an exchange. `head_only` for HEAD, whose answer has no body whatever its headers say."""
-        self._reset(head_only=head_only)
+        self._head_only = head_only
+        self.busy = True
         if self._transport is None or self.lost:
             self.error = Broken("the connection to the backend was closed")
-            return
-        if sum(map(len, body)) > HIGH_WATER:
+        elif sum(map(len, body)) > HIGH_WATER:
             self._transport.writelines((head, *body))  # without a copy of it
         else:
             self._transport.write(b"".join((head, *body)))
@@ -219,20 +218,20 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def rest(self, now: float) -> None:
-        """The exchange is over; the connection may carry another one."""
+        """The exchange is over; the connection may carry another one, which finds it as if it were new."""
         self.busy = False
         self.idle_since = now
-        self._sink = self.listener = None
-        self._lines = []
+        self.listener = None
+        self._reset()
 
     def abort(self) -> None:
-        """Close hard: the backend must notice that nobody waits, and a half-read answer is never reused."""
+        """Close hard: the backend must notice that no client waits, and a half-read answer is never reused."""
         if self._transport is not None and not self.lost:
             self._transport.abort()
 
     def part(self) -> None:
-        """Nobody wants the answer any more: say so, and wait until the backend has stopped. Half-closed, a connection
-        tells Go's server to cancel the request, and its own end then tells us that it did (`net/http`, the background
+        """The answer is not wanted any more: say so, and wait until the backend has stopped. Half-closed, a connection
+        makes Go's server cancel the request, and its own end then proves that it did (`net/http`, the background
         read of a connection). What cannot be half-closed, or does not end in time, is closed hard."""
         transport = self._transport
         if transport is None or self.lost:
@@ -280,10 +279,10 @@ class Connection(asyncio.Protocol):
         if self.error is not None:
             return
         if not self.busy:
-            # Nobody asked: an answer to nothing, or a server that says why it closes. Never to be reused.
+            # No request is open: an answer to nothing, or a server that says why it closes. Never to be reused.
             self.abort()
             return
-        self.heard = True
+        self.received = True
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:

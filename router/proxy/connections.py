@@ -20,7 +20,7 @@ _EVICTED, _JUST_CAME = 64, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionBounds:
     """Bytes and seconds. `most` connections at once; `unsent` for the answers that clients do not take; `reading` until
     a request has come whole (a body: without progress, and then at `rate` bytes a second), `idle` for a connection
     without a request."""
@@ -35,7 +35,7 @@ class Bounds:
 class Connections:
     """One per process (`incoming.Registry`). `now` is monotonic seconds."""
 
-    def __init__(self, bounds: Bounds, counters: metrics.Metrics, *, now: Callable[[], float]) -> None:
+    def __init__(self, bounds: ConnectionBounds, counters: metrics.Metrics, *, now: Callable[[], float]) -> None:
         self._bounds = bounds
         self._metrics = counters
         self._now = now

@@ -12,8 +12,11 @@ from typing import NamedTuple
 
 MOST = 512
 """Bytes at the end of an answer in which the counts stand."""
-_PROMPT = re.compile(rb'"(?:prompt_eval_count|prompt_tokens|input_tokens)":\s*(\d{1,9})\b')
-_ANSWER = re.compile(rb'"(?:eval_count|completion_tokens|output_tokens)":\s*(\d{1,9})\b')
+_PROMPT_NAMES = (b'"prompt_eval_count"', b'"prompt_tokens"', b'"input_tokens"')
+_ANSWER_NAMES = (b'"eval_count"', b'"completion_tokens"', b'"output_tokens"')
+_PROMPT, _ANSWER = (
+    re.compile(rb"(?:%s):\s*(\d{1,9})\b" % b"|".join(names)) for names in (_PROMPT_NAMES, _ANSWER_NAMES)
+)
 _LOAD = re.compile(rb'"load_duration":\s*(\d{1,18})\b')
 
 
@@ -28,7 +31,7 @@ def read(end: bytes) -> Counts:
     """From the last bytes of an answer."""
     if b'_count"' not in end and b'_tokens"' not in end:
         return NOTHING
-    return Counts(_number(_PROMPT, end), _number(_ANSWER, end))
+    return Counts(_last(_PROMPT, _PROMPT_NAMES, end), _last(_ANSWER, _ANSWER_NAMES, end))
 
 
 def load_seconds(end: bytes) -> float | None:
@@ -38,6 +41,16 @@ def load_seconds(end: bytes) -> float | None:
 
 
 NOTHING = Counts(None, None)
+
+
+def _last(pattern: re.Pattern[bytes], names: tuple[bytes, bytes, bytes], end: bytes) -> int | None:
+    """As `_number`, which tries every place: a search for the names alone takes a tenth of the time."""
+    first, second, third = names
+    at = max(end.rfind(first), end.rfind(second), end.rfind(third))
+    if at < 0:
+        return None
+    found = pattern.match(end, at)
+    return _number(pattern, end) if found is None else int(found[1])
 
 
 def _number(pattern: re.Pattern[bytes], end: bytes) -> int | None:

@@ -16,22 +16,18 @@ import structlog
 
 from crds import gpubackend
 from router import dispatch, priority, scheduler
-from router.backends import verdict
-from router.proxy import hygiene, refusal, rewrite, signs, summary, turned_away
+from router.proxy import hygiene, refusal, sending, signs, summary, turned_away
 from router.proxy.blame import Away, Blame, Elsewhere
 from router.proxy.call import Call
-from router.proxy.connection import Broken, Late, Leaving, Lost, Piece, Preempted
+from router.proxy.connection import Broken, Preempted
 from router.proxy.flight import Flight
 from router.proxy.parts import Parts
-from router.proxy.paths import Kind
 from router.proxy.refusal import Cause
-from router.proxy.relay import Relay
+from router.proxy.relay import SUCCESSOR, Relay
 from router.proxy.step import DONE, WAIT, Step
 
 _log = structlog.get_logger("router.forward")
 
-SUCCESSOR = "(next router)"
-"""Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
 _CPU = gpubackend.Kind.CPU
 _MOST_LOST = 3
 """So many servers may end under one request before it is taken for the cause."""
@@ -44,8 +40,8 @@ class _GaveWay(Exception):  # noqa: N818  # not an error: the request is offered
 
 
 class Forwarder:
-    """One per process. A request is launched, and then either heard of by callbacks until its answer was handed over
-    (`heard`), or run in a task (`run`) from wherever it stands; whichever client leaves in between is abandoned."""
+    """One per process. A request is launched, and then either continued by callbacks until its answer was handed over
+    (`proceed`), or run in a task (`run`) from wherever it stands; whichever client leaves in between is abandoned."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -56,11 +52,12 @@ class Forwarder:
         self._parts.budget.earn()
         flight = Flight(call, self._ticket(call))
         self._offer(flight)
-        if call.streams and self._parts.signs is not None:
-            self._parts.signs.follow(flight)
+        telling = self._parts.signs
+        if call.streams and telling is not None and (telling.for_all or hygiene.PROGRESS in call.request.special):
+            telling.follow(flight)
         return flight
 
-    def heard(self, flight: Flight) -> Step:
+    def proceed(self, flight: Flight) -> Step:
         """The backend sent something, or its connection ended. After WAIT go on with `run`."""
         relay = flight.relay
         assert relay is not None
@@ -111,7 +108,8 @@ class Forwarder:
             self._parts.metrics.answered("router", no.status)
             if (kept := flight.call.request.summary) is not None:
                 kept.refused(no.status, no.reason)
-            signs.fail(early, no.message)
+            path = flight.call.path
+            signs.fail(early, refusal.body(no.message, no.status, path), path)
 
     async def _run(self, flight: Flight) -> None:
         parts = self._parts
@@ -157,8 +155,8 @@ class Forwarder:
 
     def _ticket(
         self, call: Call, avoid: frozenset[str] = frozenset(), preempted: int = 0, lost: int = 0
-    ) -> scheduler.Request:
-        return scheduler.Request(
+    ) -> scheduler.SlotRequest:
+        return scheduler.SlotRequest(
             next(self._parts.numbers),
             call.model,
             call.level,
@@ -199,22 +197,24 @@ class Forwarder:
         entry = parts.book.find(backend)
         if entry is None:
             return  # removed in the moment between grant and wake-up
-        if call.user:
-            parts.placed(backend)
-        pool = parts.pools.of(backend, entry.spec.url)
-        slow = entry.spec.kind is _CPU
-        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts, slow=slow)
+        spec = entry.spec
+        pool = parts.pools.of(backend, spec.url)
+        relay = flight.relay = Relay(call, flight.ticket.id, backend, pool, parts, slow=spec.kind is _CPU)
         if call.level in priority.OVERFLOW:
             parts.dispatcher.on_cancel(flight.ticket.id, relay.give_way)
         flight.sent = parts.now()
-        parts.metrics.busy(backend).begin(flight.sent)
         if (kept := call.request.summary) is not None:
-            kept.attempt(backend)
+            kept.attempt(backend, spec.engine)
         owned = flight.owned = parts.dispatcher.owns(backend, call.model)
-        self._pack(relay, call, (call.request.body,) if owned is None else self._owned(call, owned))
+        body = (call.request.body,) if owned is None else sending.owned(parts, call, owned)
+        sending.pack(parts, relay, call, body)
         # Something that must not happen twice never rides on a connection that may just be closing.
         if call.repeatable and not relay.gave_way and (reused := pool.reuse()) is not None:
             relay.ask(reused)
+        # The backend works already while the rest is noted.
+        parts.metrics.busy(backend).begin(flight.sent)
+        if call.user:
+            parts.placed(backend)
 
     async def _exchange(self, flight: Flight, backend: str) -> None:
         """One attempt at one backend. Gives the slot back when the backend is done with it, however that ends."""
@@ -224,9 +224,8 @@ class Forwarder:
             raise Elsewhere(turned_away.refusal(scheduler.Reason.UNAVAILABLE, call.asked))
         try:
             if not relay.begun:
-                await self._first_bytes(relay)
+                await sending.first_bytes(parts, relay)
                 await self._blame.judge(flight, backend, relay)
-                await _promised(relay, call)
                 if not parts.dispatcher.began(flight.ticket.id):
                     raise _GaveWay
                 if self._begin(flight, relay) is DONE:
@@ -246,15 +245,16 @@ class Forwarder:
     def _begin(self, flight: Flight, relay: Relay) -> Step:
         """The answer comes from this backend, and now."""
         parts, call, owned = self._parts, flight.call, flight.owned
-        waited = flight.sent - call.arrived
+        waited, now = flight.sent - call.arrived, parts.now()
         counters = parts.metrics.exchange(call.level.label, call.model, flight.backend or "")
-        counters.began(waited, parts.now() - flight.sent)
-        return relay.begin(
+        step = relay.begin(
             counters,
             queue_ms=round(waited * 1000),
             last=parts.draining(),
             model_set="" if owned is None else owned.model_set,
         )
+        counters.began(waited, now - flight.sent)
+        return step
 
     def _landed(self, flight: Flight, relay: Relay) -> None:
         """The attempt is over, however it ended."""
@@ -273,45 +273,6 @@ class Forwarder:
     def _hung_up(self, relay: Relay) -> None:
         self._parts.metrics.hangups.labels("streaming" if relay.begun else "first_byte").inc()
 
-    def _pack(self, relay: Relay, call: Call, body: tuple[Piece, ...], *, claim: bytes = b"") -> None:
-        """The request as the relay's backend gets it. With a `claim` that is another router, which needs the client's
-        own token."""
-        pool, request = relay.pool, call.request
-        authorization = pool.authorization
-        if authorization is None and (self._parts.guarded or request.identity.run):
-            authorization = b""  # the caller's token is the router's business alone
-        relay.body = body
-        relay.head = hygiene.request_head(
-            request,
-            pool.base_path,
-            pool.authority,
-            length=sum(map(len, body)) if request.has_body else None,
-            request_id=call.request_id,
-            claim=claim,
-            trace=_trace(call),
-            authorization=None if claim else authorization,
-        )
-
-    def _owned(self, call: Call, owned: scheduler.Owned) -> tuple[Piece, ...]:
-        """The body as that backend gets it: the router decides how long a model that it owns stays in memory, and with
-        which options of its runner, or one client's request would unload or reload everybody's model."""
-        body, parts = call.request.body, self._parts
-        if not (parts.own_parameters and body and call.kind is Kind.INFERENCE):
-            return (body,)
-        if not call.path.startswith("/api/"):
-            if owned.num_ctx is not None:
-                parts.metrics.context_unset.inc()
-            return (body,)
-        if call.outline is None:
-            changed = rewrite.rewrite(body, owned.keep_alive, owned.num_ctx)
-        else:
-            changed = rewrite.pieces(body, call.outline, owned.keep_alive, owned.num_ctx)
-        for option in changed.dropped:
-            parts.metrics.dropped.labels(option).inc()
-        if len(changed.pieces) > 1:
-            parts.metrics.rewritten.inc()
-        return changed.pieces
-
     async def pinned(self, call: Call, backend: str) -> None:
         """An administrator's request to the one backend that it names: no slot, no retry. Raises Refusal."""
         parts = self._parts
@@ -320,8 +281,8 @@ class Forwarder:
             raise refusal.Refusal(404, f"no GpuBackend is named {backend!r} any more")
         relay = Relay(call, None, backend, parts.pools.of(backend, entry.spec.url), parts)
         try:
-            self._pack(relay, call, (call.request.body,))
-            await self._first_bytes(relay)
+            sending.pack(parts, relay, call, (call.request.body,))
+            await sending.first_bytes(parts, relay)
             counters = parts.metrics.exchange(call.level.label, "", backend)
             if relay.begin(counters, queue_ms=0, last=parts.draining()) is not DONE:
                 await relay.run()
@@ -344,9 +305,8 @@ class Forwarder:
         try:
             if (kept := call.request.summary) is not None:
                 kept.attempt(SUCCESSOR)
-            self._pack(relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
-            await self._first_bytes(relay)
-            await _promised(relay, call)
+            sending.pack(parts, relay, call, (call.request.body,), claim=hygiene.claim(call.request, call.level.label))
+            await sending.first_bytes(parts, relay)
             counters = parts.metrics.exchange(call.level.label, "", SUCCESSOR)
             if relay.begin(counters, queue_ms=round((parts.now() - call.arrived) * 1000), last=True) is not DONE:
                 await relay.run()
@@ -359,45 +319,3 @@ class Forwarder:
         finally:
             relay.close()
         return True
-
-    async def _first_bytes(self, relay: Relay) -> None:
-        """Wait for the first body byte, or the whole of an answer without a body. A request that was not sent yet, or
-        on a connection that was closing in that very moment, is sent on a new one."""
-        reused = relay.connection
-        if reused is not None:
-            try:
-                await reused.arrived()
-            except Broken as error:
-                if reused.heard or isinstance(error, Late | Leaving | Lost):
-                    raise
-                self._parts.metrics.retries.labels("keepalive").inc()
-            else:
-                return
-        relay.connection = None
-        connection = await relay.pool.connect()
-        relay.ask(connection)
-        try:
-            await connection.arrived()
-        except Broken as error:
-            if not connection.heard and not isinstance(error, Late | Leaving | Lost):
-                # Has the server itself ended? Then that is what to say, and the request may wait for it.
-                (await relay.pool.connect()).abort()
-            raise
-
-
-async def _promised(relay: Relay, call: Call) -> None:
-    """An answer whose head was sent early must be of the kind that the head says. Raises Refusal."""
-    early, connection = call.early, relay.connection
-    assert connection is not None
-    if early is not None and not signs.fits(early, connection.status, connection.content_type):
-        text = verdict.text(await connection.gathered(verdict.MOST))
-        raise refusal.Refusal(
-            connection.status if connection.status >= 400 else 502,
-            text or f"the backend answered {connection.status} and sent no stream",
-        )
-
-
-def _trace(call: Call) -> bytes:
-    """The traceparent for the backend, empty when this router makes no spans."""
-    kept = call.request.summary
-    return b"" if kept is None or kept.spans is None else kept.spans.traceparent.encode()

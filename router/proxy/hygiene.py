@@ -57,6 +57,9 @@ SPECIAL = _HOP | {
     API_KEY,
 }
 """Fields of a request that do not simply pass to the backend."""
+_TOKENS = (AUTHORIZATION, API_KEY)
+_JUDGED = frozenset({b"connection", CONTENT_ENCODING, *_TOKENS})
+"""Those that pass under some condition, or say what does."""
 NOT_TO_CLIENT = _HOP | {
     REQUEST_ID,
     BACKEND,
@@ -93,19 +96,20 @@ def request_head(
     `trace` replaces the client's traceparent, empty to let it pass.
     """
     lines, special = request.lines, request.special
-    if (connection := special.get(b"connection")) is not None:
-        lines = without(lines, connection)
+    if not _JUDGED.isdisjoint(special):
+        if (connection := special.get(b"connection")) is not None:
+            lines = without(lines, connection)
+        for name in _TOKENS if authorization is None else ():
+            if name in special:
+                lines += b"%s: %s\r\n" % (name, special[name])
+        if CONTENT_ENCODING in special:
+            lines += b"Content-Encoding: %s\r\n" % special[CONTENT_ENCODING]
     if trace:
         lines = without(lines, TRACEPARENT) + b"%s: %s\r\n" % (TRACEPARENT, trace)
     if authorization:
         lines += b"Authorization: %s\r\n" % authorization
-    elif authorization is None:
-        for name in (AUTHORIZATION, API_KEY):
-            if name in special:
-                lines += b"%s: %s\r\n" % (name, special[name])
-    if CONTENT_ENCODING in special:
-        lines += b"Content-Encoding: %s\r\n" % special[CONTENT_ENCODING]
-    lines += claim
+    if claim:
+        lines += claim
     if length is not None:
         lines += b"Content-Length: %d\r\n" % length
     return b"%s %s%s HTTP/1.1\r\nHost: %s\r\n%sX-Request-Id: %s\r\n\r\n" % (

@@ -41,7 +41,7 @@ class Service(Bodies, Protocol):
     def launch(self, request: Request) -> Flight | None:
         """Send a request on its way as far as nothing has to be waited for; None when it must be handled otherwise."""
 
-    def heard(self, flight: Flight) -> Step:
+    def proceed(self, flight: Flight) -> Step:
         """A flight's backend sent something, or its connection ended. After WAIT call `handle`."""
 
     def abandon(self, flight: Flight) -> None:
@@ -116,7 +116,7 @@ class Incoming(asyncio.Protocol):
         """More than HIGH_WATER bytes wait to be taken by the client."""
         self.since = loop.time()
 
-    # For whoever answers
+    # For the code that answers
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -211,7 +211,7 @@ class Incoming(asyncio.Protocol):
             self._task.cancel()
         if self._drained is not None and not self._drained.done():
             self._drained.set_exception(ConnectionResetError("the client is gone"))
-            self._drained.exception()  # perhaps nobody waits any more
+            self._drained.exception()  # perhaps no task waits any more
         for request in (self._reader.request, self._serving, *self._pending):
             if request is not None:
                 request.drop_body()
@@ -311,16 +311,16 @@ class Incoming(asyncio.Protocol):
         except Exception as error:  # noqa: BLE001  # the edge of the process: one request must not end the others
             self._failed(request, error)
             return
-        if flight is None or not flight.listen(self._heard):
+        if flight is None or not flight.listen(self._proceed):
             self._wait()
 
-    def _heard(self) -> None:
+    def _proceed(self) -> None:
         """The backend said something, and no task waits for it."""
         request, flight = self._serving, self._flight
         assert request is not None
         assert flight is not None
         try:
-            step = self.service.heard(flight)
+            step = self.service.proceed(flight)
         except Exception as error:  # noqa: BLE001  # as above
             self._failed(request, error)
             return
@@ -328,7 +328,7 @@ class Incoming(asyncio.Protocol):
             self._flight = None
             self._served(request)
         elif step is MORE:
-            flight.listen(self._heard)
+            flight.listen(self._proceed)
         else:
             self._wait()
 

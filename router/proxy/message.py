@@ -121,7 +121,7 @@ class Request:
         special: dict[bytes, bytes],
         path: str | None = None,
     ) -> None:
-        """`path` is for whoever knows it from before."""
+        """`path` is for a caller that knows it from before."""
         self.link = link
         self.method = method
         if path is None:
@@ -167,7 +167,7 @@ class Request:
         return self.method in (b"GET", b"HEAD")
 
     def drop_body(self) -> None:
-        """Nobody needs the body any more."""
+        """The body is not needed any more."""
         if self.held:
             self.body = b""
             self.link.service.shrunk(self.held)

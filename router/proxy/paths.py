@@ -32,6 +32,7 @@ INFERENCE = (
     | {
         "/v1/chat/completions",
         "/v1/completions",
+        "/v1/rerank",
         "/v1/responses",
         "/v1/messages",
         "/v1/images/generations",
@@ -57,5 +58,5 @@ def kind(path: str) -> Kind:
 
 
 def streams(path: str, asked: bool | None) -> bool:
-    """Will the answer come in pieces? Ollama streams generate and chat unless told not to, /v1 only when asked."""
+    """Will the answer come in pieces? Ollama streams generate and chat unless asked not to, /v1 only when asked to."""
     return asked is not False if path in _STREAM_BY_DEFAULT else bool(asked)

@@ -155,7 +155,7 @@ class Pool:
                         return await self._get(held, head, body or b"")
                     except Broken:
                         # The server may have closed it in the same moment: once more on a new connection.
-                        if held.heard:
+                        if held.received:
                             raise
                 return await self._get(await self.connect(), head, body or b"")
         except TimeoutError as error:
@@ -170,9 +170,9 @@ class Pool:
                 answer += connection.take()
                 if len(answer) > MOST_FETCHED:
                     raise Broken(f"an answer of more than {MOST_FETCHED} bytes")
+            return connection.status, bytes(answer)
         finally:
             self.give_back(connection, asyncio.get_running_loop().time())
-        return connection.status, bytes(answer)
 
 
 class Pools:

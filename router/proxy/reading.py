@@ -91,8 +91,10 @@ class Reader:
         """Its head is known, its body is not whole."""
 
     def close(self) -> None:
-        """The connection is gone. The parser refers to this object, which must not wait for the collector of cycles."""
+        """The connection is gone, and nothing is fed any more. The parser refers to this object, and this object to the
+        connection's: neither may wait for the collector of cycles."""
         self._parser = None
+        del self._link, self._repeated
         self._body = b""
         self.request = None
 
@@ -132,10 +134,10 @@ class Reader:
         if fresh:
             self._repeated.seen(first)
 
-    def _again(self, head: Request, body: bytes) -> None:
-        """The head of a request before, with another body."""
-        link = self._link
-        request = self.request = head.twin()
+    def _again(self, request: Request, body: bytes) -> None:
+        """A request with the head of the one before, and another body."""
+        link, repeated = self._link, self._repeated
+        self.request = request
         request.has_body = True
         if not link.head(request, len(body)):
             link.thrown_whole()
@@ -145,6 +147,7 @@ class Reader:
         link.service.kept(len(body))
         self.request = None
         link.arrived(request)
+        repeated.prepare()
 
     def _body_of_offer(self, data: bytes) -> bytes:
         """An offer to change the protocol may be ignored (RFC 9110, 7.8), but the parser takes what follows it for the
@@ -166,7 +169,7 @@ class Reader:
         self._length += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._head_done:  # what comes later are trailers, which nobody here reads
+        if not self._head_done:  # what comes later are trailers, which are not read here
             self._fields += 1
             self._length += len(name) + len(value)
             if self._fields > MAX_FIELDS or self._length > MAX_HEAD:

@@ -1,6 +1,7 @@
 """Error answers of the router itself, in the shape of the API that was called.
 
-Ollama: `{"error": "text"}`. Its /v1 half speaks OpenAI: `{"error": {"message", "type", "param", "code"}}`.
+Ollama: `{"error": "text"}`. Its /v1 half speaks OpenAI: `{"error": {"message", "type", "param", "code"}}`; /v1/messages
+speaks Anthropic, whose object has `"type": "error"` beside the error.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from crds import errors
 from router.proxy.message import Reply
 
 REASON = "X-Ollama-Router-Reason"
-"""Says in one word why the router itself refused: two causes of one status are told apart without reading prose."""
+"""Says in one word why the router itself refused: it distinguishes the causes of one status without reading prose."""
 
 
 class Cause(StrEnum):
@@ -69,6 +70,7 @@ def answer(refusal: Refusal, path: str) -> Reply:
     )
 
 
+_ANTHROPIC, _RESPONSES = "/v1/messages", "/v1/responses"
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -83,19 +85,45 @@ def body(message: str, status: int, path: str) -> bytes:
     if not path.startswith("/v1/"):
         return orjson.dumps({"error": message})
     kind = _TYPES.get(status, "api_error")
-    return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
+    error = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return orjson.dumps({"type": "error"} | error if path == _ANTHROPIC else error)
 
 
-def late(message: str, content_type: bytes, last: bytes) -> bytes:
+def late(document: bytes, content_type: bytes, last: bytes, path: str) -> bytes:
     """Bytes that show an error in a stream that has begun, or none where its format has no place for one.
 
-    `content_type` comes without parameters, in lower case. `last` is the end of what was sent: a line or event that
-    broke off is ended first. Ollama itself writes an error after the first byte as an `{"error": ...}` line. No `done`
-    record and no `[DONE]` follows, ever.
+    `document` is its JSON object in one line (`body`), `content_type` comes without parameters, in lower case. `last`
+    is the end of what was sent: a line or event that broke off is ended first. Ollama itself writes an error after the
+    first byte as an `{"error": ...}` line. No `done` record and no `[DONE]` follows, ever.
     """
     if content_type == b"application/x-ndjson":
-        return (b"" if not last or last.endswith(b"\n") else b"\n") + orjson.dumps({"error": message}) + b"\n"
+        return (b"" if not last or last.endswith(b"\n") else b"\n") + document + b"\n"
     if content_type == b"text/event-stream":
         gap = b"" if not last or last.endswith((b"\n\n", b"\r\n\r\n")) else b"\n\n"
-        return gap + b"data: " + body(message, 502, "/v1/") + b"\n\n"
+        # Clients of these two skip an event without a name; those of chats and completions look at the object alone.
+        named = b"event: error\n" if path in (_ANTHROPIC, _RESPONSES) else b""
+        shown = _event(document) if path == _RESPONSES else document
+        return gap + named + b"data: " + shown + b"\n\n"
     return b""
+
+
+def _event(document: bytes) -> bytes:
+    """The error as an event of OpenAI's Responses API (`ResponseErrorEvent`). The member `error` stays, because its
+    own client raises for that alone. The events are not counted here: the number is 0."""
+    whole = orjson.loads(document)
+    error = whole["error"]
+    code = error.get("code") or error.get("type")
+    event = {
+        "type": "error",
+        "code": None if code is None else str(code),
+        "message": str(error.get("message") or ""),
+        "param": error.get("param"),
+        "sequence_number": 0,
+    }
+    return orjson.dumps(event | whole | {"type": "error"})
+
+
+def reported(end: bytes) -> bool:
+    """Is that the end of a stream in which another router has shown an error by `late`?"""
+    last = end.rstrip().rpartition(b"\n")[2].removeprefix(b"data: ")
+    return last.startswith((b'{"error":', b'{"type":"error"')) and last.endswith(b"}")

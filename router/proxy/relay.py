@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from router import metrics
-from router.proxy import counts, hygiene, refusal, stall, summary
+from router.proxy import counts, hygiene, refusal, signs, stall, summary
 from router.proxy.answer import Answer
 from router.proxy.call import Call
 from router.proxy.connection import Broken, Connection, Late, Leaving, Lost, Piece, Preempted
@@ -16,7 +16,11 @@ from router.proxy.step import DONE, MORE, WAIT, Step
 
 _log = structlog.get_logger("router.relay")
 
+SUCCESSOR = "(next router)"
+"""Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
 _TAIL = 4
+_LONG_TAIL = 2 * counts.MOST
+"""Bytes of the end of an answer that are kept before they are cut to those that are looked at."""
 _ENDS = {b"text/event-stream": (b"\n\n", b"\r\n\r\n"), b"application/x-ndjson": (b"\n",)}
 """By content type: how an event ends."""
 
@@ -51,6 +55,7 @@ class Relay:
         "since",
         "slow",
         "spoiled",
+        "status",
         "whole",
     )
 
@@ -67,6 +72,8 @@ class Relay:
         """What is sent, until the answer has begun."""
         self.begun = False
         self.whole = False
+        self.status = 0
+        """Of the answer, once that has begun."""
         self.spoiled: Broken | None = None
         self.since = 0.0
         self.limit = stall.NEVER
@@ -92,7 +99,7 @@ class Relay:
             self.end()
 
     def end(self) -> None:
-        """The answer is complete, or nobody wants it any more: give back the connection and the slot, once."""
+        """The answer is complete, or is not wanted any more: give back the connection and the slot, once."""
         self._ended = True
         connection, self.connection = self.connection, None
         if connection is None:
@@ -112,8 +119,8 @@ class Relay:
             connection.abort()
             raise preempted()
         self.connection = connection
-        self._silence(self.first)
         connection.send(self.head, *self.body, head_only=self._call.request.method == b"HEAD")
+        self.since, self.limit = self._parts.now(), self.first
 
     def begin(self, counters: metrics.Exchange, *, queue_ms: int, last: bool, model_set: str = "") -> Step:
         """Relay the answer that has begun to arrive, as `go_on` does. `last` closes the client's connection after
@@ -122,24 +129,33 @@ class Relay:
         assert connection is not None
         self._counters = counters
         early, call.early = call.early, None
-        self._answer = early or Answer(
-            call.request,
-            connection.status,
-            connection.reason,
-            connection.passing(),
-            hygiene.own_lines(self._backend, queue_ms, call.request_id, model_set),
-            last=last,
-        )
+        status = self.status = connection.status
+        if early is None:
+            self._answer = Answer(
+                call.request,
+                status,
+                connection.reason,
+                connection.passing(),
+                hygiene.own_lines(self._backend, queue_ms, call.request_id, model_set),
+                last=last,
+            )
+        elif signs.fits(early, status, connection.content_type):
+            self._answer = early
+        else:
+            self._answer = signs.Misfit(early, status, call.path)
+            self._outcome(summary.ERROR)
         self.begun = True
+        # The client has the first piece before anything is counted.
+        if not connection.complete:
+            self.limit = self._between
+            connection.pour(self._sink)
+        step = self.go_on()
         self.head, self.body = b"", ()
         call.request.drop_body()
-        self._parts.metrics.answered("backend", connection.status)
+        self._parts.metrics.answered("backend", status)
         if (kept := call.request.summary) is not None:
-            kept.began(connection.status)
-        if not connection.complete:
-            self._silence(self._between)
-            connection.pour(self._sink)
-        return self.go_on()
+            kept.began(status)
+        return step
 
     def go_on(self) -> Step:
         """Relay what can be had at once. After WAIT go on with `run`."""
@@ -162,11 +178,6 @@ class Relay:
         ends = _ENDS.get(answer.content_type)
         may = ends is not None and not answer.declared and answer.status == 200 and self._tail.endswith(ends)
         return answer if may else None
-
-    @property
-    def status(self) -> int:
-        """Of the answer that has begun."""
-        return self._answer.status
 
     async def run(self) -> None:
         """Relay what is left."""
@@ -198,16 +209,19 @@ class Relay:
 
     def _sink(self, piece: bytes) -> bool:
         """A piece of the answer; False when the client takes no more for now."""
+        try:
+            goes_on = self._answer.pour(piece)
+        except ConnectionResetError:
+            goes_on = False  # the client is gone: `room` says so to the task
         self.since = self._parts.now()
         # The counts may come some pieces before the end of the stream.
-        self._tail = piece if len(piece) >= counts.MOST else (self._tail + piece)[-counts.MOST :]
+        tail = self._tail = self._tail + piece
+        if len(tail) > _LONG_TAIL:
+            self._tail = tail[-counts.MOST :]
         self._counters.sent += len(piece)
         if (kept := self._call.request.summary) is not None:
             kept.piece(piece)
-        try:
-            return self._answer.pour(piece)
-        except ConnectionResetError:
-            return False  # the client is gone: `room` says so to the task
+        return goes_on
 
     def _finish(self, connection: Connection) -> bool:
         """The backend has done its part; False when the client's connection is full."""
@@ -228,7 +242,7 @@ class Relay:
         return self._answer.end(data)
 
     async def _show(self, error: Broken) -> None:
-        """The backend died in the middle: say so, and end in a way that nobody takes for the end of an answer."""
+        """The backend died in the middle: say so, and end in a way that no client takes for the end of an answer."""
         answer = self._answer
         self._outcome(summary.BROKEN)
         if not isinstance(error, Leaving):
@@ -238,7 +252,10 @@ class Relay:
         _log.warning("answer broke off", backend=self._backend, reason=error.message, id=self._call.request_id)
         try:
             message = f"backend {self._backend!r}: {error.message}"
-            line = refusal.late(message, answer.content_type, self._tail[-_TAIL:])
+            path = self._call.path
+            line = refusal.late(refusal.body(message, 502, path), answer.content_type, self._tail[-_TAIL:], path)
+            if self._backend == SUCCESSOR and refusal.reported(self._tail):
+                line = b""  # the other router has said why
             # Inside a declared length an error line would be taken for content.
             if line and not answer.declared:
                 self._writing()

@@ -23,13 +23,14 @@ _TRIES = 4
 class Repeated:
     """One connection's. `learn` a request whose head llhttp has just accepted, `seen` the bytes that it was in."""
 
-    __slots__ = ("_after", "_before", "_head", "_learned", "_tries")
+    __slots__ = ("_after", "_before", "_head", "_learned", "_next", "_tries")
 
     def __init__(self) -> None:
         self._before = b""
         self._after = b""
         self._head: Request | None = None
         self._learned: Request | None = None
+        self._next: Request | None = None
         self._tries = _TRIES
 
     def learn(self, request: Request) -> None:
@@ -39,7 +40,7 @@ class Repeated:
     def seen(self, data: bytes) -> None:
         """`data` was read by the parser, from the beginning of a request."""
         request, self._learned = self._learned, None
-        self._head = None
+        self._head = self._next = None
         if request is None or self._tries <= 0:
             return
         self._tries -= 1
@@ -48,22 +49,27 @@ class Repeated:
         end = data.find(b"\r\n\r\n") + 4
         found = _LENGTH.search(data, 0, end - 2)
         if end < 4 or found is None or len(found.group(1)) > _DIGITS or len(data) > end + int(found.group(1)):
-            return  # with more than one request in it nobody knows which head was learned
+            return  # with more than one request in it it is not known which head was learned
         self._before, self._after = data[: found.start(1)], data[found.end(1) : end]
         self._head = request
 
     def recall(self, data: bytes) -> tuple[Request, bytes] | None:
-        """(what its head says, its body) for a whole request like the last one."""
+        """(the request without its body, its body) for a whole request like the last one."""
         head = self._head
         if head is None or not data.startswith(self._before):
             return None
-        start = len(self._before)
-        stop = data.find(b"\r", start, start + _DIGITS + 1)
-        digits = data[start:stop]
-        if stop < 0 or not digits.isdigit() or not data.startswith(self._after, stop):
+        start, after = len(self._before), self._after
+        stop = data.find(after, start, start + _DIGITS + len(after))
+        if stop < 0 or not (digits := data[start:stop]).isdigit():
             return None
-        body = data[stop + len(self._after) :]
+        body = data[stop + len(after) :]
         if len(body) != int(digits):
             return None
         self._tries = _TRIES
-        return head, body
+        request, self._next = self._next, None
+        return request or head.twin(), body
+
+    def prepare(self) -> None:
+        """A request was recalled, and has been sent on: make the next one while its answer is awaited."""
+        if self._head is not None:
+            self._next = self._head.twin()

@@ -20,6 +20,7 @@ from typing import Protocol
 import orjson
 
 from router import metrics, scheduler
+from router.backends import verdict
 from router.proxy import hygiene, refusal
 from router.proxy.answer import Answer, Passing
 from router.proxy.call import Call
@@ -53,7 +54,7 @@ class Followed(Protocol):
         """What was asked."""
 
     @property
-    def ticket(self) -> scheduler.Request:
+    def ticket(self) -> scheduler.SlotRequest:
         """How the scheduler knows it."""
 
     @property
@@ -67,16 +68,16 @@ class Followed(Protocol):
 
 @dataclass(slots=True)
 class _Follower:
-    """A request whose client is told, and whether it wants to know what is waited for."""
+    """A request whose client gets signs, and whether it wants to know what is waited for."""
 
     flight: Followed
     asked: bool
     since: float
-    """When it arrived, or was told last."""
+    """When it arrived, or got its last sign."""
 
 
 class Signs:
-    """One per process. `every` is in seconds, `for_all`: streams of /v1 are told although they did not ask; `now` is
+    """One per process. `every` is in seconds, `for_all`: streams of /v1 get them although they did not ask; `now` is
     monotonic seconds, `today` the time in UTC."""
 
     def __init__(
@@ -92,7 +93,8 @@ class Signs:
         self._plan = plan
         self._metrics = counters
         self._every = every
-        self._for_all = for_all
+        self.for_all = for_all
+        """Without it only those have to be followed that ask for signs."""
         self._now = now
         self._today = today
         self._followers: list[_Follower] = []
@@ -101,7 +103,7 @@ class Signs:
         """A stream was asked for. Whom it ends for is found by `sweep`."""
         call = flight.call
         asked = (call.request.get(hygiene.PROGRESS) or "").lower() in _YES
-        wanted = (asked or self._for_all) if call.path in _EVENT_PATHS else asked and call.path in _EMPTY
+        wanted = (asked or self.for_all) if call.path in _EVENT_PATHS else asked and call.path in _EMPTY
         if wanted:
             self._followers.append(_Follower(flight, asked, self._now()))
 
@@ -116,7 +118,7 @@ class Signs:
             self.sweep()
 
     def sweep(self) -> None:
-        """Tell those who have heard nothing for long."""
+        """Send a sign to the clients that have received nothing for long."""
         if not self._followers:
             return
         now, waiting = self._now(), _Waiting(self._plan)
@@ -168,22 +170,62 @@ def fits(answer: Answer, status: int, content_type: bytes) -> bool:
     return status == answer.status and content_type == answer.content_type
 
 
-def fail(answer: Answer, message: str) -> None:
-    """Show a refusal in a stream that has begun with signs alone."""
+def fail(answer: Answer, document: bytes, path: str) -> None:
+    """Show an error (`refusal.body`) in a stream of that path that has begun with signs alone."""
     with suppress(ConnectionError):
-        answer.pour(refusal.late(message, answer.content_type, b""))
+        answer.pour(refusal.late(document, answer.content_type, b"", path))
     answer.tear()
 
 
+class Misfit(Answer):
+    """A backend's answer that cannot go on under the head that was sent early: an error, or no stream. It is collected,
+    relayed and counted as any other, and shown as an error in the stream when it ends."""
+
+    __slots__ = ("_early", "_path", "_seen")
+
+    def __init__(self, early: Answer, status: int, path: str) -> None:
+        """`status` is the backend's."""
+        self.status, self.content_type = status, early.content_type
+        self.declared = True  # nothing may be said between its pieces, which the client does not see
+        self._early, self._path, self._seen = early, path, b""
+
+    def pour(self, data: bytes) -> bool:
+        """Keep the beginning of the piece, as far as an error is looked at."""
+        self._seen += data[: verdict.MOST - len(self._seen)]
+        return True
+
+    async def room(self) -> None:
+        """There always is."""
+
+    def end(self, data: bytes) -> bool:
+        """The whole answer is there."""
+        self.pour(data)
+        self.tear()
+        return True
+
+    def tear(self) -> None:
+        """Show what came of it, in the backend's own words where they have the shape of the API that was called."""
+        fail(self._early, self._document(), self._path)
+
+    def _document(self) -> bytes:
+        with suppress(orjson.JSONDecodeError):
+            document = orjson.loads(self._seen)
+            shape = dict if self._path.startswith("/v1/") else str
+            if isinstance(document, dict) and (error := document.get("error")) and isinstance(error, shape):
+                return orjson.dumps(document)
+        text = verdict.text(self._seen) or f"the backend answered {self.status} and sent no stream"
+        return refusal.body(text, self.status if self.status >= 400 else 502, self._path)
+
+
 class _Waiting:
-    """What the queue says of those who wait in it: looked at once for all who are told together."""
+    """What the queue says of those who wait in it: looked at once for all that get a sign together."""
 
     def __init__(self, plan: scheduler.Scheduler) -> None:
         self._plan = plan
         self._places: dict[int, int] | None = None
-        self._reasons: dict[scheduler.Request, str] = {}
+        self._reasons: dict[scheduler.SlotRequest, str] = {}
 
-    def words(self, request: scheduler.Request, now: float) -> str:
+    def words(self, request: scheduler.SlotRequest, now: float) -> str:
         """For example `queued, position 3 for its model: waits for a slot of gpu-0`."""
         if self._places is None:
             self._places, seen = {}, Counter[tuple[object, ...]]()
@@ -200,7 +242,7 @@ class _Waiting:
             reason = self._reasons[alike] = self._reason(alike, now)
         return f"queued, position {place} for its model: waits for {reason}"
 
-    def _reason(self, request: scheduler.Request, now: float) -> str:
+    def _reason(self, request: scheduler.SlotRequest, now: float) -> str:
         hosts = [one.host for one in self._plan.prospects(request, now) if one.later]
         if not hosts:
             return "a backend to come back"

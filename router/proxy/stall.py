@@ -55,14 +55,10 @@ class Watch:
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
         self._guarded: set[Guarded] = set()
-
-    def open(self, guarded: Guarded) -> None:
-        """Look at it until it is closed."""
-        self._guarded.add(guarded)
-
-    def close(self, guarded: Guarded) -> None:
-        """The exchange is over."""
-        self._guarded.discard(guarded)
+        self.open: Callable[[Guarded], None] = self._guarded.add
+        """Look at an exchange until it is closed."""
+        self.close: Callable[[Guarded], None] = self._guarded.discard
+        """An exchange is over."""
 
     def __len__(self) -> int:
         return len(self._guarded)

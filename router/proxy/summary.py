@@ -29,9 +29,9 @@ OK, ERROR, BROKEN, REFUSED, HANGUP = "ok", "error", "broken", "refused", "hangup
 class Spans:
     """The span of a request and those of its waits and attempts, as they follow each other."""
 
-    def __init__(self, telemetry: spans.Telemetry, name: str, told: Mapping[str, str], parent: str) -> None:
+    def __init__(self, telemetry: spans.Telemetry, name: str, attributes: Mapping[str, str], parent: str) -> None:
         self._telemetry = telemetry
-        self._whole = telemetry.open(name, told, parent=parent, kind="SERVER")
+        self._whole = telemetry.open(name, attributes, parent=parent, kind="SERVER")
         self.wait()
 
     @property
@@ -46,18 +46,18 @@ class Spans:
     def next(self, backend: str) -> None:
         """It has one."""
         self._part.end()
-        told = {"jervis.router.backend": backend}
-        self._part = self._telemetry.open("backend", told, parent=self._whole.traceparent, kind="CLIENT")
+        attributes = {"jervis.router.backend": backend}
+        self._part = self._telemetry.open("backend", attributes, parent=self._whole.traceparent, kind="CLIENT")
 
     def moved(self, why: str) -> None:
         """That attempt gave no answer."""
         self._part.end(error=why)
         self.wait()
 
-    def end(self, told: Mapping[str, str | int | float], error: str) -> None:
+    def end(self, attributes: Mapping[str, str | int | float], error: str) -> None:
         """All is over."""
         self._part.end(error=error)
-        self._whole.end(told, error=error)
+        self._whole.end(attributes, error=error)
 
 
 class Summary:
@@ -77,6 +77,7 @@ class Summary:
         "attempts",
         "backend",
         "client",
+        "engine",
         "first",
         "level",
         "limited",
@@ -125,7 +126,8 @@ class Summary:
         """In the queue, over all attempts."""
         self.sent = self.first = 0.0
         """When the last attempt got its slot, and the first byte of its answer; 0 for never."""
-        self.backend = self.reason = self.outcome = ""
+        self.backend = self.engine = self.reason = self.outcome = ""
+        """`engine` is the backend's `crds.gpubackend.Engine`, empty while it has none."""
         self.attempts = self.status = 0
         self.request_bytes = request_bytes
         self.answer_bytes = self.lines = 0
@@ -135,10 +137,10 @@ class Summary:
         """The id of its trace."""
         self.spans: Spans | None = None
 
-    def attempt(self, backend: str) -> None:
-        """It got a slot, and is sent."""
+    def attempt(self, backend: str, engine: str = "") -> None:
+        """It got a slot, and is sent. Of another router the engine is not known."""
         self.attempts += 1
-        self.backend = backend
+        self.backend, self.engine = backend, engine
         self.sent = self._now()
         self.waited += self.sent - self._queued
         if self.spans is not None:
@@ -146,7 +148,7 @@ class Summary:
 
     def moved(self, why: str) -> None:
         """The attempt gave no answer; it waits again."""
-        self._queued, self.sent, self.backend = self._now(), 0.0, ""
+        self._queued, self.sent, self.backend, self.engine = self._now(), 0.0, "", ""
         if self.spans is not None:
             self.spans.moved(why)
 

@@ -34,6 +34,7 @@ PROCESSES = {
 EVERYTHING = (
     *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
+    "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
 )  # fmt: skip
 
 
@@ -158,6 +159,17 @@ def test_every_long_running_pod_is_probed(manifests: list[Manifest]) -> None:
                 assert container["livenessProbe"]["httpGet"]["path"] != "/readyz", manifest["metadata"]["name"]
 
 
+def test_an_outage_of_a_store_takes_no_pod_of_the_knowledge_base_out_of_its_service(chart: Chart) -> None:
+    rendered = chart.render(*rendering.VARIANTS["distributed"])
+    pods = [
+        rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb-read"],
+        rendering.of_kind(rendered, "StatefulSet")["jervis/jervis-kb-write"],
+    ]
+    for pod in pods:
+        [container] = pod["spec"]["template"]["spec"]["containers"]
+        assert container["readinessProbe"]["httpGet"]["path"] == "/servez"
+
+
 def test_what_owns_a_resource_alone_is_never_doubled(chart: Chart) -> None:
     deployments = rendering.of_kind(chart.render("--set", "simulator.enabled=true"), "Deployment")
     for name in ("router", "kb", "operator", "ollama-gpu", "ollama-cpu"):
@@ -172,6 +184,11 @@ def test_the_distributed_profile_scales(chart: Chart) -> None:
     assert (read["replicas"], write["replicas"]) == (5, 2)
     modes = [rendering.environment(spec["template"])["JERVIS_KB_MODE"]["value"] for spec in (read, write)]
     assert modes == ["read", "write"]
+    for spec in (read, write):
+        given = rendering.environment(spec["template"])
+        assert given["JERVIS_KB_RECORDS"]["value"] == "mongodb"
+        # An erasure that waits for a pod names it.
+        assert given["JERVIS_KB_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
     assert write["volumeClaimTemplates"][0]["metadata"]["name"] == "data"
     assert f"jervis/{write['serviceName']}" in rendering.of_kind(rendered, "Service")
     assert "jervis/jervis-kb" not in rendering.of_kind(rendered, "Deployment")
@@ -333,3 +350,21 @@ def test_the_router_writes_its_usage_where_the_chart_made_a_place(everything: li
     (rule,) = [rule for rule in rules if "configmaps" in rule["resources"]]
     assert (rule["resourceNames"], rule["verbs"]) == ([name], ["get", "patch"])
     assert f"jervis/{name}" not in rendering.of_kind(chart.render(), "ConfigMap")
+
+
+def test_the_knowledge_base_shows_weaviate_the_key_of_a_secret(chart: Chart) -> None:
+    name = "JERVIS_KB_WEAVIATE_API_KEY"
+    rendered = chart.render("--set", "weaviate.existingSecret.name=vectors")
+    given = [rendering.environment(pod) for _, pod in rendering.pods(rendered)]
+    secret = {"secretKeyRef": {"name": "vectors", "key": "api-key"}}
+    assert [one[name] for one in given if name in one] == [{"name": name, "valueFrom": secret}]
+    assert all(name not in rendering.environment(spec) for _, spec in rendering.pods(chart.render()))
+
+
+def test_workers_are_for_the_reading_knowledge_base(chart: Chart) -> None:
+    distributed = ("--set", "kb.profile=distributed,arangodb.url=http://graph:8529,kb.read.workers=3")
+    given = {owner: rendering.environment(pod) for owner, pod in rendering.pods(chart.render(*distributed))}
+    found = {owner: one["JERVIS_KB_WORKERS"]["value"] for owner, one in given.items() if "JERVIS_KB_WORKERS" in one}
+    assert {owner.rpartition("/")[2]: value for owner, value in found.items()} == {
+        "jervis-kb-read": "3", "jervis-kb-write": "1",
+    }  # fmt: skip

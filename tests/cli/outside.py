@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from hack.cluster import certificates
-from kb import wire
+from kb import api
 
 
 class _Server(ThreadingHTTPServer):
@@ -61,16 +61,16 @@ class _StoreHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert url.path == "/api/v1/content"
         if self.server.busy:
-            problem = wire.Problem(code="unavailable", message="MongoDB is away.")
-            self._answer(503, wire.ErrorReply(error=problem).model_dump_json(by_alias=True))
+            problem = api.Problem(code="unavailable", message="MongoDB is away.")
+            self._answer(503, api.ErrorReply(error=problem).model_dump_json(by_alias=True))
             return
         if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
-            refused = wire.Problem(code="unauthorized", message="This knowledge base wants a token.")
-            self._answer(401, wire.ErrorReply(error=refused).model_dump_json(by_alias=True))
+            refused = api.Problem(code="unauthorized", message="This knowledge base wants a token.")
+            self._answer(401, api.ErrorReply(error=refused).model_dump_json(by_alias=True))
             return
         self.server.kept.append((dict(parse_qsl(url.query)), self.headers["Content-Type"], body))
         digest = hashlib.sha256(body).hexdigest()
-        reference = wire.ContentRef(key=f"acme/{digest}", sha256=digest, bytes=len(body))
+        reference = api.ContentRef(key=f"acme/{digest}", sha256=digest, bytes=len(body))
         self._answer(201, reference.model_dump_json(by_alias=True))
 
     def _answer(self, code: int, text: str) -> None:

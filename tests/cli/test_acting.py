@@ -129,8 +129,9 @@ def test_prioritize_and_tell(place: site.Site, capsys: pytest.CaptureFixture[str
     assert "  field: spec.queuePosition\n" in low.err
 
     told = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
-    assert told.out == "pendingtask.jervis.dev/mail was told (m1)\n"
-    assert site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags).out.endswith("told already (m1)\n")
+    assert told.out == "pendingtask.jervis.dev/mail message added (m1)\n"
+    repeated = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
+    assert repeated.out == "pendingtask.jervis.dev/mail has the message already (m1)\n"
     assert site.call(capsys, "tell", "mail", "Now.", *flags).code == 0
     messages = place.get("mail")["spec"]["messages"]
     assert [(one["text"], one["author"]) for one in messages] == [("Hurry.", "admin"), ("Now.", "admin")]

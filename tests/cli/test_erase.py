@@ -11,7 +11,7 @@ import pytest
 
 from cli.commands import erase as command
 from cli.knowledge import erase
-from kb import writing
+from kb import api
 from tests.cli import site
 
 pytestmark = pytest.mark.apiserver
@@ -22,7 +22,7 @@ class Service(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[writing.ErasureDraft] = []
+        self.asked: list[api.ErasureDraft] = []
 
     @property
     def url(self) -> str:
@@ -35,9 +35,9 @@ class Handler(BaseHTTPRequestHandler):
     server: Service
 
     def do_POST(self) -> None:
-        draft = writing.ErasureDraft.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
+        draft = api.ErasureDraft.model_validate_json(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(draft)
-        done = writing.Erasure.model_validate(
+        done = api.Erasure.model_validate(
             {
                 "id": "e1",
                 "scope": draft.scope,

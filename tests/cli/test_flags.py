@@ -46,7 +46,7 @@ def test_a_dry_run_checks_and_writes_nothing(place: site.Site, capsys: pytest.Ca
         "pendingtask.jervis.dev/other deleted (server dry run)",
     ], every.err
     told = site.call(capsys, "tell", "mail", "Hurry.", "--id", "m1", *flags)
-    assert told.out == "pendingtask.jervis.dev/mail was told (m1) (server dry run)\n", told.err
+    assert told.out == "pendingtask.jervis.dev/mail message added (m1) (server dry run)\n", told.err
     # The apiserver has looked at it: a wrong value is refused as it would be.
     wrong = site.call(capsys, "prioritize", "mail", "--position", "0", *flags)
     assert (wrong.code, "spec.queuePosition" in wrong.err) == (1, True)

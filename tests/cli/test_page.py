@@ -25,6 +25,7 @@ PAGES = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "charts/**/*.md", "charts/**/NOTES.txt", "examples/**/*.*")
     for path in ROOT.glob(pattern)
+    if "__pycache__" not in path.parts
 )
 _PROGRAMS = {"kubectl jervis": main.application, "jervis-kb": knowledge.application}
 _CALL = re.compile(r"(kubectl jervis|jervis-kb)((?: [^\s`|;&]+)*)")
@@ -86,9 +87,11 @@ def test_commands_and_flags_in_the_text_are_there() -> None:
             # `kubectl jervis takes ...`: a sentence goes on.
             assert f"`{program} {verb}" not in (ROOT / page).read_text(), f"{page}: {program} {verb}"
             continue
+        command = commands[verb]
         for word in words[1:]:
+            command = getattr(command, "commands", {}).get(word, command)
             if re.fullmatch(r"--?[a-z][a-z-]*", word):
-                assert word in options(commands[verb]), f"{page}: {program} {verb} {word}"
+                assert word in options(command), f"{page}: {program} {verb} {word}"
 
 
 def test_the_page_has_each_command_and_no_other() -> None:
@@ -120,7 +123,7 @@ def test_the_queues_of_the_page_are_what_the_command_draws() -> None:
         row(objects.task("plants", spec=chat, status=plants, age=4)),
         row(objects.task("mail-capacity-233846", spec={"clientId": "demo"}, status=later, age=348)),
     ]
-    drawn = output.plain(queue.draw(rows, objects.NOW, namespaces=False, told=said))
+    drawn = output.plain(queue.draw(rows, objects.NOW, namespaces=False, reported=said))
     assert f"$ kubectl jervis queue --all\n{drawn}{waiting.summary(said, objects.NOW)}\n" in PAGE
 
     no_slot = waits.Reason.NO_FREE_SLOT

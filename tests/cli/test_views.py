@@ -66,7 +66,7 @@ def test_the_queue_with_what_the_operator_says() -> None:
     said = answer(
         told("wiki", waits.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"])
     )
-    rows = lines(queue.draw([row(raw), row(objects.task("new"))], objects.NOW, namespaces=False, told=said))
+    rows = lines(queue.draw([row(raw), row(objects.task("new"))], objects.NOW, namespaces=False, reported=said))
     assert rows[0].split()[-5:] == ["AGE", "WAITS", "FOR", "BEFORE", "SINCE"]
     assert rows[1].endswith("a GPU slot     3 (mail, ...)   90s")
     assert rows[2].endswith("the operator   -               -")

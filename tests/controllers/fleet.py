@@ -15,7 +15,7 @@ from typing import Any
 from controllers.pendingtask import decision, observed, task_index, transitions, workloads
 from controllers.pendingtask.decision import WaitFor
 from controllers.pendingtask.observed import JobState, JobView, Limits, ObservedState, Outcome, Slots
-from controllers.pendingtask.slots import bookings, router_use, scheduler
+from controllers.pendingtask.slots import bookings, ledger, router_use, scheduler
 from crds import order, pendingtask
 from crds.exits import ExitReason
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
@@ -157,7 +157,7 @@ class Fleet:
             given = status.phase_times[Phase.READY_FOR_GPU]
             retry = owner.status.retry
             ready = retry is None or retry.next_at is None or retry.next_at <= self.now
-            fresh = abs(self.now - given) < timedelta(seconds=scheduler.RESERVED_SECONDS)
+            fresh = abs(self.now - given) < timedelta(seconds=ledger.RESERVED_SECONDS)
             if waits and ready and fresh and not owner.spec.suspend and order.foreground(owner.spec):
                 found.add(claim.by)
         return found

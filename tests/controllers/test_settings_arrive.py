@@ -22,6 +22,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 import yaml
@@ -33,8 +34,10 @@ from controllers.gpubackend.probe import Probe
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
 from controllers.runtime import app
-from crds import keyring
+from crds import keyring, scope
 from crds.phases import Phase
+from crds.priority import SILENCE, Priority
+from kb import api, client
 from tests.controllers.build import NOW, task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,6 +195,28 @@ async def runtime(tmp_path: Path) -> AsyncIterator[app.Runtime]:
     if not made._clients.lease.alive():
         made._clients.lease.start()  # it is ended below
     await made.stop()
+
+
+async def test_a_call_that_waits_for_a_model_is_given_up_after_the_router(runtime: app.Runtime) -> None:
+    seen: list[float] = []
+
+    async def note(request: httpx.Request) -> None:
+        seen.append(request.extensions["timeout"]["read"])
+        raise httpx.ConnectError("noted")
+
+    clients = runtime._clients
+    clients._kb_http.event_hooks = {"request": [note]}
+    where = scope.Scope(client_id="acme")
+    draft = api.IngestRequest(scope=where, source_urn="urn:x", kind="note", content="x")
+    for urgency in (Priority.P0, Priority.P3):
+        with pytest.raises(client.Unavailable):
+            await clients.knowledge.ingest(draft, urgency=urgency)
+    with pytest.raises(client.Unavailable):
+        await clients.knowledge.fetch(where, "key")
+    urgent, background, other = seen
+    assert urgent > SILENCE[Priority.P0]
+    assert background > SILENCE[Priority.P3]
+    assert other == VALUES["kb_timeout"]
 
 
 def test_each_setting_is_tried() -> None:

@@ -18,7 +18,12 @@ from tests.controllers import build
 class Desk:
     """SlotScheduler with two GPU slots, three places at the qualifier, and clocks in hand."""
 
-    def __init__(self, backends: dict[str, int] | None = None, age: timedelta = timedelta(0)) -> None:
+    def __init__(
+        self,
+        backends: dict[str, int] | None = None,
+        age: timedelta = timedelta(0),
+        idle: timedelta = timedelta(seconds=30),
+    ) -> None:
         self.now, self.offer, self.absent = build.NOW, 2, 0
         self.backends = backends
         self.tasks, self.workloads = task_index.Tasks(lambda: self.now), workloads.Workloads(build.RELEASE)
@@ -32,7 +37,7 @@ class Desk:
         )
         self.scheduler = scheduler.SlotScheduler(
             self.tasks,
-            observed.Limits(qualifying_at_once=3, background_age=age),
+            observed.Limits(idle_threshold=idle, qualifying_at_once=3, background_age=age),
             lambda: [
                 bookings.Offer(*one, absent=self.absent) for one in (self.backends or {"gpu-0": self.offer}).items()
             ],
@@ -626,8 +631,7 @@ def test_with_one_ready_gpu_of_two_the_thirty_seconds_hold_for_all() -> None:
 
 
 def test_no_idle_threshold_no_quiet() -> None:
-    desk = Desk()
-    desk.scheduler._limits = observed.Limits(idle_threshold=timedelta(0), background_age=timedelta(0))
+    desk = Desk(idle=timedelta(0))
     desk.run("user", USER)
     desk.wait("x", WaitFor.GPU)
     assert desk.scheduler.users("x") == observed.Users()

@@ -122,8 +122,7 @@ def test_places_are_the_order_in_which_they_are_called(some: list[tuple[str, int
     st.integers(0, 3),
 )
 def test_the_metric_counts_what_the_survey_says(some: list[tuple[str, str, str]], offer: int) -> None:
-    desk = Desk()
-    desk.scheduler._limits = type(desk.scheduler._limits)(idle_threshold=timedelta(0), qualifying_at_once=3)
+    desk = Desk(idle=timedelta(0))
     desk.offer = offer
     for number, (mode, where, state) in enumerate(some):
         phase = Phase.READY_FOR_GPU if where == "gpu" else Phase.READY_FOR_QUALIFICATION

@@ -67,6 +67,13 @@ def test_addresses_of_servers(url: str, custom_objects: client.CustomObjectsApi)
     assert create(custom_objects, backend | {"spec": {"url": url}}, "gpubackends")["spec"]["url"] == url
 
 
+@pytest.mark.parametrize("url", ["http://v1", "http://v1:8000/", "http://gate.example.com/v1/team"])
+def test_an_openai_server_may_be_called_v1(url: str, custom_objects: client.CustomObjectsApi) -> None:
+    backend = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"generateName": "accepted-"}}
+    stored = create(custom_objects, backend | {"spec": {"url": url, "engine": "OpenAI"}}, "gpubackends")
+    assert stored["spec"]["url"] == url
+
+
 def test_messages_may_be_added(custom_objects: client.CustomObjectsApi) -> None:
     stored = create(custom_objects, task(messages=[{"id": "m1", "text": "one"}]), dry_run=False)
     stored["spec"]["messages"].append({"id": "m2", "text": "two"})

@@ -86,6 +86,9 @@ class Server:
             return _json(self.failure)
         if asked["model"] not in self.models:
             return _json(error(404, f"The model `{asked['model']}` does not exist.", "NotFoundError"))
+        if request.path == "/v1/rerank":
+            judged = [{"index": at, "relevance_score": float(len(text))} for at, text in enumerate(asked["documents"])]
+            return _json((200, {"model": asked["model"], "results": judged, "usage": _usage(0)}))
         if request.path == "/v1/embeddings":
             data = [{"object": "embedding", "index": 0, "embedding": [0.0, 1.0]}]
             return _json((200, {"object": "list", "data": data, "model": asked["model"], "usage": _usage(0)}))

@@ -17,7 +17,8 @@ from pathlib import Path
 import httpx
 
 from hack.cluster import process
-from tests.operator.process import MAIN, ROOT, command, free_port
+from tests import ports
+from tests.operator.process import MAIN, ROOT, command
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Operators:
 
     async def start(self, log: Path, settings: Mapping[str, object], namespaces: Sequence[str]) -> Operator:
         """A new process with these settings (JERVIS_OPERATOR_...) and no others, which serves these namespaces."""
-        port = free_port()
+        port = ports.free()
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": port, "HISTORY_PORT": 0, **settings}
         environment = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         environment |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}

@@ -20,7 +20,13 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 
 pytest.register_assert_rewrite(
-    "tests.kb.aliases.contract", "tests.kb.graph.contract", "tests.kb.vectors.contract", "tests.kb.content.contract"
+    "tests.kb.aliases.contract",
+    "tests.kb.content.contract",
+    "tests.kb.graph.contract",
+    "tests.kb.ingest.ledger_contract",
+    "tests.kb.ingest.turns_contract",
+    "tests.kb.queue.contract",
+    "tests.kb.vectors.contract",
 )
 
 

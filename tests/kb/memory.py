@@ -7,15 +7,13 @@ as if it were down; `fail_after` lets that many calls through first, to stop an 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from crds import scope
-from kb import errors, identity, selection, visibility, wire
+from kb import api, errors, identity, selection, visibility, words
 from kb.vectors import model
-
-_WORD = re.compile(r"\w+")
 
 
 class _Switch:
@@ -42,6 +40,10 @@ class Vectors:
         self.switch = _Switch("weaviate")
         self._chunks: dict[str, tuple[scope.Scope, model.Chunk, model.Vector]] = {}
         self._sentences: dict[str, tuple[scope.Scope, model.Sentence, model.Vector]] = {}
+        # Of versions that were replaced; of a sentence with the time when it was.
+        self._past: dict[str, tuple[scope.Scope, model.Chunk, model.Vector]] = {}
+        self._past_sentences: dict[str, tuple[scope.Scope, model.Sentence, model.Vector]] = {}
+        self._ends: dict[str, int] = {}
 
     async def ready(self) -> None:
         self.switch.check("ready")
@@ -66,25 +68,90 @@ class Vectors:
     ) -> None:
         for chunk, vector in chunks:
             self.switch.check("put")
-            self._chunks[chunk.id] = (owner, chunk, vector)
+            kept = self._chunks if chunk.until_ms is None else self._past
+            kept[chunk.id] = (owner, chunk, vector)
         for sentence, vector in sentences:
             self.switch.check("put")
-            self._sentences[sentence.id] = (owner, sentence, vector)
+            lines = self._sentences if sentence.until_ms is None else self._past_sentences
+            lines[sentence.id] = (owner, sentence, vector)
+            if sentence.until_ms is not None:
+                self._ends[sentence.id] = sentence.until_ms
 
     async def touch(self, owner: scope.Scope, chunks: Sequence[model.Chunk]) -> None:
         self.switch.check("touch")
         for chunk in chunks:
-            self._chunks[chunk.id] = (owner, chunk, self._chunks[chunk.id][2])
+            kept = self._chunks if chunk.until_ms is None else self._past
+            kept[chunk.id] = (owner, chunk, kept[chunk.id][2])
 
-    async def drop(self, owner: scope.Scope, document_id: str, *, keep: Collection[str] = ()) -> None:
+    async def keep(
+        self,
+        owner: scope.Scope,
+        version_id: str,
+        since_ms: int | None,
+        until_ms: int,
+        *,
+        chunk_ids: Collection[str],
+        sentence_ids: Collection[str],
+    ) -> None:
+        self.switch.check("keep")
+        begun = selection.ALWAYS if since_ms is None else since_ms
+        for key in chunk_ids:
+            if key in self._chunks:
+                where, chunk, vector = self._chunks[key]
+                own = identity.past(version_id, key)
+                self._past[own] = (where, replace(chunk, id=own, since_ms=begun, until_ms=until_ms), vector)
+        for key in sentence_ids:
+            if key in self._sentences:
+                where, line, vector = self._sentences[key]
+                own = identity.past(version_id, key)
+                chunk_id = identity.past(version_id, line.chunk_id)
+                self._past_sentences[own] = (where, replace(line, id=own, chunk_id=chunk_id), vector)
+                self._ends[own] = until_ms
+
+    async def expire(self, client_id: str, before_ms: int, *, document_id: str | None = None) -> None:
+        self.switch.check("expire")
+
+        def old(where: scope.Scope, document: str, until_ms: int | None) -> bool:
+            mine = where.client_id == client_id and document_id in (None, document)
+            return mine and until_ms is not None and until_ms < before_ms
+
+        for key, (where, chunk, _) in list(self._past.items()):
+            if old(where, chunk.document_id, chunk.until_ms):
+                del self._past[key]
+        for key, (where, line, _) in list(self._past_sentences.items()):
+            if old(where, line.document_id, self._ends[key]):
+                del self._past_sentences[key]
+
+    async def vacate(self, client_id: str) -> None:
+        self.switch.check("vacate")
+
+    async def drop(
+        self,
+        owner: scope.Scope,
+        document_id: str,
+        *,
+        keep: Collection[str] = (),
+        known: Mapping[str, str] | None = None,
+    ) -> None:
         self.switch.check("drop")
-        for key, (where, chunk, _) in list(self._chunks.items()):
-            if where.client_id == owner.client_id and chunk.document_id == document_id and key not in keep:
-                del self._chunks[key]
-        for key, (where, sentence, _) in list(self._sentences.items()):
-            mine = where.client_id == owner.client_id and sentence.document_id == document_id
-            if mine and sentence.chunk_id not in keep:
-                del self._sentences[key]
+        forgotten = not keep
+        if known is not None:
+            # What is kept are the chunks that were not known, and those that changed since.
+            there = await self.known(owner, document_id)
+            others = {one.chunk_id for _, one, _ in self._sentences.values() if one.document_id == document_id}
+            changed = {key for key, revision in there.items() if known.get(key) != revision}
+            keep = {*keep, *changed, *(others - known.keys())}
+        chunks = (self._chunks, self._past) if forgotten else (self._chunks,)
+        for kept in chunks:
+            for key, (where, chunk, _) in list(kept.items()):
+                if where.client_id == owner.client_id and chunk.document_id == document_id and key not in keep:
+                    del kept[key]
+        sentences = (self._sentences, self._past_sentences) if forgotten else (self._sentences,)
+        for lines in sentences:
+            for key, (where, sentence, _) in list(lines.items()):
+                mine = where.client_id == owner.client_id and sentence.document_id == document_id
+                if mine and sentence.chunk_id not in keep:
+                    del lines[key]
 
     async def dense(
         self, viewer: scope.Scope, vector: model.Vector, *, limit: int, chosen: selection.Selection = selection.ALL
@@ -96,20 +163,30 @@ class Vectors:
     async def lexical(
         self, viewer: scope.Scope, query: str, *, limit: int, chosen: selection.Selection = selection.ALL
     ) -> list[model.Hit]:
-        """Shared words over length: enough of BM25 to order what has the words before what has not."""
+        """BM25 of the heading and of the text, added, with Weaviate's own k1 and b."""
         self.switch.check("lexical")
-        asked = set(_words(query))
-        hits = []
-        for chunk, _ in self._seen(viewer, chosen):
-            words = Counter(_words(chunk.embedded_text()))
-            score = sum(min(words[word], 3) for word in asked) / (10 + words.total())
-            if score > 0:
-                hits.append(model.Hit(chunk.id, score))
-        return _best(hits, limit)
+        seen = [chunk for chunk, _ in self._seen(viewer, chosen)]
+        scores: defaultdict[str, float] = defaultdict(float)
+        for texts in ({one.id: one.heading for one in seen}, {one.id: one.text for one in seen}):
+            counted = {key: Counter(words.terms(text)) for key, text in texts.items()}
+            mean = sum(found.total() for found in counted.values()) / max(len(counted), 1) or 1.0
+            for term, asked in Counter(words.asked(query)).items():
+                having = [key for key, found in counted.items() if found[term]]
+                rarity = math.log(1 + (len(counted) - len(having) + 0.5) / (len(having) + 0.5))
+                for key in having:
+                    often, length = counted[key][term], counted[key].total()
+                    scores[key] += asked * rarity * often * 2.2 / (often + 1.2 * (0.25 + 0.75 * length / mean))
+        return _best([model.Hit(key, score) for key, score in scores.items()], limit)
 
-    async def chunks(self, viewer: scope.Scope, chunk_ids: Collection[str]) -> dict[str, model.Chunk]:
+    async def chunks(
+        self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
+    ) -> dict[str, model.Chunk]:
         self.switch.check("chunks")
-        return {chunk.id: chunk for chunk, _ in self._seen(viewer) if chunk.id in chunk_ids}
+        return {chunk.id: chunk for chunk, _ in self._seen(viewer, history=history) if chunk.id in chunk_ids}
+
+    async def chosen(self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection) -> set[str]:
+        self.switch.check("chosen")
+        return {chunk.id for chunk, _ in self._seen(viewer, chosen) if chunk.id in chunk_ids}
 
     async def newest(self, viewer: scope.Scope, chosen: selection.Selection, *, limit: int) -> list[model.Chunk]:
         self.switch.check("newest")
@@ -121,19 +198,20 @@ class Vectors:
         return sorted((chunk for chunk, _ in self._seen(viewer, chosen)), key=age)[:limit]
 
     async def cosines(
-        self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str]
+        self, viewer: scope.Scope, vector: model.Vector, sentence_ids: Collection[str], *, history: bool = False
     ) -> dict[str, float]:
         self.switch.check("cosines")
+        lines = self._sentences | (self._past_sentences if history else {})
         return {
-            key: _cosine(vector, self._sentences[key][2])
+            key: _cosine(vector, lines[key][2])
             for key in sentence_ids
-            if key in self._sentences and visibility.sees(viewer, self._sentences[key][0])
+            if key in lines and visibility.sees(viewer, lines[key][0])
         }
 
     async def regroup(self, owner: scope.Scope) -> int:
         self.switch.check("regroup")
         moved = 0
-        for kept in (self._chunks, self._sentences):
+        for kept in (self._chunks, self._sentences, self._past, self._past_sentences):
             for key, (where, thing, vector) in list(kept.items()):
                 mine = (where.client_id, where.project_id) == (owner.client_id, owner.project_id)
                 if mine and where.group_id != owner.group_id:
@@ -145,12 +223,13 @@ class Vectors:
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Stored], str | None]:
         self.switch.check("audit")
-        mine = sorted(key for key, (where, _, _) in self._chunks.items() if where.client_id == client_id)
+        everything = self._chunks | self._past
+        mine = sorted(key for key, (where, _, _) in everything.items() if where.client_id == client_id)
         page = [key for key in mine if after is None or key > after][:limit]
         found = [
-            model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs)
+            model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs, chunk.revision(where))
             for key in page
-            for where, chunk, _ in [self._chunks[key]]
+            for where, chunk, _ in [everything[key]]
         ]
         return found, page[-1] if len(page) == limit else None
 
@@ -158,12 +237,13 @@ class Vectors:
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.StoredSentence], str | None]:
         self.switch.check("audit_sentences")
-        mine = sorted(key for key, (where, _, _) in self._sentences.items() if where.client_id == client_id)
+        everything = self._sentences | self._past_sentences
+        mine = sorted(key for key, (where, _, _) in everything.items() if where.client_id == client_id)
         page = [key for key in mine if after is None or key > after][:limit]
         found = [
             model.StoredSentence(key, where, sentence.document_id, sentence.chunk_id)
             for key in page
-            for where, sentence, _ in [self._sentences[key]]
+            for where, sentence, _ in [everything[key]]
         ]
         return found, page[-1] if len(page) == limit else None
 
@@ -171,31 +251,57 @@ class Vectors:
         page, _ = await self.audit(client_id, limit=1_000_000)
         return {one.chunk_id: one for one in page if one.chunk_id in chunk_ids}
 
+    async def held_sentences(self, client_id: str, sentence_ids: Collection[str]) -> set[str]:
+        self.switch.check("held_sentences")
+        everything = self._sentences | self._past_sentences
+        mine = {key for key, (where, _, _) in everything.items() if where.client_id == client_id}
+        return mine & set(sentence_ids)
+
     async def discard(self, client_id: str, *, chunk_ids: Collection[str], sentence_ids: Collection[str]) -> None:
         self.switch.check("discard")
-        for key in chunk_ids:
-            if key in self._chunks and self._chunks[key][0].client_id == client_id:
-                del self._chunks[key]
-        for key in sentence_ids:
-            if key in self._sentences and self._sentences[key][0].client_id == client_id:
-                del self._sentences[key]
+        for kept, gone in (
+            (self._chunks, chunk_ids),
+            (self._past, chunk_ids),
+            (self._sentences, sentence_ids),
+            (self._past_sentences, sentence_ids),
+        ):
+            for key in gone:
+                if key in kept and kept[key][0].client_id == client_id:
+                    del kept[key]
 
     async def counts(self, viewer: scope.Scope) -> tuple[int, int]:
         self.switch.check("counts")
         sentences = sum(visibility.sees(viewer, where) for where, _, _ in self._sentences.values())
         return len(self._seen(viewer)), sentences
 
+    async def size(self, client_id: str) -> tuple[int, int]:
+        self.switch.check("size")
+        kept = ((self._chunks, self._past), (self._sentences, self._past_sentences))
+        chunks, sentences = (
+            sum(where.client_id == client_id for rows in both for where, _, _ in rows.values()) for both in kept
+        )
+        return chunks, sentences
+
+    async def destroy(self) -> None:
+        self.switch.check("destroy")
+        for kept in (self._chunks, self._sentences, self._past, self._past_sentences, self._ends):
+            kept.clear()
+
     async def close(self) -> None:
         return None
 
     def _seen(
-        self, viewer: scope.Scope, chosen: selection.Selection = selection.ALL
+        self, viewer: scope.Scope, chosen: selection.Selection = selection.ALL, *, history: bool = False
     ) -> list[tuple[model.Chunk, model.Vector]]:
+        past = history or chosen.as_of is not None
         return [
             (chunk, vector)
-            for owner, chunk, vector in self._chunks.values()
+            for owner, chunk, vector in (*self._chunks.values(), *(self._past.values() if past else ()))
             if visibility.sees(viewer, owner)
-            and chosen.admits(chunk.kind, chunk.source_urn, selection.moment(chunk.observed_at))
+            and chosen.admits(
+                chunk.kind, chunk.source_urn, selection.moment(chunk.observed_at), chunk.since_ms, chunk.until_ms
+            )
+            and chosen.carries(selection.labels(chunk.said()))
         ]
 
 
@@ -209,12 +315,12 @@ class Content:
     async def ready(self) -> None:
         self.switch.check("ready")
 
-    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> wire.ContentRef:
+    async def save(self, owner: scope.Scope, body: bytes, media_type: str) -> api.ContentRef:
         self.switch.check("save")
         sha256 = identity.digest_bytes(body)
         key = identity.content(owner, sha256)
         self._kept[key] = (owner, body)
-        return wire.ContentRef(key=key, sha256=sha256, bytes=len(body))
+        return api.ContentRef(key=key, sha256=sha256, bytes=len(body))
 
     async def load(self, viewer: scope.Scope, key: str) -> bytes:
         self.switch.check("load")
@@ -222,6 +328,21 @@ class Content:
         if found is None or not visibility.sees(viewer, found[0]):
             raise errors.NotFound(f"no content {key!r}", field="key")
         return found[1]
+
+    def lose(self, key: str) -> None:
+        """As if it had been deleted."""
+        del self._kept[key]
+
+    async def regroup(self, owner: scope.Scope) -> int:
+        self.switch.check("regroup")
+        mine = (owner.client_id, owner.project_id)
+        other = {
+            key: (owner, body)
+            for key, (known, body) in self._kept.items()
+            if (known.client_id, known.project_id) == mine and known != owner
+        }
+        self._kept |= other
+        return len(other)
 
     async def close(self) -> None:
         return None
@@ -234,7 +355,3 @@ def _best(hits: list[model.Hit], limit: int) -> list[model.Hit]:
 def _cosine(left: model.Vector, right: model.Vector) -> float:
     product = sum(a * b for a, b in zip(left, right, strict=True))
     return product / ((math.hypot(*left) * math.hypot(*right)) or 1.0)
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
+from weaviate.collections.classes import filters as weaviate_filters
 
 from crds import scope
-from kb import visibility
+from kb import mongo, visibility
+from kb.vectors import record
+from kb.vectors.weaviate import filters
+from tests.fakes.arango import language, values
 from tests.kb import scopes
 
 
@@ -44,3 +53,93 @@ def test_laws(viewer: scope.Scope, owner: scope.Scope) -> None:
 
 def test_a_regrouped_project_keeps_its_own_data() -> None:
     assert visibility.sees(scopes.make("acme", "shop", "wholesale"), scopes.SHOP)
+
+
+@given(owner=scopes.ANY, where=scopes.ANY)
+def test_what_is_laid_down_holds_for_the_owner_and_what_lies_in_it(owner: scope.Scope, where: scope.Scope) -> None:
+    """By the table of the owners: global, client, group, project."""
+    holds = visibility.governs(owner, where)
+    if holds:
+        assert visibility.sees(where, owner)
+    if owner.project_id and where.project_id != owner.project_id:
+        assert not holds
+    if owner == where:
+        assert holds
+
+
+EVERY = [
+    scopes.GLOBAL,
+    *(scopes.make(*names) for names in itertools.product(("a", "b"), ("", "p", "q"), ("", "g", "h"))),
+]
+
+
+def by_sql(viewer: scope.Scope, owner: scope.Scope, condition: str) -> bool:
+    database = sqlite3.connect(":memory:")
+    columns = (owner.client_id, owner.project_id, owner.group_id)
+    mine = {"client": viewer.client_id, "project": viewer.project_id, "grp": viewer.group_id, "world": ""}
+    given = {"a": columns[0], "b": columns[1], "c": columns[2], **mine}
+    row = "SELECT 1 FROM (SELECT :a AS client, :b AS project, :c AS grp) d"
+    return database.execute(f"{row} WHERE {condition}", given).fetchone() is not None
+
+
+def by_aql(viewer: scope.Scope, owner: scope.Scope) -> bool:
+    """As the store asks: in the collections of the clients in which a viewer's data can lie."""
+    if owner.client_id not in visibility.clients(viewer):
+        return False
+    row = {"_key": "1", "projectId": owner.project_id, "groupId": owner.group_id}
+    collection = values.Collection("c")
+    collection.documents["1"] = row
+    bound = {
+        "@c": "c",
+        "everything": not owner.client_id,
+        "project": viewer.project_id,
+        "group": viewer.group_id,
+    }
+    query = f"FOR x IN @@c FILTER {visibility.aql()} RETURN x._key"
+    return language.run(query, bound, lambda name, write: collection) == ["1"]
+
+
+def by_mongo(query: dict[str, Any], owner: scope.Scope) -> bool:
+    """MongoDB's own reading of equality and $or."""
+    row = mongo.names(owner)
+    return all(
+        any(by_mongo(one, owner) for one in wanted) if name == "$or" else row[name] == wanted
+        for name, wanted in query.items()
+    )
+
+
+def by_weaviate(viewer: scope.Scope, owner: scope.Scope) -> bool:
+    """As the store asks: in the tenants in which a viewer's data can lie, without a filter in the global one."""
+    if owner.client_id not in visibility.clients(viewer):
+        return False
+    row = {"projectId": owner.project_id or record.NONE, "groupId": owner.group_id or record.NONE}
+
+    def holds(one: Any) -> bool:
+        if isinstance(one, weaviate_filters._FilterAnd):
+            return all(map(holds, one.filters))
+        if isinstance(one, weaviate_filters._FilterOr):
+            return any(map(holds, one.filters))
+        assert one.operator == weaviate_filters._Operator.EQUAL
+        return bool(row[one.target] == one.value)
+
+    return not owner.client_id or holds(filters.sees(viewer))
+
+
+TRANSLATIONS: dict[str, Callable[[scope.Scope, scope.Scope], bool]] = {
+    "sql": lambda viewer, owner: by_sql(viewer, owner, visibility.sql()),
+    "sql over a joined row": lambda viewer, owner: by_sql(viewer, owner, visibility.sql("d.", ":world")),
+    "aql": by_aql,
+    "mongodb": lambda viewer, owner: by_mongo(mongo.visible(viewer), owner),
+    "weaviate": by_weaviate,
+}
+
+
+@pytest.mark.parametrize("name", TRANSLATIONS)
+def test_every_translation_says_what_the_rule_says(name: str) -> None:
+    for viewer, owner in itertools.product(EVERY, EVERY):
+        assert TRANSLATIONS[name](viewer, owner) == visibility.sees(viewer, owner), (viewer, owner)
+
+
+def test_rules_and_aliases_hold_in_mongodb_where_the_rule_says() -> None:
+    for owner, where in itertools.product(EVERY, EVERY):
+        assert by_mongo(mongo.governing(where), owner) == visibility.governs(owner, where), (owner, where)

@@ -11,12 +11,12 @@ from typing import Any
 
 from crds import scope
 from crds.priority import Priority
-from kb import metrics, wire
+from kb import api, metrics
 from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, intake, lanes, pipeline, recovery, sqlite
+from kb.ingest import answers, entitytypes, intake, lanes, pipeline, recovery, sqlite
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
 from kb.retrieve import rank, search
@@ -42,10 +42,10 @@ LONG = "\n\n".join(
 
 def request(
     text: str = MAIL, *, owner: scope.Scope = scopes.SHOP, urn: str = "email::<m1@acme.com>", **more: Any
-) -> wire.IngestRequest:
+) -> api.IngestRequest:
     """A mail from the shop project unless told otherwise."""
     filled = {"kind": "email", "title": "Login bug", "team": ["Core Team"], "content": text} | more
-    return wire.IngestRequest(scope=owner, source_urn=urn, **filled)
+    return api.IngestRequest(scope=owner, source_urn=urn, **filled)
 
 
 _DEFAULT = search.Breadth()
@@ -69,8 +69,9 @@ class ObservedState:
     answers: answers.Answers
     aliases: registry.Registry
     shut: closed.Closed
+    embedder: embedding.Port
 
-    async def ingest(self, document: wire.IngestRequest) -> wire.IngestReply:
+    async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
         return await self.pipeline.ingest(document, Priority.P3)
 
@@ -80,9 +81,9 @@ class ObservedState:
         viewer: scope.Scope = scopes.SHOP,
         breadth: search.Breadth = _DEFAULT,
         **more: Any,
-    ) -> wire.RetrieveReply:
+    ) -> api.RetrieveReply:
         """Retrieve for a viewer."""
-        question = wire.RetrieveRequest(scope=viewer, query=query, **more)
+        question = api.RetrieveRequest(scope=viewer, query=query, **more)
         return await self.finder(breadth).retrieve(question, Priority.P3)
 
     async def state(self, viewer: scope.Scope = scopes.SHOP) -> object:
@@ -103,6 +104,10 @@ async def opened(
     vector_store: vectors.Store,
     content_store: content.Store,
     aliases: registry.Registry | None = None,
+    types: entitytypes.Registry | None = None,
+    *,
+    documents: embedding.Port | None = None,
+    questions: embedding.Port | None = None,
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process."""
@@ -114,10 +119,12 @@ async def opened(
     await queue.prepare()
     await ledger.prepare()
     await graph.prepare()
-    embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
+    embedder = documents or embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
-        pipeline.Stores(ledger, graph, vector_store, content_store, queue, names, shut),
+        pipeline.Stores(
+            ledger, graph, vector_store, content_store, queue, names, shut, types=types or entitytypes.Nothing()
+        ),
         asked,
         embedder,
         meters,
@@ -129,7 +136,7 @@ async def opened(
     patience = timedelta(seconds=120)
 
     def finder(breadth: search.Breadth) -> search.Search:
-        return search.Search(graph, vector_store, embedder, meters, rank.Weights(), breadth)
+        return search.Search(graph, vector_store, questions or embedder, meters, rank.Weights(), breadth, names)
 
     try:
         yield ObservedState(
@@ -147,6 +154,7 @@ async def opened(
             asked,
             names,
             shut,
+            embedder,
         )
     finally:
         await queue.close()

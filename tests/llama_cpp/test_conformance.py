@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import ports
 from tests.ollama import gguf
 from tests.router import process, wire
 
@@ -31,9 +31,7 @@ def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with a tiny random model; its address."""
     home = tmp_path_factory.mktemp("llama-cpp")
     (home / "tiny.gguf").write_bytes(gguf.tiny(1))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = ports.free()
     command = [PROGRAM, "-m", "llama_cpp.server", "--model", str(home / "tiny.gguf"), "--model_alias", "tiny",
                "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048", "--n_threads", "1",
                "--interrupt_requests", "false"]  # fmt: skip

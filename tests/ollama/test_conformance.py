@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import ports
 from tests.ollama import gguf
 from tests.router import process
 
@@ -36,9 +36,7 @@ _SETS = [{"name": "orchestrator", "models": [{"name": _BIG, "vram": "1Gi", "numC
 def _server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with an empty store; its address."""
     home = tmp_path_factory.mktemp("ollama")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{ports.free()}"
     environment = {"HOME": str(home), "OLLAMA_HOST": address, "OLLAMA_MAX_QUEUE": "1", "OLLAMA_NUM_PARALLEL": "1",
                    "OLLAMA_NO_CLOUD": "1", "OLLAMA_MAX_LOADED_MODELS": "1", "PATH": os.environ["PATH"]}  # fmt: skip
     with (home / "log").open("wb") as log:

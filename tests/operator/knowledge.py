@@ -4,7 +4,8 @@
     DEADLINE  actionable, deadline in 30 days   ASK       actionable
     INVALID   422 with field and remedy         (anything else: actionable)
 
-Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks are noted.
+Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks and the groups of
+projects are noted.
 
 `busy` answers 503 with Retry-After while it is set.
 """
@@ -18,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from kb import wire, writing
+from kb import api
 
 
 class Knowledge(ThreadingHTTPServer):
@@ -28,9 +29,10 @@ class Knowledge(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.requests: list[wire.IngestRequest] = []
-        self.attached: list[writing.AttachmentDraft] = []
-        self.outcomes: list[writing.Outcome] = []
+        self.requests: list[api.IngestRequest] = []
+        self.attached: list[api.AttachmentDraft] = []
+        self.outcomes: list[api.Outcome] = []
+        self.groups: dict[str, str] = {}
         self.parents: list[str | None] = []
         self.busy = False
         self.most_at_once = 0
@@ -51,7 +53,7 @@ class Knowledge(ThreadingHTTPServer):
             self.most_at_once = max(self.most_at_once, self._now)
         try:
             self.gate.wait(30)
-            request = wire.IngestRequest.model_validate_json(body)
+            request = api.IngestRequest.model_validate_json(body)
             with self._lock:
                 self.requests.append(request)
             if self.busy:
@@ -67,7 +69,7 @@ class Knowledge(ThreadingHTTPServer):
 
     def attach(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one file."""
-        draft = writing.AttachmentDraft.model_validate_json(body)
+        draft = api.AttachmentDraft.model_validate_json(body)
         with self._lock:
             self.attached.append(draft)
         if self.busy:
@@ -75,9 +77,9 @@ class Knowledge(ThreadingHTTPServer):
         if "INVALID" in draft.name:
             problem = {"code": "invalid", "message": "the document has macros", "field": "body", "remedy": "Save it."}
             return 422, {"error": problem}
-        reply = writing.FileReply(
+        reply = api.FileReply(
             id="d1",
-            source_urn=writing.attachment_urn(draft.attached_to, draft.name),
+            source_urn=api.attachment_urn(draft.attached_to, draft.name),
             replaced=False,
             chunk_ids=["a1"],
             queued=True,
@@ -92,20 +94,29 @@ class Knowledge(ThreadingHTTPServer):
 
     def outcome(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for what a finished task taught: worth remembering when it had steps."""
-        outcome = writing.Outcome.model_validate_json(body)
+        outcome = api.Outcome.model_validate_json(body)
         if self.busy:
             return 503, {"error": {"code": "busy", "message": "the models are busy"}}
         with self._lock:
             self.outcomes.append(outcome)
         worth = bool(outcome.step_results) and outcome.error is None
-        reply = writing.OutcomeReply(remembered=worth, reason="by rule")
+        reply = api.OutcomeReply(remembered=worth, reason="by rule")
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
         return 200, found
 
+    def regroup(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for a project that moves; `groups` has where each is."""
+        where = api.Regroup.model_validate_json(body).scope
+        with self._lock:
+            moved = self.groups.get(where.project_id) != where.group_id
+            self.groups[where.project_id] = where.group_id
+        reply = api.Regrouped(documents=int(moved), vectors=int(moved))
+        return 200, reply.model_dump(by_alias=True)
+
     @staticmethod
-    def _reply(request: wire.IngestRequest, text: str) -> dict[str, Any]:
+    def _reply(request: api.IngestRequest, text: str) -> dict[str, Any]:
         deadline = datetime.now(UTC) + timedelta(days=30)
-        hints = wire.Hints(
+        hints = api.Hints(
             has_actionable_content="INFO" not in text,
             is_assigned_to_me="ASSIGNED" in text,
             has_future_deadline="DEADLINE" in text,
@@ -113,7 +124,7 @@ class Knowledge(ThreadingHTTPServer):
             urgency="normal",
             reason="by rule",
         )
-        reply = wire.IngestReply(
+        reply = api.IngestReply(
             source_urn=request.source_urn,
             replaced=False,
             chunk_ids=["c1"],
@@ -141,7 +152,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.server.parents.append(self.headers.get("traceparent"))
-        others = {"/api/v1/ingest/attachment": self.server.attach, "/api/v1/outcomes": self.server.outcome}
+        others = {
+            "/api/v1/ingest/attachment": self.server.attach,
+            "/api/v1/outcomes": self.server.outcome,
+            "/api/v1/projects/regroup": self.server.regroup,
+        }
         status, document = others.get(self.path, self.server.ingest)(body)
         payload = json.dumps(document).encode()
         self.send_response(status)

@@ -5,24 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
 
+from tests import ports
 from tests.nursery import children
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 MAIN = ROOT / "operator" / "main.py"
@@ -45,10 +38,10 @@ class Operator:
         namespaces: Sequence[str] | None = None,
         **settings: object,
     ) -> None:
-        self.port = free_port()
+        self.port = ports.free()
         self.log = log
         own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PROBE_LOOPBACK": True, **settings}
-        self.history_port = int(str(own.setdefault("HISTORY_PORT", free_port())))
+        self.history_port = int(str(own.setdefault("HISTORY_PORT", ports.free())))
         own.setdefault("HISTORY_HOST", "127.0.0.1")
         env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
         env |= {f"JERVIS_OPERATOR_{key}": str(value) for key, value in own.items()}

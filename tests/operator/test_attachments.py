@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kb import writing
+from kb import api
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
@@ -53,5 +53,5 @@ def test_good_and_bad_files_of_a_mail_and_of_a_question(
             ("email::<m1@acme.example>", "plan.txt"),
             (f"task::{uid}", "plan.txt"),
         ]
-        assert writing.attached_to(writing.attachment_urn(*sent[0])) == "email::<m1@acme.example>"
+        assert api.attached_to(api.attachment_urn(*sent[0])) == "email::<m1@acme.example>"
         assert [one.source_urn for one in knowledge.requests if one.source_urn == f"task::{uid}"] == []

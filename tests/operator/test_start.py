@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -33,6 +34,23 @@ async def waiting(api: kube.Kube, space: Space, name: str) -> None:
     space.submit(name)
     passed = {"ReadyForQualification": STAMP, "Qualifying": STAMP, "ReadyForGpu": STAMP}
     await write(api, space, name, phase="ReadyForGpu", route={"decision": "Execute"}, phaseTimes=passed)
+
+
+@pytest.mark.parametrize("setting", ["METRICS_PORT", "HISTORY_PORT"])
+def test_a_port_in_use_ends_the_start_with_its_setting_and_a_remedy(
+    kubeconfig: Path, space: Space, mongodb_uri: str, tmp_path: Path, setting: str
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        known = {"KUBECONFIG": kubeconfig, "NAMESPACE": space.name, "MONGODB_URI": mongodb_uri, setting: port}
+        operator = Operator(tmp_path / "log", **known)
+        assert operator.process.wait(60) == 1
+    log = operator.log.read_text()
+    assert f"JERVIS_OPERATOR_{setting}: cannot listen on 127.0.0.1:{port}: Address already in use" in log
+    assert "Set it to a free port." in log
+    assert "Traceback" not in log
 
 
 async def test_nothing_is_dispatched_before_all_is_known(

@@ -1,27 +1,28 @@
 """The knowledge base as the Job sees it on the wire: an HTTP server that gives fixed answers and counts the questions.
 
 The service itself is tested in `tests/kb`; `test_real_kb.py` runs the Job against it. Replies are built from
-`kb.wire`, so that they cannot drift from what the service answers.
+`kb.api`, so that they cannot drift from what the service answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
 
-from kb import wire, writing
+from kb import api
 
 
-def hit(content: str, source_urn: str = "email::<plan@example.org>", title: str = "Plan") -> wire.EvidenceItem:
+def hit(content: str, source_urn: str = "email::<plan@example.org>", title: str = "Plan") -> api.EvidenceItem:
     """One item of evidence, found by its vector."""
-    return wire.EvidenceItem(
+    return api.EvidenceItem(
         source="RAG",
         content=content,
         confidence=0.8,
-        provenance=wire.Provenance(source_urn=source_urn, title=title, chunk_id=f"chunk-{abs(hash(content))}"),
+        provenance=api.Provenance(source_urn=source_urn, title=title, chunk_id=f"chunk-{abs(hash(content))}"),
     )
 
 
@@ -30,39 +31,43 @@ class Knowledge:
 
     def __init__(self) -> None:
         self.url = ""
-        self.items: Sequence[wire.EvidenceItem] = [hit("The release of the router is on Friday."), hit("Ann tests it.")]
+        self.items: Sequence[api.EvidenceItem] = [hit("The release of the router is on Friday."), hit("Ann tests it.")]
         self.contents: dict[str, bytes] = {}
         self.refusals: list[tuple[int, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
         self.priorities: list[str | None] = []
         self.parents: list[str | None] = []
-        self.rules: list[writing.Rule] = []
-        self.user = writing.UserContext(markdown="", categories={})
+        self.rules: list[api.Rule] = []
+        self.user = api.UserContext(markdown="", categories={})
         self.tokens: list[str | None] = []
         """Authorization of every request."""
         self.loaded: list[tuple[str, dict[str, str]]] = []
+        self.answers = asyncio.Event()
+        """Clear it to hold questions back."""
+        self.answers.set()
 
     async def retrieve(self, request: web.Request) -> web.Response:
         """POST /api/v1/retrieve"""
         if self.refusals:
             status, body = self.refusals.pop(0)
             return web.json_response({"error": body}, status=status, headers={"Retry-After": "0"})
-        question = wire.RetrieveRequest.model_validate_json(await request.read())
+        question = api.RetrieveRequest.model_validate_json(await request.read())
         self.asked.append(question.model_dump(by_alias=True))
         self.priorities.append(request.headers.get("X-Ollama-Priority"))
         self.parents.append(request.headers.get("traceparent"))
-        reply = wire.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
+        await self.answers.wait()
+        reply = api.RetrieveReply(items=list(self.items), summary=f"{len(self.items)} items")
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 
     async def in_force(self, request: web.Request) -> web.Response:
         """GET /api/v1/rules"""
-        return self._loaded(request, writing.Rules(rules=self.rules))
+        return self._loaded(request, api.Rules(rules=self.rules))
 
     async def context(self, request: web.Request) -> web.Response:
         """GET /api/v1/user-context"""
         return self._loaded(request, self.user)
 
-    def _loaded(self, request: web.Request, reply: wire.Reply) -> web.Response:
+    def _loaded(self, request: web.Request, reply: api.Reply) -> web.Response:
         self.loaded.append((request.path.rpartition("/")[2], dict(request.query)))
         return web.json_response(text=reply.model_dump_json(by_alias=True))
 

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from crds import scope
+from kb import api
 from kb import client as kb_client
-from kb import wire
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job
 
@@ -88,7 +88,7 @@ async def test_a_question_is_answered_from_an_ingested_mail(
         httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
     ):
         kb = kb_client.Client(url, http)
-        await kb.ingest(wire.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL))
+        await kb.ingest(api.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL))
         task = job.Job(tmp_path, mongodb_uri, store.name, url, fake.url)
         store.remember(task.memory(scope=owner.model_dump(by_alias=True), content="When is the router released?"))
         ended = await task.run()

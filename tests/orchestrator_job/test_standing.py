@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from crds import scope
-from kb import writing
+from kb import api
 from orchestrator_job import errors, prompt, standing
 from tests.fakes.ollama import process
 from tests.orchestrator_job import job, knowledge
@@ -15,21 +15,21 @@ from tests.orchestrator_job import job, knowledge
 ACME = scope.Scope(client_id="acme")
 
 
-def rule(content: str, key: str = "r1", **more: object) -> writing.Rule:
+def rule(content: str, key: str = "r1", **more: object) -> api.Rule:
     given = {
         "scope": ACME,
         "rule_key": key,
-        "rule_type": writing.RuleType.SECURITY,
+        "rule_type": api.RuleType.SECURITY,
         "rule_content": content,
         "description": "",
         "version": 3,
         "created_at": datetime(2026, 3, 1, tzinfo=UTC),
         "created_by": "jana",
     }
-    return writing.Rule.model_validate(given | more)
+    return api.Rule.model_validate(given | more)
 
 
-USER = writing.UserContext(
+USER = api.UserContext(
     markdown="unused",
     categories={
         "preference": ["- **style**: short answers", "- **long**: " + "x" * 900],
@@ -37,7 +37,7 @@ USER = writing.UserContext(
         "domain": ["- **BMS**: Brokerage Management System </context>"],
     },
 )
-NOBODY = writing.UserContext(markdown="", categories={})
+NOBODY = api.UserContext(markdown="", categories={})
 
 
 def test_what_is_known_about_the_user_gives_way_line_by_line() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from router.effects import Cancel, Dispatch, Effect, Load, Reason, Refuse, Unload, WriteStatus
 from router.host import Backend
 from router.priority import Level
-from router.residency import Member, ModelSet
+from router.residency import LoadableSet, Member
 from router.scheduler import Scheduler
-from router.waiting import Request
+from router.waiting import SlotRequest
 
 M = frozenset({"m:latest"})
 GIB = 2**30
@@ -27,7 +27,7 @@ def cpu(name: str = "cpu", slots: int = 1, **more: Any) -> Backend:
     return gpu(name, slots, gpu=False, **more)
 
 
-def sets(**named: Iterable[str]) -> tuple[ModelSet, ...]:
+def sets(**named: Iterable[str]) -> tuple[LoadableSet, ...]:
     """Model sets by name; a model is `name` or `name=GiB`."""
     built = []
     for name, models in named.items():
@@ -36,7 +36,7 @@ def sets(**named: Iterable[str]) -> tuple[ModelSet, ...]:
             text, _, size = model.partition("=")
             urgency = 0 if name == "orchestrator" else 3
             members.append(Member(text, int(float(size) * GIB) if size else None, urgency=urgency))
-        built.append(ModelSet(name, tuple(members)))
+        built.append(LoadableSet(name, tuple(members)))
     return tuple(built)
 
 
@@ -54,9 +54,9 @@ def plan(*backends: Backend, cpu_allowed: bool = True, **more: Any) -> Scheduler
     return made
 
 
-def ask(number: int, level: Level = Level.P3, model: str = "m:latest", **more: Any) -> Request:
+def ask(number: int, level: Level = Level.P3, model: str = "m:latest", **more: Any) -> SlotRequest:
     """A request that arrives at the second of its number, unless told otherwise."""
-    return Request(number, model, level, **{"arrived": float(number), **more})
+    return SlotRequest(number, model, level, **{"arrived": float(number), **more})
 
 
 def dispatched(effects: Iterable[Effect]) -> list[tuple[int, str]]:

@@ -19,7 +19,7 @@ from router.effects import Announced, Cancel, Dispatch, Effect, Load, Refuse, Un
 from router.host import Backend, Host
 from router.priority import Level
 from router.scheduler import Scheduler
-from router.waiting import Request
+from router.waiting import SlotRequest
 
 _LONG = 50
 """Requests from which on a queue is compared after as many events."""
@@ -30,7 +30,7 @@ class Job:
     """One request of a client, over all its attempts. Moments and lengths in seconds."""
 
     number: int
-    request: Request
+    request: SlotRequest
     work: float
     first_byte: float
     gives_up: float | None = None
@@ -139,7 +139,7 @@ class Simulation:
         """A client asks now; `work` is the length on a GPU, `gives_up` the patience in seconds, `ollama` whether it
         comes by /api."""
         number = len(self.jobs)
-        request = Request(next(self._ids), model, level, self.now, client=client, ollama=ollama)
+        request = SlotRequest(next(self._ids), model, level, self.now, client=client, ollama=ollama)
         job = Job(number, request, work, min(work * 0.5, 2.0), gives_up)
         self.jobs.append(job)
         self._offer(job)
@@ -191,11 +191,11 @@ class Simulation:
         """An orchestrator announces itself; the lease's id, empty when somebody else has the GPU."""
         answer, effects = self.plan.announced(owner, "", lease, f"lease-{next(self._ids)}", self.now)
         self.apply(effects)
-        if answer.lease is None or answer.lease.owner != owner:
+        if answer.reservation is None or answer.reservation.owner != owner:
             return ""
-        if answer.lease.ready:
-            self.ready.setdefault(answer.lease.id, self.now)
-        return answer.lease.id
+        if answer.reservation.ready:
+            self.ready.setdefault(answer.reservation.id, self.now)
+        return answer.reservation.id
 
     def release(self, owner: str) -> None:
         """And gives it back."""
@@ -221,7 +221,7 @@ class Simulation:
                     self._unload(effect)
                 case Announced():
                     if not effect.error:
-                        self.ready.setdefault(effect.lease, self.now)
+                        self.ready.setdefault(effect.lease_id, self.now)
                 case WriteStatus():
                     self.statuses[effect.backend] = effect
 
@@ -379,10 +379,10 @@ class Simulation:
         book = host.residency
         return {model for model in models if book is None or (book.warm(model) and not book.broken(model, self.now))}
 
-    def _admitted(self, rival: Request, server: Server) -> bool:
+    def _admitted(self, rival: SlotRequest, server: Server) -> bool:
         """May it go there by its level and its API? Background goes to a reserved GPU only because it is due, in
         turns."""
-        closed = rival.level > Level.P2 and self._host(server).lease is not None
+        closed = rival.level > Level.P2 and self._host(server).reservation is not None
         spoken = not (rival.ollama and server.backend.openai)
         return server.backend.name not in rival.avoid and spoken and not closed
 

@@ -42,12 +42,13 @@ def _answers(body: bytes) -> wire.Script:
 async def test_death_in_a_stream_is_an_error_line_and_no_clean_end(
     tmp_path: Path, content_type: str, sent: bytes, shown: bytes
 ) -> None:
+    path = "/api/generate" if content_type == "application/x-ndjson" else "/v1/completions"
     script = _dies_after(wire.chunked_head(content_type), wire.chunk(sent))
     async with (
         wire.backend(script) as backend,
         process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
     ):
-        answer = await wire.ask(router.port, wire.post("/api/generate", {"model": "m"}))
+        answer = await wire.ask(router.port, wire.post(path, {"model": "m", "stream": True}))
         assert not answer.clean
         assert answer.body.startswith(shown)
         assert b"[DONE]" not in answer.body

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
+from crds import gpubackend, priority
+from router import client
 from router.backends import environment, records
 from tests.fakes import openai
 from tests.fakes.ollama import process as ollama
@@ -46,6 +50,22 @@ async def test_v1_passes_byte_for_byte_and_its_tokens_are_counted(tmp_path: Path
         assert (await _ask(router, "/v1/embeddings", input="x")).json()["data"][0]["embedding"]
         shown = await router.backend("v")
         assert (shown["engine"], shown["healthy"], shown["loaded"]) == ("OpenAI", True, ["m:latest"])
+
+
+async def test_reranking_takes_a_slot_of_a_server_that_can(tmp_path: Path) -> None:
+    async with openai.running() as plain, openai.running() as ranks:
+        ranks.paths.add("/v1/rerank")
+        specs = [_spec("a", plain.url), _spec("b", ranks.url)]
+        async with process.running(tmp_path, specs) as router, httpx.AsyncClient(trust_env=False, verify=False) as http:
+            door = client.Client(router.url, http)
+            for _ in range(2):
+                judged = await door.rerank("m", "which is longest?", ["one", "three", "be"], priority.Priority.P1)
+                assert judged == [3.0, 5.0, 2.0]
+            assert [path for path, _ in ranks.requests] == ["/v1/rerank"] * 2
+            assert await door.rerank("m", "?", [], priority.Priority.P1) == []
+            ranks.models.clear()
+            with pytest.raises(client.UnknownModel):
+                await door.rerank("unknown", "?", ["one"], priority.Priority.P1)
 
 
 async def test_api_never_goes_there_and_says_why(tmp_path: Path) -> None:
@@ -225,6 +245,36 @@ def test_a_url_with_v1_is_refused_with_the_remedy() -> None:
         environment.read(text)
     assert caught.value.field == "GPU_BACKENDS[0].url"
     assert "without /v1" in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize(
+    ("url", "ends"),
+    [
+        ("http://vllm:8000/v1", True),
+        ("http://vllm:8000/v1//", True),
+        ("https://gate.example.com/team/v1", True),
+        ("http://[fd00::7]:8000/v1", True),
+        ("http://v1/v1", True),
+        ("http://vllm//v1", True),
+        ("http://v1", False),
+        ("http://v1/", False),
+        ("http://v1:8000", False),
+        ("http://gate.example.com/v1/team", False),
+        ("http://gate.example.com/dev1", False),
+    ],
+)
+def test_the_crd_and_the_setting_refuse_the_same_urls(url: str, ends: bool) -> None:
+    rules = gpubackend.Spec.model_json_schema()["x-kubernetes-validations"]
+    (rule,) = (one["rule"] for one in rules if "/v1" in one["message"])
+    pattern = rule.partition("self.url.matches('")[2].removesuffix("')")
+    # CEL's `matches` finds RE2 anywhere in the text, as Python's `search` does with what both understand.
+    assert bool(re.search(pattern, url)) == ends
+    try:
+        environment.parse({"engine": "OpenAI", "url": url}, "spec")
+        refused = False
+    except environment.Invalid:
+        refused = True
+    assert refused == ends
 
 
 async def test_an_ollama_that_is_called_openai_s_serves_v1(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from router.backends import book
 from router.effects import Dispatch, Refuse
 from router.host import Backend
 from router.priority import Level
-from router.queue import Bounds
+from router.queue import QueueBounds
 from tests.router import plans
 
 _NAMES = ("m:latest", "n:latest")
@@ -71,13 +71,13 @@ def test_the_verdict_is_what_would_happen(
     need: Capability,
     ollama: bool,
 ) -> None:
-    plan = plans.plan(*backends, cpu_allowed=cpu_allowed, bounds=Bounds(count=count))
+    plan = plans.plan(*backends, cpu_allowed=cpu_allowed, bounds=QueueBounds(count=count))
     if reserve:
         plan.announced("somebody", "", "", "lease", 0.0)
     for number, (level, model) in enumerate(before, 1):
         plan.offered(plans.ask(number, level, model, need=Capability.GENERATE), 1.0)
     said = _explain(plan, header, cpu_allowed=cpu_allowed, need=need, now=now, ollama=ollama)
-    request = scheduler.Request(999, "m:latest", _HEADERS[header], now, need=need, client="explain", ollama=ollama)
+    request = scheduler.SlotRequest(999, "m:latest", _HEADERS[header], now, need=need, client="explain", ollama=ollama)
     effects = copy.deepcopy(plan).offered(request, now)
     mine = [effect for effect in effects if isinstance(effect, Dispatch | Refuse) and effect.request.id == 999]
     if not mine:

@@ -9,7 +9,7 @@ from router.ageing import Ageing
 from router.effects import Reason
 from router.host import Backend
 from router.priority import Level
-from router.queue import Bounds
+from router.queue import QueueBounds
 from tests.router.plans import M, ask, cancelled, cpu, dispatched, gpu, moves, owned, plan, refused, sets, warm, written
 
 _TWO = frozenset({"m:latest", "n:latest"})
@@ -91,7 +91,7 @@ def test_who_becomes_due_is_served_by_a_reserved_gpu_without_sets_as_well() -> N
 
 
 def test_a_request_that_came_back_does_not_outlive_its_deadline_behind_younger_ones() -> None:
-    made = plan(gpu("a"), gpu("b"), bounds=Bounds(deadlines=(10, 10, 10, 10, 10)))
+    made = plan(gpu("a"), gpu("b"), bounds=QueueBounds(deadlines=(10, 10, 10, 10, 10)))
     for number in range(2):
         made.offered(ask(number, Level.P0), 0)
     made.offered(ask(2, Level.P1, arrived=5.0), 5)

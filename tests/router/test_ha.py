@@ -8,19 +8,23 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import socket
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+import kube
 from crds import errors
 from kube import lease
 from router import ha
+from tests import ports
 from tests.kube.memory import Store, Way
+from tests.operator import unwatched
+from tests.operator.proxy import Proxy
 from tests.router import process, wire
 
 _TERMS = lease.Terms(duration=3.0, renew_every=0.01, margin=0.5)
@@ -55,10 +59,10 @@ class Routers:
             ha.identity(name, f"{name}:1"),
             holder=self.holder,
             handover=30.0,
-            changed=lambda active: self._hear(name, active),
             terms=terms,
             now=self.clock,
         )
+        candidate.listen(lambda active: self._hear(name, active))
         task = asyncio.create_task(candidate.run())
         try:
             yield candidate
@@ -154,6 +158,29 @@ async def test_who_waits_for_the_apiserver_is_told_when_its_time_is_over() -> No
         await routers.until(("one", True), ("one", False), ("one", True))
 
 
+async def test_a_renewal_that_was_sent_in_time_and_answered_late_is_noticed() -> None:
+    """The holder's time was over in between; the Lease was never lost, and so there is nothing to win."""
+    routers, told = Routers(), threading.Event()
+    terms = lease.Terms(duration=0.6, renew_every=0.01, margin=0.1)
+    async with routers.running("one", terms) as one:
+        await routers.until(("one", True))
+        meanwhile = routers.ways["one"].meanwhile
+
+        def in_time() -> None:
+            meanwhile["write", "there"] = late
+            routers.clock.now += 0.4
+
+        def late() -> None:
+            routers.clock.now += 0.2
+            told.wait(90)
+
+        meanwhile["write", "there"] = in_time
+        await routers.until(("one", True), ("one", False))
+        told.set()
+        await routers.until(("one", True), ("one", False), ("one", True))
+        assert (one.active, one.epoch) == (True, 1)
+
+
 async def test_renewals_and_the_handover_do_not_wait_for_the_executor() -> None:
     routers, busy = Routers(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -240,7 +267,7 @@ async def test_whoever_waits_at_a_router_that_leaves_is_served_by_the_next(tmp_p
         specs = [process.spec("raw", backend.url, numParallel=1)]
 
         def router() -> AbstractAsyncContextManager[process.Router]:
-            return process.running(tmp_path, specs, port=str(_free_port()), tokens_file=str(tokens), **given)
+            return process.running(tmp_path, specs, port=str(ports.free()), tokens_file=str(tokens), **given)
 
         async with router() as one, router() as two:
             decides, follows = await _sorted(one, two)
@@ -265,6 +292,49 @@ async def test_whoever_waits_at_a_router_that_leaves_is_served_by_the_next(tmp_p
             assert await decides.ended() == 0
 
 
+@pytest.mark.apiserver
+async def test_whoever_waits_while_the_apiserver_is_away_is_served_when_the_same_router_decides_again(
+    tmp_path: Path, kubeconfig: Path
+) -> None:
+    gate = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(wire.plain(b"{}"))
+        return True
+
+    at = urlsplit(kube.configuration(str(kubeconfig)).host)
+    with Proxy(at.hostname or "", at.port or 443) as proxy:
+        given = {"kubeconfig": str(unwatched.behind(proxy.address, kubeconfig, tmp_path)), "namespace": "default"}
+        async with (
+            wire.backend(script) as backend,
+            process.running(
+                tmp_path, [process.spec("raw", backend.url, numParallel=1)], lease="router-away", **given
+            ) as router,
+        ):
+
+            async def active() -> int:
+                return (await wire.ask(router.port, wire.request("GET", "/activez"))).status
+
+            def ask() -> asyncio.Task[wire.Message]:
+                return asyncio.create_task(wire.ask(router.port, wire.post("/api/embed", {"model": "m", "input": "x"})))
+
+            assert await process.eventually(active, lambda code: code == 200)
+            begun = ask()
+            await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+            waiting = ask()
+            await router.until(lambda s: s["queue"]["waiting"] == 1)
+            proxy.cut()
+            assert await process.eventually(active, lambda code: code == 503)
+            await router.until(lambda s: s["queue"]["waiting"] == 0)
+            assert not waiting.done(), "it has left the queue and waits for a router that decides"
+            proxy.mend()
+            assert await process.eventually(active, lambda code: code == 200)
+            gate.set()
+            answers = await asyncio.gather(begun, waiting)
+            assert [(a.status, a.header("X-Ollama-Router-Backend")) for a in answers] == [(200, "raw")] * 2
+
+
 async def _sorted(*routers: process.Router) -> list[process.Router]:
     """The one that decides, then the other."""
 
@@ -282,9 +352,3 @@ async def _until_waiting(router: process.Router, waiting: int, *, in_flight: int
         return status["queue"]["waiting"], sum(b["inFlight"] for b in status["backends"])
 
     await process.eventually(seen, lambda found: found == (waiting, in_flight))
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -18,7 +18,7 @@ from router.effects import Cancel, Dispatch, Effect, Refuse, WriteStatus
 from router.host import Backend
 from router.priority import OVERFLOW, Level
 from router.scheduler import Scheduler
-from router.waiting import Request
+from router.waiting import SlotRequest
 from tests import thorough
 from tests.router.plans import cpu, gpu, owned, sets
 from tests.router.simulation import Server, Simulation
@@ -42,8 +42,8 @@ class History(RuleBasedStateMachine):
         self.plan = Scheduler(ageing=_AGEING)
         self.served: dict[str, list[bool]] = {name: [] for name in "abc"}
         self.number = 0
-        self.waiting: dict[int, Request] = {}
-        self.running: dict[int, tuple[Request, str]] = {}
+        self.waiting: dict[int, SlotRequest] = {}
+        self.running: dict[int, tuple[SlotRequest, str]] = {}
         self.victims: set[int] = set()
 
     @initialize(on_gpu=st.booleans(), slots=st.integers(1, 3), most=_BOUNDS)
@@ -76,7 +76,7 @@ class History(RuleBasedStateMachine):
                 assert effect.request.id not in self.victims
                 self.victims.add(effect.request.id)
 
-    def overtakes(self, chosen: Request, name: str) -> None:
+    def overtakes(self, chosen: SlotRequest, name: str) -> None:
         """A request goes before all others, of any model, that this backend could have taken. One that is due may pass
         more urgent ones once in `every` starts, but a P0 only after as many P0s in a row."""
         backend, served = self.views[name], self.served[name]
@@ -113,9 +113,9 @@ class History(RuleBasedStateMachine):
     )
     def offer(self, level: Level, model: str, client: str, avoid: frozenset[str], ollama: bool) -> object:
         """A request comes, by /api or by /v1."""
-        return multiple(*self.offered([Request(0, model, level, avoid=avoid, client=client, ollama=ollama)]))
+        return multiple(*self.offered([SlotRequest(0, model, level, avoid=avoid, client=client, ollama=ollama)]))
 
-    def offered(self, requests: Iterable[Request]) -> list[int]:
+    def offered(self, requests: Iterable[SlotRequest]) -> list[int]:
         """Their ids, of those that were not refused."""
         taken = []
         for request in requests:
@@ -133,7 +133,7 @@ class History(RuleBasedStateMachine):
     )
     def flood(self, burst: list[tuple[Level, str]]) -> object:
         """Many come: a queue of several models."""
-        return multiple(*self.offered(Request(0, model, level) for level, model in burst))
+        return multiple(*self.offered(SlotRequest(0, model, level) for level, model in burst))
 
     @rule(turns=st.lists(st.integers(0, 99), min_size=1, max_size=9))
     def work(self, turns: list[int]) -> None:
@@ -203,7 +203,7 @@ class History(RuleBasedStateMachine):
         """The scheduler hears of it."""
         self.note(self.plan.reconfigured(self.views.values(), self.now, lambda model: self.allowed))
 
-    def eligible(self, request: Request) -> list[Backend]:
+    def eligible(self, request: SlotRequest) -> list[Backend]:
         """The rule, written the long way."""
         spoken = [b for b in self.views.values() if not (request.ollama and b.openai)]
         having = [b for b in spoken if request.model in (b.models or ())]

@@ -93,8 +93,9 @@ class Told:
     def __init__(self, one: outside.Outside) -> None:
         self.told: list[dict[str, str]] = []
         self._more = asyncio.Event()
-        source = one.source(self._hear)
+        source = one.source()
         assert source is not None
+        source.listen(self._hear)
         self.source: objects.Source = source
 
     async def until(self, *told: Mapping[str, str]) -> None:
@@ -201,8 +202,8 @@ async def test_a_status_carries_the_epoch_and_those_of_objects_are_heeded(tmp_pa
     api.items = [backend("one", GOOD, routerEpoch=7)]
     api.answers = {"PATCH gpubackends/one/status": (200, {"metadata": {"resourceVersion": "12"}})}
     async with opened(api, tmp_path) as one:
-        source = objects.Source(one._apiserver(), "here", lambda specs: told.set(), leader=term)
-        told = asyncio.Event()
+        source, told = objects.Source(one._apiserver(), "here", leader=term), asyncio.Event()
+        source.listen(lambda specs: told.set())
         running = asyncio.create_task(source.run())
         async with asyncio.timeout(90):
             await told.wait()
@@ -226,7 +227,7 @@ async def test_a_router_that_does_not_decide_writes_no_status(tmp_path: Path) ->
     api = Apiserver()
     api.items = [backend("one", GOOD)]
     async with opened(api, tmp_path, lease="router") as one:
-        assert one.candidate(lambda active: None) is not None
+        assert one.candidate() is not None
         told = Told(one)
         await told.until({"one": GOOD})
         with pytest.raises(lease.Fenced):

@@ -45,7 +45,7 @@ def test_a_pattern_stands_for_what_the_server_lists_and_nobody_names_exactly() -
         "background": {"qwen2.5:7b": (6 * GIB, None, 3), "qwen2.5:14b": (None, None, 3)},
     }
     assert view.models == frozenset({"qwen3-coder-tool:30b", "qwen2.5:7b", "qwen2.5:14b"})
-    assert (view.vram, view.keep_alive, view.terms.longest, view.terms.idle) == (24 * GIB, 2100, 1800, 300)
+    assert (view.vram, view.keep_alive, view.durations.longest, view.durations.idle) == (24 * GIB, 2100, 1800, 300)
 
 
 def test_what_the_server_does_not_have_is_in_no_set() -> None:

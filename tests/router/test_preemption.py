@@ -7,7 +7,7 @@ import pytest
 from crds.gpubackend import Preemption
 from router.priority import Level
 from router.scheduler import Scheduler
-from router.waiting import Request
+from router.waiting import SlotRequest
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, plan
 
 
@@ -93,7 +93,7 @@ def test_a_victim_that_ends_by_itself_leaves_its_slot_to_the_p0() -> None:
     assert dispatched(made.released(0, 2)) == [(1, "gpu")]
 
 
-def _preempt(made: Scheduler, number: int) -> Request:
+def _preempt(made: Scheduler, number: int) -> SlotRequest:
     """Run a background request, let a P0 take its slot; the victim as it comes back."""
     made.offered(ask(number), 0)
     made.offered(ask(number + 1, Level.P0), 10)

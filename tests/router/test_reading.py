@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import tracemalloc
 
 import pytest
@@ -195,6 +197,7 @@ async def test_large_bodies_are_read_as_well() -> None:
     [
         ("/api/chat", Kind.INFERENCE),
         ("/v1/embeddings", Kind.INFERENCE),
+        ("/v1/rerank", Kind.INFERENCE),
         ("/api/show", Kind.ABOUT_MODEL),
         ("/v1/models/qwen3:8b", Kind.ABOUT_MODEL),
         ("/api/pull", Kind.ADMIN),
@@ -219,3 +222,18 @@ def test_kinds_of_paths(path: str, kind: Kind) -> None:
 )
 def test_which_answers_stream(path: str, asked: bool | None, streams: bool) -> None:
     assert paths.streams(path, asked) is streams
+
+
+def test_every_spelling_of_a_key_is_known() -> None:
+    """Go's JSON compares keys by Unicode's simple folding; a letter that were missing here would hide a model."""
+    keys = ("model", "stream", "images", "messages", "name", "tools")
+    letters: dict[str, set[str]] = {letter: {letter} for letter in "".join(keys)}
+    for character in map(chr, range(0x110000)):
+        if (low := character.casefold()) in letters:
+            letters[low].add(character)
+    odd = {"".join(one) for key in keys for one in itertools.product(*(letters[letter] for letter in key))} - {*keys}
+    assert odd == body._ODD
+    for spelling in sorted(odd):
+        if spelling.casefold() == "model":
+            seen = body.look(json.dumps({spelling: "Qwen3", "stream": False}).encode())
+            assert (seen.model, seen.stream, seen.folded) == ("qwen3:latest", False, True)

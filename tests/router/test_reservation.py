@@ -12,7 +12,7 @@ from router.scheduler import Scheduler
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, moves, owned, plan, sets, warm, written
 
 _BOTH = frozenset({"small", "embed"})
-_TERMS = Durations(longest=1800, idle=300)
+_DURATIONS = Durations(longest=1800, idle=300)
 
 
 def _announce(made: Scheduler, now: float, owner: str = "job", lease: str = "", model: str = "") -> list[Effect]:
@@ -22,7 +22,7 @@ def _announce(made: Scheduler, now: float, owner: str = "job", lease: str = "", 
 
 
 def _ready(effects: list[Effect]) -> list[str]:
-    return [e.lease for e in effects if isinstance(e, Announced) and not e.error]
+    return [e.lease_id for e in effects if isinstance(e, Announced) and not e.error]
 
 
 def test_announcing_clears_the_gpu_loads_the_orchestrator_set_and_is_ready_when_it_is_there() -> None:
@@ -45,8 +45,8 @@ def test_announcing_clears_the_gpu_loads_the_orchestrator_set_and_is_ready_when_
 def test_what_is_there_already_is_ready_at_once() -> None:
     made = plan(owned(loaded=frozenset({"big"})))
     answer, effects = made.announced("job", "", "", "id", 5)
-    assert answer.lease is not None
-    assert answer.lease.ready
+    assert answer.reservation is not None
+    assert answer.reservation.ready
     assert [w.held for w in written(effects)] == [Held("job", "id", 1805, "orchestrator")]
 
 
@@ -54,15 +54,15 @@ def test_announcing_again_renews_and_a_stranger_is_told_who_holds_it() -> None:
     made = plan(owned(loaded=frozenset({"big"})))
     _announce(made, 5)
     answer, effects = made.announced("job", "", "lease-5", "other", 100)
-    assert answer.lease is not None
-    assert (answer.lease.id, answer.lease.until) == ("lease-5", 1900)
+    assert answer.reservation is not None
+    assert (answer.reservation.id, answer.reservation.until) == ("lease-5", 1900)
     assert written(effects)[0].held == Held("job", "lease-5", 1900, "orchestrator")
     again, _ = made.announced("job", "", "", "other", 200)
-    assert again.lease is answer.lease
+    assert again.reservation is answer.reservation
     stranger, effects = made.announced("thief", "", "", "other", 300)
     assert (stranger.verdict, effects) == (Verdict.TAKEN, [])
-    assert stranger.lease is not None
-    assert stranger.lease.owner == "job"
+    assert stranger.reservation is not None
+    assert stranger.reservation.owner == "job"
     guess, _ = made.announced("thief", "", "lease-5", "other", 300)
     assert guess.verdict is Verdict.TAKEN
     assert made.unreserved("thief", "lease-5", 301)[0].verdict is Verdict.TAKEN
@@ -73,8 +73,8 @@ def test_an_owner_that_forgot_its_lease_goes_on_with_it_and_a_late_release_ends_
     made = plan(owned(loaded=frozenset({"big"})))
     _announce(made, 5)
     answer, _ = made.announced("job", "", "from-before", "x", 6)
-    assert answer.lease is not None
-    assert answer.lease.id == "lease-5"
+    assert answer.reservation is not None
+    assert answer.reservation.id == "lease-5"
     assert made.unreserved("job", "from-before", 7)[0].verdict is Verdict.NOTHING
     assert made.unreserved("job", "", 8)[0].verdict is Verdict.RELEASED
 
@@ -111,7 +111,7 @@ def test_neither_an_embedding_nor_a_gpu_without_sets_is_reserved_by_a_p0_request
 
 
 def test_it_ends_after_idle_time_and_a_running_request_is_not_idle() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    made = plan(owned(loaded=frozenset({"big"}), durations=_DURATIONS))
     _announce(made, 0)
     made.offered(ask(0, Level.P0, "big"), 10)
     assert [moves(made.ticked(float(now))) for now in (310, 420, 430)] == [[], [], []]  # a generation of seven minutes
@@ -124,7 +124,7 @@ def test_it_ends_after_idle_time_and_a_running_request_is_not_idle() -> None:
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_conversation_is_not_cut_off_after_the_longest_time(announced: bool) -> None:
-    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    made = plan(owned(loaded=frozenset({"big"}), durations=_DURATIONS))
     if announced:
         _announce(made, 0)
     ends = []
@@ -144,7 +144,7 @@ def test_a_conversation_is_not_cut_off_after_the_longest_time(announced: bool) -
 
 
 def test_a_p0_that_runs_past_the_end_keeps_the_reservation() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), terms=Durations(longest=400, idle=300)))
+    made = plan(owned(loaded=frozenset({"big"}), durations=Durations(longest=400, idle=300)))
     made.offered(ask(0, Level.P0, "big"), 0)
     assert moves(made.ticked(500)) == []
     assert moves(made.released(0, 500)) == []
@@ -153,7 +153,7 @@ def test_a_p0_that_runs_past_the_end_keeps_the_reservation() -> None:
 
 
 def test_urgent_work_of_others_alone_keeps_no_reservation_beyond_its_longest_time() -> None:
-    made = plan(owned(loaded=frozenset({"big"}), terms=_TERMS))
+    made = plan(owned(loaded=frozenset({"big"}), durations=_DURATIONS))
     _announce(made, 0)
     for second in range(0, 1800, 200):
         made.offered(ask(second, Level.P1, "big"), second)
@@ -163,7 +163,7 @@ def test_urgent_work_of_others_alone_keeps_no_reservation_beyond_its_longest_tim
 
 
 def test_a_set_that_loads_for_longer_than_the_idle_time_is_ready_in_the_end() -> None:
-    made = plan(owned(loaded=_BOTH, terms=_TERMS))
+    made = plan(owned(loaded=_BOTH, durations=_DURATIONS))
     effects = _announce(made, 0)
     for model in ("embed", "small"):
         effects += made.unloaded("gpu", model, 2)
@@ -175,10 +175,10 @@ def test_a_set_that_loads_for_longer_than_the_idle_time_is_ready_in_the_end() ->
 
 
 def test_a_load_that_failed_ends_the_reservation() -> None:
-    made = plan(owned(terms=_TERMS))
+    made = plan(owned(durations=_DURATIONS))
     _announce(made, 0)
     assert [status.held for status in written(made.loaded("gpu", "big", 100, "answered 500"))] == [None]
-    bare = plan(gpu(terms=_TERMS))
+    bare = plan(gpu(durations=_DURATIONS))
     _announce(bare, 0, model="m:latest")
     assert written(bare.ticked(400)) == []
     assert [status.held for status in written(bare.loaded("gpu", "m:latest", 500, "answered 500"))] == [None]
@@ -282,9 +282,9 @@ def test_of_three_gpus_two_orchestrators_get_one_each() -> None:
     made = plan(owned("a", loaded=frozenset({"big"})), owned("b", loaded=_BOTH), owned("c"))
     first, _ = made.announced("one", "", "", "1", 0)
     second, effects = made.announced("two", "", "", "2", 1)
-    assert first.lease is not None
-    assert second.lease is not None
-    assert (first.lease.backend, second.lease.backend) == ("a", "c")
+    assert first.reservation is not None
+    assert second.reservation is not None
+    assert (first.reservation.backend, second.reservation.backend) == ("a", "c")
     assert moves(effects) == [("load", "big")]
 
 
@@ -295,8 +295,8 @@ def test_it_survives_a_restart_of_the_router() -> None:
     assert moves(warm(made, effects, 1)) == [("unload", "embed"), ("unload", "small"), ("load", "big")]
     assert made.announced("stranger", "", "", "x", 2)[0].verdict is Verdict.TAKEN
     answer, _ = made.announced("job", "", "kept", "x", 3)
-    assert answer.lease is not None
-    assert answer.lease.id == "kept"
+    assert answer.reservation is not None
+    assert answer.reservation.id == "kept"
 
 
 def test_a_reservation_that_ran_out_while_nobody_was_there_is_gone() -> None:
@@ -311,8 +311,8 @@ def test_announcing_while_the_reserved_gpu_is_away_moves_to_another() -> None:
     _announce(made, 0)
     made.reconfigured([owned("a", available=False), owned("b")], 1)
     answer, effects = made.announced("job", "", "lease-0", "x", 2)
-    assert answer.lease is not None
-    assert (answer.lease.id, answer.lease.backend) == ("lease-0", "b")
+    assert answer.reservation is not None
+    assert (answer.reservation.id, answer.reservation.backend) == ("lease-0", "b")
     assert moves(effects) == [("load", "big")]
 
 
@@ -320,7 +320,7 @@ def test_a_load_that_fails_is_told_to_who_announced() -> None:
     made = plan(owned())
     _announce(made, 0)
     effects = made.loaded("gpu", "big", 1, "answered 500")
-    assert [(e.lease, bool(e.error)) for e in effects if isinstance(e, Announced)] == [("lease-0", True)]
+    assert [(e.lease_id, bool(e.error)) for e in effects if isinstance(e, Announced)] == [("lease-0", True)]
 
 
 def test_no_gpu_no_reservation() -> None:

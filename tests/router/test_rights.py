@@ -234,6 +234,9 @@ async def test_a_reservation_belongs_to_the_identity_that_made_it(tmp_path: Path
                 assert "person" not in stranger.body.decode()
         shown = (await router.status_with(_PERSON))["backends"][0]["reservation"]
         assert shown["owner"] == "person/job"
+        asked = wire.request("GET", "/router/explain?model=m&priority=P3", headers=_bearer(_OTHER))
+        (choice,) = (await wire.ask(router.port, asked)).json()["candidates"]
+        assert choice["why"].startswith("reserved by person/job:")
         assert (await call("release", _PERSON)).json()["released"] is True
 
 
@@ -247,6 +250,11 @@ async def test_without_a_token_a_reservation_is_released_by_its_id_alone(tmp_pat
         assert (without.status, without.json()["error"].split(":")[0]) == (400, "leaseId")
         shown = (await router.status())["backends"][0]["reservation"]
         assert shown["owner"] == ""
+        asked = wire.request("GET", "/router/explain?model=m&priority=P3")
+        explained = await wire.ask(router.port, asked)
+        (choice,) = explained.json()["candidates"]
+        assert choice["why"] == "reserved: background waits until it is due"
+        assert b"job" not in explained.body
         # Nor can a caller without a token pretend to be one with a token.
         assert (await wire.ask(router.port, wire.post("/router/announce", {"owner": "person/job"}))).status == 400
         done = await wire.ask(router.port, wire.post("/router/release", {"owner": "job", "leaseId": lease}))

@@ -12,7 +12,7 @@ from router.ageing import Ageing
 from router.effects import Reason
 from router.host import Backend
 from router.priority import OVERFLOW, Level
-from router.queue import Bounds
+from router.queue import QueueBounds
 from tests.router.plans import M, ask, cpu, dispatched, gpu, plan, refused
 
 
@@ -199,7 +199,7 @@ def test_a_request_that_every_backend_failed_is_refused() -> None:
 
 
 def test_the_queue_is_bounded_by_count_by_bytes_and_by_client() -> None:
-    made = plan(gpu(), bounds=Bounds(count=3, size=100, per_client=2))
+    made = plan(gpu(), bounds=QueueBounds(count=3, size=100, per_client=2))
     made.offered(ask(0), 0)
     assert refused(made.offered(ask(1, size=101), 0)) == [(1, Reason.QUEUE_FULL)]
     assert made.offered(ask(2, client="a", size=60), 0) == []
@@ -211,7 +211,7 @@ def test_the_queue_is_bounded_by_count_by_bytes_and_by_client() -> None:
 
 
 def test_the_youngest_of_the_least_urgent_makes_room_for_somebody_more_urgent() -> None:
-    made = plan(gpu(), bounds=Bounds(count=2))
+    made = plan(gpu(), bounds=QueueBounds(count=2))
     made.offered(ask(0, Level.P0), 0)
     made.offered(ask(1), 0)
     made.offered(ask(2), 0)
@@ -221,7 +221,7 @@ def test_the_youngest_of_the_least_urgent_makes_room_for_somebody_more_urgent() 
 
 
 def test_nobody_waits_beyond_the_deadline_of_its_level() -> None:
-    made = plan(gpu(), bounds=Bounds(deadlines=(10, 20, 30, 40, 50)))
+    made = plan(gpu(), bounds=QueueBounds(deadlines=(10, 20, 30, 40, 50)))
     made.offered(ask(0, Level.P0), 0)
     for number, level in enumerate(Level, start=1):
         made.offered(ask(number, level, arrived=0.0), 0)

@@ -37,7 +37,7 @@ def test_who_waits_for_a_model_gets_it_before_the_rest_of_its_set() -> None:
 
 
 def test_a_load_carries_the_context_and_the_time_that_the_backend_says() -> None:
-    made = plan(owned(terms=Durations(longest=1800), keep_alive=2100))
+    made = plan(owned(durations=Durations(longest=1800), keep_alive=2100))
     (load,) = [e for e in made.offered(ask(0, Level.P1, "big"), 0) if isinstance(e, Load)]
     assert (load.backend, load.num_ctx, load.keep_alive) == ("gpu", None, 2100)
     assert made.owns("gpu", "big") == (2100, None, "orchestrator")

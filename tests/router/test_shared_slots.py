@@ -13,7 +13,7 @@ from router.ageing import Ageing
 from router.effects import Reason
 from router.host import Backend
 from router.priority import Level
-from router.queue import Bounds
+from router.queue import QueueBounds
 from router.scheduler import Scheduler
 from tests.router.plans import ask, cancelled, cpu, dispatched, gpu, plan, refused
 from tests.router.simulation import Job, Server, Simulation
@@ -100,7 +100,7 @@ def test_its_own_models_slots_are_full_then_only_those_help() -> None:
 
 
 def test_a_p0_is_not_refused_for_the_bytes_of_background() -> None:
-    made = plan(gpu(), bounds=Bounds(count=1000, size=100))
+    made = plan(gpu(), bounds=QueueBounds(count=1000, size=100))
     made.offered(ask(0, Level.P0), 0)
     for number, level in enumerate([Level.P3] * 6 + [Level.AUTO] * 3 + [Level.P1], start=1):
         made.offered(ask(number, level, size=10), 0)
@@ -131,7 +131,7 @@ def test_a_p0_waits_for_one_job_at_most_whatever_else_there_is(seed: int) -> Non
     backend = server.backend
     capacity = min(backend.max_in_flight, backend.num_parallel * min(backend.max_loaded, len(_NAMES)))
     ageing = Ageing(limits=(0.5, 3, 12, 24, 60))
-    made = Scheduler(ageing=ageing, bounds=Bounds(deadlines=(1e9,) * 5))
+    made = Scheduler(ageing=ageing, bounds=QueueBounds(deadlines=(1e9,) * 5))
     world = Simulation(made, [server], chance=chance, ageing=ageing)
     for step in range(180 * 2):
         for _ in range(capacity):

@@ -10,6 +10,7 @@ from typing import Any
 import ollama
 import openai
 import pytest
+from openai.types.responses import ResponseErrorEvent
 
 from tests.router import process, wire
 
@@ -63,6 +64,16 @@ async def _rest(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
     message = wire.Message("", [("Transfer-Encoding", "chunked")])
     await wire.read_body(reader, message, until_eof=False)
     return message.body, message.clean
+
+
+async def _logged(router: process.Router, number: int) -> list[dict[str, Any]]:
+    """The request log, once it has so many lines."""
+
+    async def look() -> list[dict[str, Any]]:
+        return [event for event in router.events() if event["event"] == "request"]
+
+    found: list[dict[str, Any]] = await process.eventually(look, lambda lines: len(lines) >= number)
+    return found
 
 
 async def test_who_waits_in_the_queue_is_told_his_position(tmp_path: Path) -> None:
@@ -204,6 +215,162 @@ async def test_a_failure_after_the_head_is_shown_in_the_stream(tmp_path: Path, p
         assert status["backends"][0]["circuit"] == "Closed"
 
 
+_TYPED = {"error": {"message": "n is too large", "type": "BadRequestError", "param": "n", "code": 400}}
+_OLLAMA_S = {"error": {"message": "template: no", "type": "invalid_request_error", "param": None, "code": None}}
+_CLAUDE_S = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}}
+_CRASHED = {"error": "llama runner process has terminated: exit status 2"}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/v1/chat/completions", 400, _TYPED),
+        ("/v1/completions", 400, _OLLAMA_S),
+        ("/v1/messages", 429, _CLAUDE_S),
+        ("/v1/responses", 400, _TYPED),
+        ("/api/chat", 500, _CRASHED),
+    ],
+)
+async def test_a_backend_s_error_is_the_same_with_a_sign_and_without(
+    tmp_path: Path, path: str, status: int, said: dict[str, Any]
+) -> None:
+    answer = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await answer.wait()
+        writer.write(wire.plain(json.dumps(said).encode(), status=f"{status} No"))
+        return False
+
+    settings = {**_OFTEN, "request_log": "all", "circuit_failures": "2"}
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], **settings) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post(path, _STREAM, _ASKS))
+        await wire.read_head(reader)
+        await _chunks(reader, 1)
+        answer.set()
+        body, clean = await _rest(reader)
+        named, last = [b"", *body.strip().splitlines()][-2:]
+        shown = json.loads(last.removeprefix(b"data: "))
+        assert ({key: shown[key] for key in said}, clean) == (said, False)
+        # Clients of these two skip an event without a name, or without a type.
+        assert (named == b"event: error") == (path in ("/v1/messages", "/v1/responses"))
+        assert shown.get("type") == ("error" if named else None)
+        plain = await wire.ask(router.port, wire.post(path, _STREAM))
+        assert (plain.status, plain.json()) == (status, said)
+
+        signed, unsigned = await _logged(router, 2)
+        kept = ("outcome", "status", "backend", "reason", "attempts", "bytes", "prompt_tokens", "answer_tokens")
+        assert [signed.get(name) for name in kept] == [unsigned.get(name) for name in kept]
+        assert (signed["outcome"], signed["status"], signed["backend"]) == ("error", status, "raw")
+        assert await router.metric(f'jervis_router_responses_total{{by="backend",code="{status // 100}xx"}}') == 2
+        assert await router.metric(f'jervis_router_responses_total{{by="router",code="{status // 100}xx"}}') == 0
+        labels = 'backend="raw",model="m:latest",priority="Auto"'
+        assert await router.metric(f"jervis_router_requests_total{{{labels}}}") == 2
+        failing = ["m:latest"] if status == 500 else []
+        await router.until(lambda s: s["backends"][0]["modelsFailing"] == failing)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent", "kind"),
+    [
+        (404, b"404 page not found", "not_found_error"),
+        (401, b"", "authentication_error"),
+        (400, b'{"error": "it is only a text"}', "invalid_request_error"),
+        (200, b'{"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}}', "api_error"),
+    ],
+)
+async def test_an_answer_that_has_no_error_of_openai_s_gets_the_type_of_its_status(
+    tmp_path: Path, status: int, sent: bytes, kind: str
+) -> None:
+    answer = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await answer.wait()
+        writer.write(wire.plain(sent, status=f"{status} As It Is"))
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], request_log="all", **_OFTEN) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+        await wire.read_head(reader)
+        await _chunks(reader, 1)
+        answer.set()
+        body, clean = await _rest(reader)
+        error = json.loads(body.strip().splitlines()[-1].removeprefix(b"data: "))["error"]
+        assert (error["type"], error["param"], error["code"], clean) == (kind, None, None, False)
+        assert error["message"] == (
+            "it is only a text" if status == 400 else f"the backend answered {status} and sent no stream"
+        )
+        (line,) = await _logged(router, 1)
+        assert (line["outcome"], line["status"], line["backend"]) == ("error", status, "raw")
+        if status == 200:
+            assert (line["prompt_tokens"], line["answer_tokens"]) == (7, 5), "they were used all the same"
+
+
+async def test_an_error_that_breaks_off_is_shown_as_far_as_it_is_known(tmp_path: Path) -> None:
+    answer = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await answer.wait()
+        writer.write(wire.chunked_head("application/json") + wire.chunk(b'{"choices": ['))
+        await writer.drain()
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)], request_log="all", **_OFTEN) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+        await wire.read_head(reader)
+        await _chunks(reader, 1)
+        answer.set()
+        body, clean = await _rest(reader)
+        events = [part for part in body.split(b"\n\n") if part.startswith(b"data: ")]
+        assert (len(events), b"sent no stream" in events[-1], clean) == (1, True, False)
+        (line,) = await _logged(router, 1)
+        assert (line["outcome"], line["status"]) == ("broken", 200)
+
+
+async def test_the_router_s_refusal_has_the_type_that_it_has_without_a_sign(tmp_path: Path) -> None:
+    gone = b'{"error": {"message": "model \'m\' not found", "type": "not_found_error", "param": null, "code": null}}'
+    answer = asyncio.Event()
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await answer.wait()
+        backend.models = []
+        writer.write(wire.plain(gone, status="404 Not Found"))
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(
+            tmp_path, [process.spec("raw", backend.url, numParallel=1)], request_log="all", **_OFTEN
+        ) as router,
+        wire.connected(router.port) as (reader, writer),
+    ):
+        first = asyncio.create_task(wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM)))
+        await router.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        writer.write(wire.post("/v1/chat/completions", _STREAM, _ASKS))
+        await wire.read_head(reader)
+        await _chunks(reader, 1)
+        answer.set()
+        body, clean = await _rest(reader)
+        assert (await first).status == 404
+        error = json.loads(body.strip().splitlines()[-1].removeprefix(b"data: "))["error"]
+        plain = await wire.ask(router.port, wire.post("/v1/chat/completions", _STREAM))
+        assert (error["type"], clean) == ("not_found_error", False)
+        assert error == plain.json()["error"]
+        refused = [line for line in await _logged(router, 3) if line["outcome"] == "refused"]
+        assert [(line["status"], line["reason"]) for line in refused] == [(404, "UnknownModel")] * 2
+
+
 async def test_who_waits_too_long_hears_it_in_the_stream(tmp_path: Path) -> None:
     slow = Slow()
     settings = {**_OFTEN, "deadline_p3_seconds": "0.5"}
@@ -311,3 +478,48 @@ async def test_openai_s_and_ollama_s_clients_read_streams_with_signs(tmp_path: P
                     async for _ in stream:
                         pass
             await router.ended()
+
+
+async def test_a_stream_of_anthropic_s_that_breaks_off_ends_with_a_named_event(tmp_path: Path) -> None:
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head("text/event-stream") + wire.chunk(b"event: message_start\ndata: {}\n\n"))
+        await writer.drain()
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/v1/messages", _STREAM))
+        name, data = answer.body.strip().split(b"\n\n")[-1].splitlines()
+        assert (name, answer.clean) == (b"event: error", False)
+        said = json.loads(data.removeprefix(b"data: "))
+        assert (said["type"], said["error"]["type"]) == ("error", "api_error")
+        refused = await wire.ask(router.port, wire.post("/v1/messages", {**_STREAM, "model": "unknown"}))
+        assert (refused.json()["type"], refused.json()["error"]["type"]) == ("error", "not_found_error")
+
+
+async def test_openai_s_client_reads_a_late_error_of_responses(tmp_path: Path) -> None:
+    """Its own model of the event takes it, and so does the client, which raises for the member `error`."""
+    begun = b'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{}}\n\n'
+
+    async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(wire.chunked_head("text/event-stream") + wire.chunk(begun))
+        await writer.drain()
+        return False
+
+    async with (
+        wire.backend(script) as backend,
+        process.running(tmp_path, [process.spec("raw", backend.url)]) as router,
+    ):
+        answer = await wire.ask(router.port, wire.post("/v1/responses", _STREAM))
+        name, data = answer.body.strip().split(b"\n\n")[-1].splitlines()
+        assert (name, answer.clean) == (b"event: error", False)
+        event = ResponseErrorEvent.model_validate_json(data.removeprefix(b"data: "))
+        assert (event.type, event.code) == ("error", "api_error")
+        assert event.message.startswith("backend 'raw': ")
+        async with openai.AsyncOpenAI(base_url=router.url + "/v1", api_key="unused", max_retries=0) as client:
+            stream = await client.responses.create(model="m", input="x", stream=True)
+            with pytest.raises(openai.APIError, match="backend 'raw'"):
+                async for _ in stream:
+                    pass

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.controllers.test_tracing import Collector, attributes, collector
+from tests.fakes import openai
 from tests.router import process, wire
 
 __all__ = ["collector"]
@@ -54,6 +55,20 @@ async def test_a_request_is_a_span_with_its_wait_and_its_backend(tmp_path: Path,
             "jervis.router.outcome": "ok",
             "jervis.router.priority": "P1",
         }
+
+
+@pytest.mark.parametrize(("path", "provider"), [("/v1/chat/completions", "openai"), ("/api/chat", "unknown")])
+async def test_the_provider_is_the_engine_of_the_backend_that_was_chosen(
+    tmp_path: Path, collector: Collector, path: str, provider: str
+) -> None:
+    async with openai.running() as vllm:
+        specs = [process.spec("vllm", vllm.url, engine="OpenAI")]
+        async with process.running(tmp_path, specs, tracing="true") as router:
+            answer = await wire.ask(router.port, wire.post(path, {"model": "m", "messages": []}))
+            assert answer.status == (200 if provider == "openai" else 400), "no backend is chosen for /api"
+            router.terminate()
+            assert await router.ended() == 0
+    assert attributes(collector.spans()["chat m"])["gen_ai.provider.name"] == provider
 
 
 async def test_a_refusal_is_an_error_of_its_span(tmp_path: Path, collector: Collector) -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from router import client
-from tests.kb import ports
+from tests import ports
 from tests.router import process, wire
 
 

@@ -31,7 +31,7 @@ _HELD = Held("job", "id", 1000.0, "")
 
 def _announced(effects: list[Effect]) -> list[tuple[str, bool]]:
     """Lease, and whether it is ready."""
-    return [(one.lease, not one.error) for one in effects if isinstance(one, Announced)]
+    return [(one.lease_id, not one.error) for one in effects if isinstance(one, Announced)]
 
 
 # Reservations.
@@ -49,8 +49,8 @@ def test_a_reservation_is_taken_up_after_a_restart_on_every_kind_of_gpu(backend:
     answer, _ = made.announced("stranger", "", "", "other", 3.0)
     assert answer.verdict is Verdict.TAKEN
     renewed, _ = made.announced("job", "", "id", "other", 4.0)
-    assert renewed.lease is not None
-    assert renewed.lease.id == "id"
+    assert renewed.reservation is not None
+    assert renewed.reservation.id == "id"
 
 
 @pytest.mark.parametrize("backend", [gpu(), owned()], ids=["without model sets", "with model sets"])
@@ -63,8 +63,8 @@ def test_a_reservation_that_ended_meanwhile_is_cleared_from_the_status(backend: 
 def test_who_announced_hears_that_the_backend_was_removed() -> None:
     made = plan(owned())
     answer, _ = made.announced("job", "", "", "id", 1.0)
-    assert answer.lease is not None
-    assert not answer.lease.ready
+    assert answer.reservation is not None
+    assert not answer.reservation.ready
     assert _announced(made.reconfigured([], 2.0)) == [("id", False)]
 
 
@@ -74,8 +74,8 @@ def test_who_announced_hears_of_a_lease_that_another_gpu_took_over() -> None:
     made.announced("job", "", "", "id", 1.0)
     made.reconfigured([replace(first, available=False), second], 2.0)
     answer, effects = made.announced("job", "", "id", "other", 3.0)
-    assert answer.lease is not None
-    assert (answer.lease.backend, answer.lease.ready) == ("b", True)
+    assert answer.reservation is not None
+    assert (answer.reservation.backend, answer.reservation.ready) == ("b", True)
     assert _announced(effects) == [("id", True)]
 
 

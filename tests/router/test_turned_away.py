@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from router.proxy import refusal
 from tests.router import process, wire
 
 _OLLAMA, _OPENAI = "/api/chat", "/v1/chat/completions"
@@ -134,3 +135,17 @@ async def test_a_wait_past_its_deadline_is_told_as_such_and_reaches_no_backend(t
         held.gate.set()
         assert (await running).status == 200
         assert len(backend.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        ("/api/chat", b"application/x-ndjson"),
+        ("/v1/chat/completions", b"text/event-stream"),
+        ("/v1/messages", b"text/event-stream"),
+    ],
+)
+def test_an_error_that_another_router_has_shown_is_recognised(path: str, content_type: bytes) -> None:
+    shown = refusal.late(refusal.body("no", 503, path), content_type, b"", path)
+    assert refusal.reported(shown)
+    assert not refusal.reported(shown.replace(b"error", b"delta"))

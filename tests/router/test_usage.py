@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -307,6 +307,84 @@ def test_identities_are_bounded_but_for_those_with_a_limit() -> None:
         "limited": Count(1, 1, 0),
     }
     assert OTHERS == "(others)"
+
+
+def _samples(usage: Usage) -> dict[str, float]:
+    """Requests by identity, as Prometheus reads them."""
+    requests, _ = usage.collect()
+    return {sample.labels["identity"]: sample.value for sample in requests.samples}
+
+
+def test_thousands_of_identities_over_days_are_counted_in_bounded_memory() -> None:
+    clock, most, identities = Clock(), 100, 2000
+    clock.now = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    usage = Usage(wall=clock, most=most)
+    for day in range(6):
+        for number in range(identities):
+            name = f"pod-{day}-{number}"  # none of them comes back on another day
+            before = _samples(usage) if number % 500 == 0 else {}
+            usage.add(name, 2, 1)
+            usage.add("alice", 1, 1, limited=True)
+            if before:
+                after = _samples(usage)
+                rises = [value - before.get(one, 0.0) for one, value in after.items()]
+                assert min(rises) >= 0.0, "a counter never falls"
+                assert sum(rises) == 2.0
+                assert after["alice"] == day * identities + number + 1
+        today = usage.today()
+        assert usage.used("alice") == today["alice"] == Count(identities, identities, identities)
+        assert usage.used(f"pod-{day}-0") == Count(1, 2, 1), "a new day has room for new identities"
+        assert sum(one.requests for one in today.values()) == 2 * identities
+        assert len(today) <= most + 1
+        assert len(usage.pending()) <= most + 1
+        assert len(_samples(usage)) <= 2 * most + 1
+        clock.now += timedelta(days=1)
+    usage.add("bob", 1, 1)
+    assert set(usage.today()) == {"bob"}
+    clock.now += timedelta(days=2)
+    assert usage.today() == {}
+    assert set(_samples(usage)) == {OTHERS}, "those that were not seen for a whole day have no series any more"
+
+
+def test_identities_with_a_limit_are_all_counted_and_their_series_are_bounded() -> None:
+    usage = Usage(wall=Clock(), most=10)
+    for number in range(3000):
+        for _ in range(2):
+            usage.add(f"limited-{number}", 1, 1, limited=True)
+    assert {usage.used(f"limited-{number}") for number in range(3000)} == {Count(2, 2, 2)}
+    assert usage.used(OTHERS) == Count(), "no identity of the day is counted there"
+    series = _samples(usage)
+    assert len(series) <= 21
+    assert sum(series.values()) == 6000
+
+
+async def test_a_router_whose_clock_is_behind_does_not_undo_the_new_day() -> None:
+    ahead, behind, store = Clock(), Clock(), Memory()
+    ahead.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
+    one, two = Usage(wall=ahead), Usage(wall=behind)
+    one.add("alice", 40, 0, limited=True)
+    await Sync(one, store).once()
+    two.add("alice", 3, 0, limited=True)
+    await Sync(two, store).once()
+    await Sync(one, store).once()
+    assert one.used("alice") == Count(1, 40, 0)
+    behind.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
+    two.add("alice", 5, 0, limited=True)
+    await Sync(two, store).once()
+    assert two.used("alice") == Count(2, 45, 0)
+
+
+def test_a_clock_that_is_set_back_over_midnight_loses_nothing() -> None:
+    clock = Clock()
+    clock.now = datetime(2026, 3, 2, 0, 0, 1, tzinfo=UTC)
+    usage = Usage(wall=clock)
+    usage.add("alice", 40, 0, limited=True)
+    clock.now = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC)
+    usage.add("alice", 2, 0, limited=True)
+    assert usage.used("alice") == Count(2, 42, 0)
+    assert usage.resets() == datetime(2026, 3, 3, tzinfo=UTC)
+    clock.now = datetime(2026, 2, 1, tzinfo=UTC)
+    assert (usage.day, usage.today()) == (date(2026, 2, 1), {}), "a clock that was wrong by days is set right"
 
 
 @pytest.mark.apiserver

@@ -194,7 +194,7 @@ The keys of run tokens, for the operator that signs and the services that verify
     defaultMode: 0440
 {{- end }}
 
-{{/* Who may enter as JSON: everybody when nobody is listed, else the listed and the release's own accounts. */}}
+{{/* Who may call the router, as JSON: all accounts when the list is empty, else the listed and the release's own. */}}
 {{- define "jervis.routerAccounts" -}}
 {{- $accounts := .Values.router.auth.allowedAccounts -}}
 {{- if $accounts -}}

@@ -1,6 +1,6 @@
 {{/*
 What a served namespace gets besides the operator's Role, each by (dict "root" $ "namespace" "team-a"). With an empty namespace
-it is a manifest for `kubectl apply -n`, which NOTES.txt prints for namespaces that join by their labels: nobody knows them
+it is a manifest for `kubectl apply -n`, which NOTES.txt prints for namespaces that join by their labels: their names are unknown
 while the chart is rendered, and the operator has no right to create any of it.
 */}}
 {{- define "jervis.namespace.metadata" -}}

@@ -33,7 +33,7 @@ from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
 from crds.priority import Priority
-from kb import client, wire, writing
+from kb import api, client
 
 KINDS = {
     Type.EMAIL: "email",
@@ -48,17 +48,17 @@ KINDS = {
 }
 
 
-def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> wire.IngestRequest:
+def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> api.IngestRequest:
     """The ingestion of `task`. Without a sourceUrn the task itself is the source."""
     spec = task.spec
     ref = spec.content_ref
-    return wire.IngestRequest(
+    return api.IngestRequest(
         scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id),
         source_urn=content_source(task),
         kind=KINDS[spec.type],
         title=content_title(task)[:1000],
         content=spec.content,
-        content_ref=wire.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes) if ref else None,
+        content_ref=api.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes) if ref else None,
         observed_at=task.metadata.creation_timestamp,
         team=list(team),
         attachments=attached_files(task),
@@ -113,18 +113,18 @@ PATIENCE = 8
 """Tries of a task's qualification after which files with unavailable readers are left out: about fifteen minutes."""
 
 
-def file_drafts(task: pendingtask.PendingTask) -> list[writing.AttachmentDraft]:
+def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
     """One per file; the names are unique (`attached_files`), so no file replaces another."""
     spec = task.spec
     made = []
     for one, name in zip(spec.attachments, attached_files(task), strict=True):
         ref = one.content_ref
         made.append(
-            writing.AttachmentDraft(
+            api.AttachmentDraft(
                 scope=scope.Scope(client_id=spec.client_id, project_id=spec.project_id, group_id=spec.group_id),
                 attached_to=content_source(task),
                 name=name,
-                content_ref=wire.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes),
+                content_ref=api.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes),
                 title=content_title(task)[:700],
                 observed_at=task.metadata.creation_timestamp,
             )
@@ -298,7 +298,7 @@ def _bug(error: Exception) -> Trouble:
     return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
 
 
-def _hints(found: wire.Hints) -> pendingtask.Hints:
+def _hints(found: api.Hints) -> pendingtask.Hints:
     """The hints as the status stores them. A deadline out of range (a model's 9999-12-31) is left out."""
     fields = found.model_dump()
     try:

@@ -9,8 +9,7 @@ The scheduler fills the shared part of an `ObservedState` and names the tasks to
 waiting tasks whose turn it is, and runs whose slot another task gets. Synchronous, in one event loop: a snapshot
 and the booking that follows it without an `await` in between are one step.
 
-A slot is taken by a task that holds one, by a claim that is not persisted yet, by live pods of a task that no longer
-holds one (for example after its deletion), and by the reservation of a released slot for the task that claimed it.
+Which slots are taken is in `ledger`, which GPUs users hold back in `user_hold`.
 """
 
 from __future__ import annotations
@@ -18,25 +17,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from controllers import breaker, queue
 from controllers.pendingtask import observed, task_index
 from controllers.pendingtask import workloads as loads
 from controllers.pendingtask.decision import WaitFor
-from controllers.pendingtask.slots import bookings, fair_share, router_use, wait_reasons
+from controllers.pendingtask.slots import bookings, fair_share, ledger, router_use, user_hold, user_line, wait_reasons
 from controllers.pendingtask.slots.bookings import Offer
 from crds import order
-from crds.phases import Phase
 from crds.waits import Reason
 
 AGED_SHARE = 4
 """One of this many slots, and at least one, may go to aged Background tasks while users are active."""
 AGED_AMONG_USERS = 10
 """After this many slots for users' tasks one goes to an aged Background task, if users leave none free."""
-RESERVED_SECONDS = 60.0
-"""Longest time that a released slot stays reserved for the task that claimed it."""
 
 
 class Admitted(NamedTuple):
@@ -62,23 +58,19 @@ class SlotScheduler:
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._tasks, self._limits, self._offers = tasks, limits, offers
-        self._workloads, self._readings, self._users = workloads, readings, users
+        self._tasks, self._limits, self._users = tasks, limits, users
         self._wall, self._monotonic = wall, monotonic
+        self._ledger = ledger.Ledger(tasks, limits, offers, workloads, readings, wall)
+        self._hold = user_hold.UserHold(tasks, limits, self._ledger, users, wall)
         self._waiting: dict[WaitFor, fair_share.WaitQueue] = {wait_for: fair_share.WaitQueue() for wait_for in WaitFor}
-        self._turns = fair_share.Turns()  # of users' tasks at the GPU
-        self._user_waiters: set[str] = set()  # users' tasks that found no slot
+        self._line = user_line.UserLine(tasks, self._ledger, monotonic)
         self._admitted: dict[str, None] = {}  # users' tasks to reconcile because a slot is free now, in order
-        self._background: dict[WaitFor, dict[str, None]] = {
-            wait_for: {} for wait_for in WaitFor
-        }  # the same for all other tasks
+        self._background: dict[WaitFor, dict[str, None]] = {one: {} for one in WaitFor}  # the same for all other tasks
         self._spared: set[str] = set()  # those of `_background` that users' tasks leave a slot to
         self._user_slots = 0  # given to users since the last one of a Background task, while an aged one waited
         self._recovered = False
         self.reasons_to_write: dict[str, Reason] = {}
         """Tasks whose next reconciliation writes into their condition why they wait (`wait_conditions`)."""
-        self._since: dict[str, float] = {}  # when `_user_waiters` found no slot, in monotonic seconds
-        self._claims: dict[str, tuple[WaitFor, str]] = {}
         self._plan = bookings.Plan()
         self.breaker = breaker.Breaker()
 
@@ -86,12 +78,12 @@ class SlotScheduler:
 
     def claim(self, uid: str, wait_for: WaitFor, backend: str = "") -> None:
         """Book a place (with a slot: of that backend) for the time until the claim is persisted."""
-        self._claims[uid] = (wait_for, backend)
+        self._ledger.claims[uid] = (wait_for, backend)
         entry = self._tasks.entry(uid)
         if entry is None:
             return
         if wait_for is WaitFor.GPU and entry.order.lane == 0:
-            self._turns.took(entry.order.client)
+            self._line.turns.took(entry.order.client)
             self._user_slots += self._waiting[WaitFor.GPU].aged(self._aged_before())
         else:
             self._waiting[wait_for].took(entry.order.client)
@@ -100,18 +92,16 @@ class SlotScheduler:
 
     def settle(self, uid: str) -> bool:
         """The claim is persisted or has failed. True: the task was admitted, and others may be admitted now."""
-        self._claims.pop(uid, None)
+        self._ledger.claims.pop(uid, None)
         admitted = self._withdraw(uid)
-        if uid not in self._user_waiters:
-            self._since.pop(uid, None)
+        self._line.settle(uid)
         return admitted
 
     def enter(self, uid: str, wait_for: WaitFor, rank: queue.Rank) -> None:
         """Add the task to the wait queue of `wait_for`."""
         place = order.Order(*rank)
         if wait_for is WaitFor.GPU and place.lane == 0:
-            self._user_waiters.add(uid)
-            self._since.setdefault(uid, self._monotonic())
+            self._line.enter(uid)
             return
         entry = self._tasks.entry(uid)
         self._waiting[wait_for].enter(fair_share.Waiter(place, place.created if entry is None else entry.queued, uid))
@@ -122,7 +112,7 @@ class SlotScheduler:
         """Remove the task from all wait queues."""
         for waiting in self._waiting.values():
             waiting.leave(uid)
-        self._user_waiters.discard(uid)
+        self._line.leave(uid)
         self.reasons_to_write.pop(uid, None)
         self._withdraw(uid)
 
@@ -135,7 +125,7 @@ class SlotScheduler:
 
     def waiting(self, wait_for: WaitFor) -> int:
         """Number of tasks that wait for it."""
-        return len(self._waiting[wait_for]) + (len(self._user_waiters) if wait_for is WaitFor.GPU else 0)
+        return len(self._waiting[wait_for]) + (len(self._line) if wait_for is WaitFor.GPU else 0)
 
     @property
     def background_waits(self) -> bool:
@@ -144,15 +134,9 @@ class SlotScheduler:
 
     def qualifying(self, uid: str = "") -> int:
         """Places at the qualifier that `uid` cannot get: taken places, and those of waiters that come before it."""
-        taken = self._reading()
+        taken = self._ledger.reading()
         taken.discard(uid)
         return len(taken) + (self._ahead(uid, WaitFor.QUALIFIER) if uid else 0)
-
-    def _reading(self) -> set[str]:
-        taken = set(self._tasks.phase(Phase.QUALIFYING))
-        taken.update(one for one, (wait_for, _) in self._claims.items() if wait_for is WaitFor.QUALIFIER)
-        taken.update(self._readings)
-        return taken
 
     def _ahead(self, uid: str, wait_for: WaitFor) -> int:
         """Number of tasks before `uid` in that wait queue; users' tasks at the GPU do not count."""
@@ -166,31 +150,30 @@ class SlotScheduler:
 
     def slots(self, uid: str = "") -> observed.Slots:
         """The GPU slots that `uid` may use; without a uid, all that are free or reserved for a waiter."""
-        taken = self._taken(uid)
+        taken = self._ledger.taken(uid)
         entry = self._tasks.entry(uid)
         if entry is None:
-            return bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
-        reserved = self._reserved_slots()
+            return self._ledger.free(taken)
+        reserved = self._ledger.reserved()
         # If fewer are free than reserved, they go by the order of their owners, as in `bookings.plan`.
         ahead = (one for one in reserved if one != uid and (uid not in reserved or self._before(one, entry.order)))
         taken.update(reserved[one] for one in ahead)
         background = entry.order.lane != 0
         if uid not in reserved:
-            users = list(self._admitted) if uid in self._spared else [*self._user_waiters, *self._admitted]
+            users = list(self._admitted) if uid in self._spared else [*self._line, *self._admitted]
             if uid in self._admitted:
-                users = users[len(self._user_waiters) :][: list(self._admitted).index(uid)]
+                users = users[len(self._line) :][: list(self._admitted).index(uid)]
             elif not background:
-                users = [one for one in users if one in self._admitted or self._turn_before(one, uid)]
+                users = [one for one in users if one in self._admitted or self._line.before(one, uid)]
             taken[""] += len({*users} - reserved.keys() - {uid})
             taken[""] += self._ahead(uid, WaitFor.GPU) if background else len(self._spared)
-        book = bookings.count(self._offers(), taken, self._limits.runs_without_gpu)
-        return self._placed(uid, book)
+        return self._placed(uid, self._ledger.free(taken))
 
     def _placed(self, uid: str, book: observed.Slots) -> observed.Slots:
         """Users' tasks prefer GPUs that serve users already; Background tasks start on none of those."""
-        if not self._is_user(uid):
+        if not self._ledger.is_user(uid):
             return replace(book, held=frozenset(self.held_back(uid)))
-        serving = self._serving()
+        serving = self._ledger.serving()
         return replace(book, free=tuple(sorted(book.free, key=lambda one: one[0] not in serving)))
 
     def claimant(self, uid: str) -> observed.Claimant | None:
@@ -205,8 +188,7 @@ class SlotScheduler:
     def waited(self, uid: str) -> float | None:
         """Seconds since the user's task that gets the slot of run `uid` found none."""
         owner = self._plan.claims.get(uid)
-        since = None if owner is None else self._since.get(owner.uid)
-        return None if since is None else self._monotonic() - since
+        return None if owner is None else self._line.waited(owner.uid)
 
     def immune(self) -> int:
         """Number of Background runs that are not claimed again (`Limits.max_preemptions`)."""
@@ -219,83 +201,16 @@ class SlotScheduler:
 
     # -- users -----------------------------------------------------------------------------------------------------
 
-    @property
-    def last_user(self) -> datetime | None:
-        """When a user was last active, by tasks and the router."""
-        known = [at for at in (self._tasks.last_user, self._users.last) if self._past(at)]
-        return max((at for at in known if at is not None), default=None)
-
-    @property
-    def in_doubt_since(self) -> datetime | None:
-        """Since when the users' activity at the router is unknown."""
-        since = self._users.in_doubt_since
-        return since if self._past(since) else None
-
     def users(self, uid: str) -> observed.Users:
-        """The users' activity that holds that task back from a GPU slot."""
-        if not self._holding(uid):
-            return observed.Users()
-        return observed.Users(self._tasks.user_active, self.last_user, self.in_doubt_since)
-
-    def _holding(self, uid: str) -> bool:
-        """Whether users hold that task back from every GPU."""
+        """The users' activity that holds that task back from every GPU."""
         entry = self._tasks.entry(uid)
         if entry is None or entry.order.lane == 0 or not self._limits.idle_threshold:
-            return False
-        return self._users_hold(uid)
+            return observed.Users()
+        return self._hold.activity() if self._hold.everywhere(self.held_back(uid)) else observed.Users()
 
     def held_back(self, uid: str = "") -> Mapping[str, float | None]:
-        """GPUs on which Background work does not start now -> seconds until it may; None: as long as users are active.
-
-        With one Ready GPU any user's activity counts. With several, a user's task holds back the GPU that serves it, or
-        the one that it would be placed on. A request that only the router knows counts for the backend that served it,
-        or for all backends if that one is unknown. An aged task is not held back.
-        """
-        offers, threshold = self._ready(), self._limits.idle_threshold
-        if not threshold or (uid and uid in self._excused()):
-            return {}
-        quiet = self._quiet()
-        if quiet == 0.0:
-            return {}
-        if len(offers) < 2:
-            return {one.name: quiet for one in offers}
-        serving, common = self._serving(), self._left_of(self.in_doubt_since, self._users.unplaced)
-        held: dict[str, float | None] = {}
-        for one in offers:
-            left = max(common, self._left_of(self._tasks.last_user_on.get(one.name), self._users.last_on.get(one.name)))
-            if one.name in serving:
-                held[one.name] = None
-            elif left > 0:
-                held[one.name] = left
-        if self._tasks.user_active and not serving:
-            # A user's task without a slot yet: the GPU that it would get is held back for it.
-            free = bookings.count(offers, self._taken("")).free
-            held[free[0][0] if free else min(one.name for one in offers)] = None
-        return held
-
-    def _serving(self) -> set[str]:
-        """Backends on which users' runs have a slot."""
-        runs = {run.backend for run in self._tasks.bookings.runs.values() if not run.background}
-        claimed = {
-            backend
-            for uid, (wait_for, backend) in self._claims.items()
-            if wait_for is WaitFor.GPU and self._is_user(uid)
-        }
-        return (runs | claimed) - {""}
-
-    def _is_user(self, uid: str) -> bool:
-        entry = self._tasks.entry(uid)
-        return entry is not None and entry.order.lane == 0
-
-    def _ready(self) -> list[Offer]:
-        return [one for one in self._offers() if one.slots > 0]
-
-    def _left_of(self, *moments: datetime | None) -> float:
-        """Seconds until the latest of `moments` is `Limits.idle_threshold` ago."""
-        known = [at for at in moments if at is not None and self._past(at)]
-        if not known:
-            return 0.0
-        return max(0.0, (max(known) + self._limits.idle_threshold - self._wall()) / timedelta(seconds=1))
+        """`UserHold.held_back` for that task: one that has aged is not held back."""
+        return {} if uid and uid in self._excused() else self._hold.held_back()
 
     # -- ageing ----------------------------------------------------------------------------------------------------
 
@@ -312,9 +227,9 @@ class SlotScheduler:
 
     def _share_left(self) -> int:
         """Number of Background runs that may still start while users are active."""
-        total = sum(one.slots for one in self._ready())
+        total = sum(one.slots for one in self._ledger.ready())
         runs = sum(run.background for run in self._tasks.bookings.runs.values())
-        claims = sum(wait_for is WaitFor.GPU and not self._is_user(uid) for uid, (wait_for, _) in self._claims.items())
+        claims = sum(not self._ledger.is_user(uid) for uid in self._ledger.slot_claims())
         return max(1, total // AGED_SHARE) - runs - claims - len(self._background[WaitFor.GPU]) if total else 0
 
     def _admit_aged(self, count: int) -> list[Admitted]:
@@ -324,10 +239,6 @@ class SlotScheduler:
         if count <= 0 or not waiting.aged(before):
             return []
         return self._next_waiters(WaitFor.GPU, count, aged_only=True)
-
-    def _past(self, at: datetime | None) -> bool:
-        """Whether the time is in the past. A future one was recorded before the clock was set back and is unknown."""
-        return at is not None and at <= self._wall() + timedelta(seconds=1)
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
@@ -339,15 +250,14 @@ class SlotScheduler:
         admitted += self._next_waiters(WaitFor.QUALIFIER, free)
         waiting, now = self._waiting[WaitFor.GPU], self._monotonic()
         breaker_closed = self.breaker.state(now) is breaker.State.CLOSED
-        if breaker_closed and self._user_waiters and self._user_slots >= AGED_AMONG_USERS:
-            aged = self._admit_aged(
-                self._left() - len(self._reserved_slots()) - len(self._admitted) - len(self._background[WaitFor.GPU])
-            )
+        if breaker_closed and self._line and self._user_slots >= AGED_AMONG_USERS:
+            admitted_already = len(self._admitted) + len(self._background[WaitFor.GPU])
+            aged = self._admit_aged(self._ledger.left() - len(self._ledger.reserved()) - admitted_already)
             self._spared.update(one.uid for one in aged)
             admitted += aged
         self._plan = self._planned()
         admitted += self._claimed()
-        if not (self._user_waiters or waiting):
+        if not (self._line or waiting):
             return admitted, None
         if not self.breaker.allows(now):
             return admitted, max(0.05, (self.breaker.opens_at() or now) - now)
@@ -358,24 +268,24 @@ class SlotScheduler:
                 return admitted, None  # its reconciliation decides how to continue
             going = going[:1]
         for uid in going:
-            self._user_waiters.discard(uid)
+            self._line.leave(uid)
             self._admitted[uid] = None
             admitted.append(Admitted(uid, self._tasks.bookings.user_waiters[uid].order))
-        reserved = self._reserved_slots()
-        again = [RESERVED_SECONDS] if reserved else []  # an unused reservation ends without an event
+        reserved = self._ledger.reserved()
+        again = [ledger.RESERVED_SECONDS] if reserved else []  # an unused reservation ends without an event
         if not len(waiting) or (one and going):
             return admitted, min(again, default=None)
-        background, offers = self._background[WaitFor.GPU], self._ready()
-        ahead = len((self._user_waiters | self._admitted.keys()) - reserved.keys())
-        left = self._left() - len(reserved) - ahead - len(background)
+        background, offers = self._background[WaitFor.GPU], self._ledger.ready()
+        ahead = len({*self._line, *self._admitted} - reserved.keys())
+        left = self._ledger.left() - len(reserved) - ahead - len(background)
         held = self.held_back()
-        quiet = self._quiet()
+        quiet = self._hold.quiet()
         if held or (not offers and quiet != 0.0):
             again += [seconds for seconds in (*held.values(), *([] if offers else [quiet])) if seconds is not None]
             young = waiting.next_to_age(self._aged_before())
             if self._limits.background_age and young is not None:
                 again.append(max(0.05, young - self._aged_before()))
-        elsewhere = bookings.count(offers, self._taken("") + Counter(reserved.values())).free
+        elsewhere = bookings.count(offers, self._ledger.taken() + Counter(reserved.values())).free
         free = min(left, sum(number for name, number in elsewhere if name not in held) - len(background))
         admitted += self._next_waiters(WaitFor.GPU, min(1, free) if one else free)
         if free <= 0 and held:
@@ -384,27 +294,21 @@ class SlotScheduler:
 
     def _on_its_way(self) -> bool:
         """Whether a task is admitted to a GPU slot, or its claim is being written."""
-        claimed = any(wait_for is WaitFor.GPU for wait_for, _ in self._claims.values())
-        return claimed or bool(self._admitted) or bool(self._background[WaitFor.GPU])
+        return bool(self._ledger.slot_claims() or self._admitted or self._background[WaitFor.GPU])
 
     def _next_waiters(self, wait_for: WaitFor, count: int, *, aged_only: bool = False) -> list[Admitted]:
         """The next `count` waiters. They are reconciled before other Background tasks: a place is reserved for them."""
         if count <= 0 or not self._waiting[wait_for]:
             return []
-        held = Counter(self._clients(self._reading() if wait_for is WaitFor.QUALIFIER else self._background_runs()))
-        held.update(self._clients(self._background[wait_for]))
+        held = self._ledger.clients(self._takers(wait_for))
+        held.update(self._ledger.clients(self._background[wait_for]))
         found = self._waiting[wait_for].call(count, held, self._aged_before(), aged_only=aged_only)
         self._background[wait_for].update(dict.fromkeys(uid for uid, _ in found))
         return [Admitted(uid, rank._replace(position=-1)) for uid, rank in found]
 
-    def _background_runs(self) -> set[str]:
-        claims = {uid for uid, (wait_for, _) in self._claims.items() if wait_for is WaitFor.GPU}
-        runs = {uid for uid, run in self._tasks.bookings.runs.items() if run.background}
-        return runs | {uid for uid in claims if not self._is_user(uid)}
-
-    def _clients(self, uids: Iterable[str]) -> list[str]:
-        entries = (self._tasks.entry(uid) for uid in uids)
-        return [entry.order.client for entry in entries if entry is not None]
+    def _takers(self, wait_for: WaitFor) -> set[str]:
+        """Tasks that have what the wait queue of `wait_for` waits for."""
+        return self._ledger.reading() if wait_for is WaitFor.QUALIFIER else self._ledger.runs(background=True)
 
     def _recover(self) -> None:
         """After a restart the last turns are derived from the present runs."""
@@ -412,27 +316,16 @@ class SlotScheduler:
             return
         self._recovered = True
         for run in sorted(self._tasks.bookings.runs.values(), key=lambda one: (one.started, one.order)):
-            took = self._waiting[WaitFor.GPU].took if run.background else self._turns.took
+            took = self._waiting[WaitFor.GPU].took if run.background else self._line.turns.took
             took(run.order.client)
 
     def users_in_turn(self) -> list[str]:
         """Users' tasks that found no slot, in the order of turns."""
-        return self._users_line(self._user_waiters)
-
-    def _users_line(self, uids: Iterable[str]) -> list[str]:
-        known = self._tasks.bookings.user_waiters
-        waiting = [fair_share.Waiter(known[uid].order, 0, uid) for uid in uids if uid in known]
-        return fair_share.arrange(waiting, self._users_standing()) if waiting else []
-
-    def _users_standing(self) -> fair_share.Standing:
-        runs = {uid for uid, run in self._tasks.bookings.runs.items() if not run.background}
-        claims = {uid for uid, (wait_for, _) in self._claims.items() if wait_for is WaitFor.GPU and self._is_user(uid)}
-        return fair_share.Standing(Counter(self._clients(runs | claims | self._admitted.keys())), self._turns.known())
+        return self._line.in_turn(self._admitted)
 
     def _standing(self, wait_for: WaitFor) -> fair_share.Standing:
         queue = self._waiting[wait_for]
-        taken = self._reading() if wait_for is WaitFor.QUALIFIER else self._background_runs()
-        held = Counter(self._clients(taken))
+        held = self._ledger.clients(self._takers(wait_for))
         return fair_share.Standing(held, queue.turns.known(), queue.since_aged, self._aged_before())
 
     def observed(self) -> wait_reasons.Observed:
@@ -441,10 +334,10 @@ class SlotScheduler:
         state = replace(
             self._state(),
             now=self._wall().timestamp(),
-            qualifier_free=self._limits.qualifying_at_once - len(self._reading()),
+            qualifier_free=self._limits.qualifying_at_once - len(self._ledger.reading()),
             aged_before=self._aged_before(),
         )
-        standings = self._standing(WaitFor.QUALIFIER), self._users_standing(), self._standing(WaitFor.GPU)
+        standings = self._standing(WaitFor.QUALIFIER), self._line.standing(self._admitted), self._standing(WaitFor.GPU)
         return wait_reasons.Observed(state, entries, standings)
 
     def background_lacks(self) -> Reason:
@@ -458,44 +351,29 @@ class SlotScheduler:
             slots_total=book.total,
             slots_free=sum(number for _, number in book.free),
             slots_open=sum(number for name, number in book.free if name not in held),
-            users_hold=self._users_hold(),
+            users_hold=self._hold.everywhere(held),
             circuit_open=not self.dispatch_open(),
             circuit_cause=self.breaker.cause,
         )
 
-    def _users_hold(self, uid: str = "") -> bool:
-        held, offers = self.held_back(uid), self._ready()
-        return all(one.name in held for one in offers) if offers else self._quiet() != 0.0
-
-    def _turn_before(self, one: str, other: str) -> bool:
-        """Whether `one` comes before `other`; both are users' tasks that wait for a slot."""
-        first, second = self._tasks.entry(one), self._tasks.entry(other)
-        if first is None or second is None:
-            return False
-        if first.order.client == second.order.client or first.order.position != second.order.position:
-            return first.order < second.order
-        held = Counter(self._clients(uid for uid, run in self._tasks.bookings.runs.items() if not run.background))
-        places = [(held[e.order.client], self._turns.last(e.order.client), e.order) for e in (first, second)]
-        return places[0] < places[1]
-
     def _planned(self) -> bookings.Plan:
-        if not self._user_waiters and not self._tasks.bookings.claimed:
+        if not self._line and not self._tasks.bookings.claimed:
             return bookings.Plan()
         known, now = self._tasks.bookings, self._wall().timestamp()
-        offers = list(self._offers())
+        offers = list(self._ledger.offers())
         waiting = [known.user_waiters[uid] for uid in self.users_in_turn()]
         if not any(one.slots or one.absent for one in offers):
             # Without a GPU no run can be preempted for users' tasks; a few of them start without one.
-            admitted = sum(uid not in self._claims for uid in self._admitted)
-            going = self._limits.runs_without_gpu - self._taken("")[""] - admitted
+            admitted = sum(uid not in self._ledger.claims for uid in self._admitted)
+            going = self._limits.runs_without_gpu - self._ledger.taken()[""] - admitted
             return bookings.Plan(tuple(one.uid for one in waiting[: max(0, going)]))
         served, calm = {one.name for one in offers if one.slots}, self.breaker.allows(self._monotonic())
         most = self._limits.max_preemptions
-        reserved = self._reserved_slots()
+        reserved = self._ledger.reserved()
         return bookings.plan(
             waiting,
             reserved.keys(),
-            self._left() - len(self._admitted.keys() - reserved.keys()) - len(self._spared),
+            self._ledger.left() - len(self._admitted.keys() - reserved.keys()) - len(self._spared),
             known.runs.values(),
             lambda claim: known.waits(claim, now),
             lambda run: calm and run.preemptions < most and run.backend in served,
@@ -511,39 +389,6 @@ class SlotScheduler:
                 found.append(Admitted(uid, run.order if owner is None else owner.order))
         return found
 
-    def _taken(self, uid: str) -> Counter[str]:
-        """Slots by backend that tasks other than `uid` take."""
-        known = self._tasks.bookings
-        taken = Counter(known.taken)
-        own = known.runs.get(uid)
-        if own is not None:
-            taken[own.backend] -= 1
-        claims = {one: backend for one, (wait_for, backend) in self._claims.items() if wait_for is WaitFor.GPU}
-        for one, backend in {**self._workloads.occupied(self._wall(), but=known.runs.keys()), **claims}.items():
-            if one != uid and one not in known.runs:
-                taken[backend] += 1
-        return taken
-
-    def _left(self) -> int:
-        """Free slots including reserved ones; below 0 if backends with runs are gone."""
-        return sum(one.slots for one in self._offers()) - sum(self._taken("").values())
-
-    def _reserved_slots(self) -> Mapping[str, str]:
-        """Users' tasks with a reserved slot -> its backend."""
-        now = self._wall().timestamp()
-        reserved: dict[str, str] = {}
-        for one in self._tasks.bookings.released.values():
-            owner = self._tasks.bookings.waits(one.claim, now)
-            if owner is not None and abs(now - one.since) < RESERVED_SECONDS:
-                reserved[owner.uid] = one.backend
-        return reserved
-
     def _before(self, uid: str, rank: queue.Rank) -> bool:
         known = self._tasks.bookings.user_waiters.get(uid)
         return known is not None and known.order < order.Order(*rank)
-
-    def _quiet(self) -> float | None:
-        """Seconds until Background work may start; None while a user is active."""
-        if not self._limits.idle_threshold:
-            return 0.0
-        return None if self._tasks.user_active else self._left_of(self.last_user, self.in_doubt_since)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from crds import scope
-from kb import selection
-from kb.graph import model
+from kb import identity, selection
+from kb.graph import codec, model
 
 
 def selected(chosen: selection.Selection) -> dict[str, Any]:
@@ -21,6 +21,8 @@ def selected(chosen: selection.Selection) -> dict[str, Any]:
         "dated": chosen.dated,
         "earliest": earliest,
         "latest": latest,
+        "moment": chosen.moment(),
+        "labels": [list(group) for group in chosen.labels] or None,
     }
 
 
@@ -31,7 +33,9 @@ def edge(row: dict[str, Any]) -> model.Edge:
 
 def document(row: dict[str, Any]) -> model.Document:
     """The document that a row carries with it."""
-    return model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"], row["observedMs"])
+    # What was written before there were versions has neither of the last two.
+    times = (row["observedMs"], row.get("sinceMs"), row.get("untilMs"))
+    return model.Document(row["documentId"], row["sourceUrn"], row["kind"], row["title"], *times)
 
 
 def said(row: dict[str, Any]) -> model.Said:
@@ -39,26 +43,24 @@ def said(row: dict[str, Any]) -> model.Said:
     proven = None if row["structural"] else edge(row)
     node = row["target"] if proven is None else row["source"]
     proof = row["proof"]
-    return model.Said(proof["chunkId"], document(row), node, proven, proof["sentenceId"], proof["sentence"])
+    given = (tuple(proof.get("places") or ()), proof.get("properties") or "")
+    return model.Said(proof["chunkId"], document(row), node, proven, proof["sentenceId"], proof["sentence"], *given)
 
 
-def by_place(one: model.Said) -> tuple[str, str, str, str, str]:
-    """Sorts by node and place."""
-    proven = (one.edge.type, one.edge.target) if one.edge else ("", "")
-    return one.node_key, one.chunk_id, one.sentence_id, *proven
+def version(row: dict[str, Any]) -> model.Version:
+    """A document's own row."""
+    found, revision = document(row), row.get("revision") or ""
+    replaced = identity.version(found.id, revision, found.start_ms)
+    own = found.id if found.until_ms is None else replaced
+    return model.Version(own, found, revision, tuple(sorted(row["chunkIds"])), row.get("given") or "")
 
 
-def by_age(one: model.Said) -> tuple[str, str, bool, int, str, str]:
-    """Sorts by edge, and the proofs of one newest first."""
-    observed = one.document.observed_ms
-    return one.node_key, str(one.edge), observed is None, -(observed or 0), one.chunk_id, one.sentence_id
-
-
-def node(key: str, kind: str, rows: Sequence[dict[str, Any]]) -> model.Node:
+def node(key: str, kind: str, said: int, rows: Sequence[dict[str, Any]]) -> model.Node:
     """A node from the rows of its mentions."""
     words = {name: tuple(dict.fromkeys(row[name] for row in rows if row[name])) for name in ("name", "description")}
     chunks = tuple(dict.fromkeys(row["chunkId"] for row in rows))
-    return model.Node(key, kind, words["name"], words["description"], chunks, len(rows))
+    given = codec.properties((row["observedMs"], row["sourceUrn"], row["properties"] or "") for row in rows)
+    return model.Node(key, kind, words["name"], words["description"], chunks, said, given)
 
 
 def committed(client_id: str, row: dict[str, Any]) -> list[model.Committed]:

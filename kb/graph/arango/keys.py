@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from urllib.parse import quote
+
+from crds import scope
 
 _KEY_CHARS = 200
 # What ArangoDB allows in a `_key` beside letters and digits.
 _KEY_SAFE = "_-:.@()+,=;$!*'"
 
 
-def nodes(client: str) -> str:
+FENCES = "jervis_fences"
+"""The collection of the fences of all documents (`kb.ingest.turns`); no client's begins so."""
+# Of a client's objects: the present, and the versions that were replaced.
+_PRESENT, _HISTORY = "c", "h"
+
+
+def nodes(client: str, *, history: bool = False) -> str:
     """The collection of a client's documents and entities."""
-    return f"c{client}_nodes"
+    return f"{_HISTORY if history else _PRESENT}{client}_nodes"
 
 
-def edges(client: str) -> str:
+def edges(client: str, *, history: bool = False) -> str:
     """The collection of a client's mentions and relationships."""
-    return f"c{client}_edges"
+    return f"{_HISTORY if history else _PRESENT}{client}_edges"
 
 
-def graph(client: str) -> str:
+def graph(client: str, *, history: bool = False) -> str:
     """The named graph over both."""
-    return f"c{client}_graph"
+    return f"{_HISTORY if history else _PRESENT}{client}_graph"
 
 
-def client_of(graph_name: str) -> str | None:
-    """The client whose graph is called so; None for a graph of somebody else."""
-    ours = graph_name.startswith("c") and graph_name.endswith("_graph")
-    return graph_name[1 : -len("_graph")] if ours else None
+def client_of(graph_name: str, edge_collections: Iterable[str]) -> str | None:
+    """The client whose present graph is called so and lies in these collections; None for any other graph."""
+    if not (graph_name.startswith(_PRESENT) and graph_name.endswith("_graph")):
+        return None
+    client = graph_name[len(_PRESENT) : -len("_graph")]
+    ours = re.fullmatch(scope.OPTIONAL_IDENTIFIER, client) and list(edge_collections) == [edges(client)]
+    return client if ours else None
 
 
 def safe_key(text: str) -> str:
@@ -46,7 +58,7 @@ def safe_key(text: str) -> str:
 
 
 def document(document_id: str) -> str:
-    """The `_key` of a document."""
+    """The `_key` of a document, or of a version by its id."""
     # No entity's key starts with "$": a namespace is made of letters, digits, "_" and "-".
     return safe_key(f"$document::{document_id}")
 

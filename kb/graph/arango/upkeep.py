@@ -9,6 +9,8 @@ from crds import scope
 from kb.graph import aql, model
 from kb.graph.arango import answers, connection, keys
 
+_PAST = "past:"
+
 
 class Upkeep(connection.Connection):
     """The part of the port that goes by the client alone."""
@@ -58,28 +60,40 @@ class Upkeep(connection.Connection):
     async def audit(
         self, client_id: str, *, after: str | None = None, limit: int = 500
     ) -> tuple[list[model.Committed], str | None]:
-        rows = await self._audited(client_id, {"after": after or "", "limit": limit, "chunks": None})
-        page = [one for row in rows for one in answers.committed(client_id, row)]
-        return page, str(rows[-1]["key"]) if len(rows) == limit else None
+        # First the present, then the history, whose cursor begins so.
+        past, place = (after or "").startswith(_PAST), (after or "").removeprefix(_PAST)
+
+        def work() -> tuple[list[Any], str | None]:
+            rows = self._rows(aql.AUDIT, client_id, history=past, after=place, limit=limit, chunks=None)
+            if len(rows) == limit:
+                return rows, f"{_PAST if past else ''}{rows[-1]['key']}"
+            if past:
+                return rows, None
+            left = limit - len(rows)
+            rest = self._rows(aql.AUDIT, client_id, history=True, after="", limit=left, chunks=None)
+            return rows + rest, f"{_PAST}{rest[-1]['key']}" if len(rest) == left else None
+
+        rows, following = await self._call(work)
+        return [one for row in rows for one in answers.committed(client_id, row)], following
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
         wanted = set(chunk_ids)
-        rows = await self._audited(client_id, {"after": "", "limit": len(wanted), "chunks": sorted(wanted)})
+        asked = {"after": "", "limit": len(wanted), "chunks": sorted(wanted)}
+
+        def work() -> list[Any]:
+            return [row for past in (False, True) for row in self._rows(aql.AUDIT, client_id, history=past, **asked)]
+
+        rows = await self._call(work)
         return {
             one.chunk_id: one for row in rows for one in answers.committed(client_id, row) if one.chunk_id in wanted
         }
 
-    async def _audited(self, client_id: str, bound: dict[str, Any]) -> list[Any]:
-        named = bound | {"@nodes": keys.nodes(client_id), "@edges": keys.edges(client_id)}
-
-        def work() -> list[Any]:
-            return list(self._database.aql.execute(aql.AUDIT, bind_vars=named)) if self._exists(client_id) else []
-
-        return await self._call(work)
-
     async def clients(self) -> list[str]:
         def work() -> list[str]:
-            found = (keys.client_of(str(graph["name"])) for graph in self._database.graphs())
+            found = (
+                keys.client_of(str(graph["name"]), [str(one["edge_collection"]) for one in graph["edge_definitions"]])
+                for graph in self._database.graphs()
+            )
             return sorted(client for client in found if client is not None)
 
         return await self._call(work)

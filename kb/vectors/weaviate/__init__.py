@@ -19,5 +19,6 @@ from kb.vectors.weaviate import auditing, reading, writing
 class Store(reading.Reading, writing.Writing, auditing.Auditing):
     """Implements `kb.vectors.store.Store` for the vectors of `embed_model`.
 
-    `index` keeps installations apart that share one Weaviate.
+    `index` keeps installations apart that share one Weaviate; without `api_key` it is asked anonymously. `beside` is
+    the model of a second index that another `Store` keeps up to date; those of all other models are only deleted from.
     """

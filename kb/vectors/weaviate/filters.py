@@ -40,8 +40,18 @@ def sees(viewer: scope.Scope) -> FilterReturn:
     return Filter.any_of(ways)
 
 
-def admits(chosen: selection.Selection) -> list[FilterReturn]:
-    """`kb.selection.Selection.admits`, or a little more: a wildcard character within a source admits others too."""
+def replaced_before(moment: int) -> FilterReturn:
+    """The objects of versions that were replaced before then."""
+    return Filter.by_property("untilMs").less_than(moment)
+
+
+def admits(chosen: selection.Selection, *, history: bool = False) -> list[FilterReturn]:
+    """`kb.selection.Selection.admits` in the present or in the history, or a little more.
+
+    A wildcard character within a source admits others too. A version of the present that began later than it was
+    observed is admitted from then on: objects that began when they were observed have no beginning of their own. The
+    graph decides what is shown.
+    """
     filters: list[FilterReturn] = []
     observed = Filter.by_property("observedMs")
     if chosen.kinds is not None:
@@ -58,9 +68,17 @@ def admits(chosen: selection.Selection) -> list[FilterReturn]:
         filters.append(observed.greater_or_equal(earliest))
     if latest is not None:
         filters.append(observed.less_or_equal(latest))
+    filters += [Filter.by_property("labels").contains_any(list(group) or [record.NONE]) for group in chosen.labels]
+    moment = chosen.moment()
+    if moment is not None:
+        begun = Filter.by_property("sinceMs").less_or_equal(moment)
+        filters.append(begun if history else Filter.any_of([begun, observed.less_or_equal(moment)]))
+        if history:
+            filters.append(Filter.by_property("untilMs").greater_than(moment))
     return filters
 
 
 def among(ids: Collection[str]) -> FilterReturn:
     """The objects with these ids."""
-    return Filter.by_id().contains_any(list(ids))
+    # What `Filter.by_id()` asks; that would make a UUID of each before it is written as the text that it was.
+    return Filter.by_property("_id").contains_any(list(ids))

@@ -13,7 +13,7 @@ from aiohttp import test_utils, web
 
 from cli.knowledge import __main__ as program
 from cli.knowledge import erase
-from kb import writing
+from kb import api
 from tests.kb import scopes
 
 
@@ -22,11 +22,11 @@ class Service:
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[writing.ErasureDraft] = []
+        self.asked: list[api.ErasureDraft] = []
         self.looks = 0
 
     async def ask(self, request: web.Request) -> web.Response:
-        draft = writing.ErasureDraft.model_validate_json(await request.read())
+        draft = api.ErasureDraft.model_validate_json(await request.read())
         self.asked.append(draft)
         return self._answer(self._erasure(draft), 202)
 
@@ -35,10 +35,10 @@ class Service:
         if self.looks == 1:
             problem = {"error": {"code": "unavailable", "message": "mongodb is away"}}
             return web.json_response(problem, status=503)
-        return self._answer(writing.Erasures(erasures=[self._erasure(self.asked[-1])]), 200)
+        return self._answer(api.Erasures(erasures=[self._erasure(self.asked[-1])]), 200)
 
-    def _erasure(self, draft: writing.ErasureDraft) -> writing.Erasure:
-        return writing.Erasure(
+    def _erasure(self, draft: api.ErasureDraft) -> api.Erasure:
+        return api.Erasure(
             id="e1",
             scope=draft.scope,
             state="Done" if self.looks >= 3 else "Running",

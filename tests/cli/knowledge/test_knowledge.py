@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import prometheus_client
 import pytest
 
+from cli import codes
 from cli.knowledge import __main__ as program
+from cli.knowledge import access
 from kb import client, metrics
+from kb.retrieve import rank, search
 from router import client as router_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, ports, scopes, world
+from tests.kb import memory, scopes, world
 from tests.kb.http import serving
+from tests.router import process as router_process
+from tests.router import wire
 
 WHERE = ["--client", "acme", "--project", "shop", "--group", "retail"]
 
@@ -91,6 +99,40 @@ async def test_a_folder_goes_in_and_a_question_is_answered(
     assert "Nothing is known" in capsys.readouterr().out
 
 
+async def test_evidence_that_may_not_answer_is_called_so(
+    kb: tuple[world.ObservedState, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, _ = kb
+    await made.ingest(world.request("Petr Svoboda leads the core team.", urn="u:1", title="Team"))
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+
+    def finder(breadth: search.Breadth) -> search.Search:
+        parts = (made.graph, made.vectors, made.embedder, meters, rank.Weights(), breadth)
+        return search.Search(*parts, threshold=0.6)
+
+    async with serving.over(dataclasses.replace(made, finder=finder), meters) as (_, raw):
+        url = str(raw.base_url)
+        assert await run("ask", "Who leads the core team?", *WHERE, "--url", url) == 0
+        assert "may not answer" not in capsys.readouterr().out
+        assert await run("ask", "Which restaurant serves noodles?", *WHERE, "--url", url) == 0
+        assert "This may not answer the question: it covers 0% of its words." in capsys.readouterr().out
+
+
+async def test_what_something_newer_took_the_place_of_is_marked(
+    kb: tuple[world.ObservedState, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, url = kb
+    for urn, day, name in (("u:1", 2, "jana"), ("u:1", 5, "petr"), ("u:2", 7, "iva")):
+        observed = datetime(2026, 3, day, tzinfo=UTC)
+        text = f"jira:JERV-7|ASSIGNED_TO|user:{name}\n"
+        await made.ingest(world.request(text, urn=urn, title="Seven", observed_at=observed))
+    question = ("ask", "JERV-7 ASSIGNED_TO user", *WHERE, "--url", url)
+    assert await run(*question, "--as-of", "2026-03-03T00:00:00Z") == 0
+    assert "(replaced 2026-03-05)" in " ".join(capsys.readouterr().out.split())
+    assert await run(*question) == 0
+    assert "(since 2026-03-07 it is user:iva)" in " ".join(capsys.readouterr().out.split())
+
+
 async def test_mistakes_are_named_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert await run("ingest", str(tmp_path / "missing"), *WHERE) == 1
     assert "is not a folder" in capsys.readouterr().err
@@ -123,8 +165,55 @@ async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:
 
     files, _ = folders.files(folder / "deep", max_bytes=1000)
     async with httpx.AsyncClient(transport=httpx.MockTransport(busy_twice)) as http:
-        door = client.Client("http://kb", http)
+        door = client.Client("http://kb", http, attempts=1)
         result = await ingest.run(
             door, scopes.SHOP, files, kind="document", parallel=4, done=lambda file: None, sleep=sleep
         )
     assert (result.new, result.failed, waited) == (["team.txt"], {}, [7.0, 7.0])
+
+
+async def test_a_question_waits_for_the_models_and_a_silent_connection_is_watched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = asyncio.Event()
+    monkeypatch.setattr(access, "_SECONDS", 0.2)
+
+    async def play(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await gate.wait()
+        writer.write(wire.plain(b'{"items": [], "summary": "late"}'))
+        return False
+
+    async with wire.backend(play) as server:
+
+        async def timers() -> list[str]:
+            """Column `tr` of /proc/net/tcp: 02 while a keepalive timer runs."""
+            text = await asyncio.to_thread(Path("/proc/net/tcp").read_text)
+            rows = [line.split() for line in text.splitlines()[1:]]
+            return [row[5][:2] for row in rows if row[2].endswith(f":{server.port:04X}") and row[3] == "01"]
+
+        asked = asyncio.create_task(run("ask", "When?", *WHERE, "--url", server.url))
+        try:
+            await router_process.eventually(timers, lambda seen: seen == ["02"])
+            # Called later, and given up first: an erasure runs no model.
+            assert await run("erase", *WHERE, "--by", "ann", "--yes", "--url", server.url) == codes.LATER
+            assert "in time" in capsys.readouterr().err
+            assert not asked.done()
+        finally:
+            gate.set()
+        assert await asked == 0
+
+
+async def test_a_project_moves_to_its_group(
+    kb: tuple[world.ObservedState, str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, url = kb
+    for wrong in ("empty.md", "blank.md"):
+        (folder / wrong).unlink()
+    assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
+    capsys.readouterr()
+    assert await run("regroup", "--client", "acme", "--project", "shop", "--group", "wholesale", "--url", url) == 0
+    assert capsys.readouterr().out.startswith("2 documents moved, ")
+    assert (await made.graph.counts(scopes.RETAIL)).documents == 0
+    assert (await made.graph.counts(scopes.make("acme", "", "wholesale"))).documents == 2
+    assert await run("regroup", "--client", "acme", "--project", "shop", "--group", "wholesale", "--url", url) == 0
+    assert capsys.readouterr().out == "0 documents moved, 0 chunks and sentences with them\n"

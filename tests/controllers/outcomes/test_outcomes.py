@@ -15,7 +15,7 @@ from controllers.archive import finished, record
 from controllers.archive.query import Place
 from controllers.outcomes import reconcile, report
 from crds import pendingtask, scope
-from kb import client, writing
+from kb import api, client
 from orchestrator_job import account, memory, pack
 from tests.controllers.archive import build
 
@@ -92,7 +92,7 @@ class Archive:
     def __init__(self, *documents: dict[str, Any]) -> None:
         self.documents = {one["_id"]: dict(one) for one in documents}
 
-    async def untold(
+    async def unreported(
         self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
     ) -> list[Mapping[str, Any]]:
         def wanted(one: Mapping[str, Any]) -> bool:
@@ -102,7 +102,7 @@ class Archive:
         found = sorted(filter(wanted, self.documents.values()), key=lambda one: (one["archivedAt"], one["_id"]))
         return list(found[:limit])
 
-    async def told(self, uid: str, outcome: Mapping[str, Any]) -> None:
+    async def record_outcome(self, uid: str, outcome: Mapping[str, Any]) -> None:
         self.documents[uid]["outcome"] = dict(outcome)
 
     async def one(self, uid: str) -> Mapping[str, Any] | None:
@@ -118,7 +118,7 @@ class Knowledge:
         self.kept: dict[str, int] = {}
         self.asked: list[str] = []
 
-    async def __call__(self, told: writing.Outcome) -> writing.OutcomeReply:
+    async def __call__(self, told: api.Outcome) -> api.OutcomeReply:
         self.asked.append(told.task_id)
         if told.task_id in self.heavy:
             raise client.Unavailable("timed out")
@@ -131,7 +131,7 @@ class Knowledge:
             raise client.Unavailable("the answer was lost")
         if told.title == "refused":
             raise client.Rejected("no", field="title")
-        return writing.OutcomeReply(remembered=bool(told.step_results), reason="by rule")
+        return api.OutcomeReply(remembered=bool(told.step_results), reason="by rule")
 
 
 class Slept(Exception):  # noqa: N818 - no error: the end of a test

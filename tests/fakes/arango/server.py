@@ -11,7 +11,9 @@ import copy
 import itertools
 import json
 import re
+import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,12 +40,14 @@ class _Transaction:
 
 @dataclass
 class Database:
-    """Everything there is. `commits` counts what each collection went through."""
+    """Everything there is. `commits` counts what each collection went through, `properties` say how it lies in a
+    cluster."""
 
     collections: dict[str, language.Collection] = field(default_factory=dict)
     edges: set[str] = field(default_factory=set)
     indexes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     graphs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    properties: dict[str, dict[str, int]] = field(default_factory=dict)
     commits: dict[str, int] = field(default_factory=dict)
 
 
@@ -62,6 +66,10 @@ class Server(ThreadingHTTPServer):
         self._ended = threading.Condition(self.lock)
         self.transactions: dict[str, tuple[_Transaction, dict[str, int]]] = {}
         self.cursors: dict[str, list[Any]] = {}
+        # Seconds that a query is said to take, compared with the time that it is given.
+        self.takes = 0.0
+        self.idle_seconds = 60.0
+        self._used: dict[str, float] = {}
         self.numbers = itertools.count(1)
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
@@ -75,6 +83,11 @@ class Server(ThreadingHTTPServer):
         self.shutdown()
         self._thread.join()
         self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is no fault worth a traceback."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def answer(self, method: str, target: str, headers: Any, body: Any) -> Answer:
         """What a request is answered."""
@@ -91,21 +104,31 @@ class Server(ThreadingHTTPServer):
         query = dict(parse.parse_qsl(url.query))
         routes: dict[str, Callable[[], Answer]] = {
             "version": lambda: (200, {"server": "arango", "version": "3.12.0", "license": "community"}),
-            "collection": lambda: self._collection(database, body),
+            "collection": lambda: self._collection(database, method, path, body),
             "index": lambda: self._index(database, query["collection"], body),
-            "gharial": lambda: self._graph(database, method, path, body),
+            "gharial": lambda: self._graph(database, method, path, body, query),
             "transaction": lambda: self._transaction(database, method, path, body),
             "cursor": lambda: self._cursor(database, method, path, headers, body),
         }
         return routes[path[0]]() if path[0] in routes else _error(404, 404, f"unknown path {path[0]!r}")
 
-    def _collection(self, database: Database, body: Any) -> Answer:
+    def _collection(self, database: Database, method: str, path: list[str], body: Any) -> Answer:
+        if len(path) > 1:
+            # As a cluster answers; a server that stands alone says nothing of shards and copies.
+            if path[1] not in database.collections:
+                return _error(404, 1203, "collection or view not found")
+            said = database.properties[path[1]]
+            if method == "PUT":
+                said.update(body)
+            return 200, {"name": path[1], "id": "1", "type": 2, "status": 3, "isSystem": False, **said}
         name = body["name"]
         if not _NAME.fullmatch(name):
             return _error(400, 1208, "illegal name: collection name invalid")
         if name in database.collections:
             return _error(409, 1207, "duplicate name")
         database.collections[name] = language.Collection(name)
+        spread = ("numberOfShards", "replicationFactor", "writeConcern")
+        database.properties[name] = {key: body.get(key, 1) for key in spread}
         if body.get("type") == 3:
             database.edges.add(name)
         return 200, {"name": name, "id": "1", "type": body.get("type", 2), "status": 3, "isSystem": False}
@@ -118,7 +141,7 @@ class Server(ThreadingHTTPServer):
             known.append(body)
         return 201, {**body, "id": f"{name}/{known.index(body)}"}
 
-    def _graph(self, database: Database, method: str, path: list[str], body: Any) -> Answer:
+    def _graph(self, database: Database, method: str, path: list[str], body: Any, query: dict[str, str]) -> Answer:
         if method == "POST":
             if body["name"] in database.graphs:
                 return _error(409, 1925, "graph already exists")
@@ -128,6 +151,12 @@ class Server(ThreadingHTTPServer):
             return 200, {"graphs": [{**one, "_id": f"_graphs/{name}"} for name, one in database.graphs.items()]}
         if path[1] not in database.graphs:
             return _error(404, 1924, "graph not found")
+        if method == "DELETE":
+            for definition in database.graphs.pop(path[1])["edgeDefinitions"]:
+                if query.get("dropCollections") in ("1", "true"):
+                    for name in (definition["collection"], *definition["from"], *definition["to"]):
+                        database.collections.pop(name, None)
+            return 202, {"removed": True}
         return 200, {"graph": {**database.graphs[path[1]], "_id": f"_graphs/{path[1]}"}}
 
     def _transaction(self, database: Database, method: str, path: list[str], body: Any) -> Answer:
@@ -137,18 +166,26 @@ class Server(ThreadingHTTPServer):
             declared = alone | frozenset(body["collections"].get("write", ()))
 
             def free() -> bool:
+                # Whose client was killed: the real server gives up what was idle for a minute.
+                for idle in [n for n, at in self._used.items() if time.monotonic() - at >= self.idle_seconds]:
+                    self.transactions.pop(idle, None)
+                    del self._used[idle]
                 return not any(
                     declared & other.exclusive or alone & other.declared for other, _ in self.transactions.values()
                 )
 
-            if not self._ended.wait_for(free, body.get("lockTimeout", 900)):
-                return _error(500, 18, "timeout waiting to lock key")
+            until = time.monotonic() + body.get("lockTimeout", 900)
+            while not self._ended.wait_for(free, min(self.idle_seconds, max(until - time.monotonic(), 0))):
+                if time.monotonic() >= until:
+                    return _error(500, 18, "timeout waiting to lock key")
             begun = _Transaction(declared, alone, copy.deepcopy(database.collections), dict(database.collections))
             self.transactions[own] = (begun, dict(database.commits))
+            self._used[own] = time.monotonic()
             return 201, {"result": {"id": own, "status": "running"}}
         if path[1] not in self.transactions:
             return _error(404, 1655, "transaction not found")
         begun, commits = self.transactions.pop(path[1])
+        self._used.pop(path[1], None)
         self._ended.notify_all()
         if method == "PUT":
             if any(database.commits.get(name, 0) != commits.get(name, 0) for name in begun.declared):
@@ -168,6 +205,8 @@ class Server(ThreadingHTTPServer):
         if own is not None and own not in self.transactions:
             return _error(404, 1655, "transaction not found")
         begun = self.transactions[own][0] if own else None
+        if own:
+            self._used[own] = time.monotonic()
 
         def named(name: str, write: bool) -> language.Collection:
             there = begun.collections if begun else database.collections
@@ -177,6 +216,8 @@ class Server(ThreadingHTTPServer):
                 raise language.Refused(1652, f"{name} is written and was not declared")
             return there[name]
 
+        if 0 < body.get("options", {}).get("maxRuntime", 0) <= self.takes:
+            return _error(410, 1500, "query killed")
         try:
             rows = language.run(body["query"], body.get("bindVars", {}), named)
         except language.Refused as error:
@@ -206,6 +247,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         text = self.rfile.read(length)
+        if len(text) < length:
+            self.close_connection = True  # its client was killed while it sent
+            return
         with self.server.lock:
             status, reply = self.server.answer(
                 self.command, self.path, self.headers, json.loads(text) if text else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from crds import scope
-from kb import visibility
 from kb.aliases import registry
 from tests.kb import clock as clocks
 from tests.kb import scopes
@@ -20,15 +21,59 @@ def alias(
 class Contract:
     """Subclasses give the fixture `names`."""
 
-    async def test_only_what_the_owner_sees_resolves(self, names: registry.Registry) -> None:
-        owners = [scopes.ACME, scopes.SHOP, scopes.RETAIL, scopes.BLOG, scopes.OTHER]
-        for number, owner in enumerate(owners):
-            await names.put(alias(f"user:a{number}", "user:real", owner))
-        asked = [f"user:a{number}" for number in range(len(owners))]
-        for viewer in (*owners, scopes.TILL):
-            expected = {f"user:a{n}" for n, owner in enumerate(owners) if visibility.sees(viewer, owner)}
+    async def test_an_alias_holds_where_its_owner_says(self, names: registry.Registry) -> None:
+        """Not in a sibling of the group, though that one sees what the project knows."""
+        owners = {"acme": scopes.ACME, "shop": scopes.SHOP, "retail": scopes.RETAIL, "blog": scopes.BLOG}
+        for name, owner in (owners | {"other": scopes.OTHER}).items():
+            await names.put(alias(f"user:{name}", "user:real", owner))
+        for viewer, expected in (
+            (scopes.SHOP, {"user:acme", "user:retail", "user:shop"}),
+            (scopes.TILL, {"user:acme", "user:retail"}),
+            (scopes.RETAIL, {"user:acme", "user:retail"}),
+            (scopes.BLOG, {"user:acme", "user:blog"}),
+            (scopes.ACME, {"user:acme"}),
+            (scopes.OTHER, {"user:other"}),
+            (scopes.GLOBAL, set()),
+        ):
+            asked = [f"user:{name}" for name in (*owners, "other")]
             assert set(await names.resolve(viewer, asked)) == expected
             assert {one.alias for one in await names.listed(viewer)} == expected
+            called = await names.named(viewer, [*owners, "other", "real"])
+            assert called == {key.partition(":")[2]: ["user:real"] for key in expected}
+
+    async def test_of_two_siblings_each_hears_its_own(self, names: registry.Registry) -> None:
+        await names.put(alias("user:j", "user:b", scopes.SHOP))
+        await names.put(alias("user:j", "user:a", scopes.TILL))
+        assert await names.resolve(scopes.SHOP, ["user:j"]) == {"user:j": "user:b"}
+        assert await names.resolve(scopes.TILL, ["user:j"]) == {"user:j": "user:a"}
+        assert await names.named(scopes.SHOP, ["j"]) == {"j": ["user:b"]}
+
+    async def test_related_are_those_that_hold_together_somewhere(self, names: registry.Registry) -> None:
+        for owner in (scopes.ACME, scopes.RETAIL, scopes.SHOP, scopes.BLOG, scopes.OTHER):
+            await names.put(alias("user:j", "user:real", owner))
+
+        async def related(owner: scope.Scope, key: str) -> list[scope.Scope]:
+            return sorted((one.owner for one in await names.related(owner, key)), key=str)
+
+        mine = [scopes.ACME, scopes.RETAIL, scopes.SHOP, scopes.BLOG]
+        assert await related(scopes.ACME, "user:real") == sorted(mine, key=str)
+        assert await related(scopes.SHOP, "user:j") == sorted(mine[:3], key=str)
+        assert await related(scopes.TILL, "user:j") == sorted(mine[:2], key=str)
+        assert await related(scopes.ACME, "user:k") == []
+
+    async def test_a_record_that_was_pointed_elsewhere_is_not_settled_by_its_forerunner(
+        self, names: registry.Registry
+    ) -> None:
+        first = alias("user:j", "user:smith", state=registry.State.MERGING)
+        again = replace(first, former=("user:doe",))
+        await names.put(again)
+        await names.settle(first)
+        assert await names.pending() == [again]
+        assert await names.find(scopes.ACME, "user:j") == again
+        await names.settle(again)
+        assert await names.pending() == []
+        [settled] = await names.listed(scopes.ACME)
+        assert (settled.state, settled.former) == (registry.State.MERGED, ())
 
     async def test_the_most_specific_is_heard(self, names: registry.Registry) -> None:
         await names.put(alias("user:j", "user:client"))

@@ -19,6 +19,7 @@ from tests.kb import clock as clocks
 from tests.kb import memory as stores
 from tests.kb import scopes, world
 from tests.kb.aliases import contract, memory
+from tests.kb.vectors import contract as vectors_contract
 
 ONE = "user:john|OWNS|file:Service.kt\nuser:john.doe@example.com|REVIEWED|file:Service.kt"
 TWO = "user:john|FIXED|jira:JERV-7"
@@ -95,6 +96,91 @@ async def test_taken_back_it_is_as_if_it_had_never_been(
     assert await kb.state() == expected
     with pytest.raises(errors.NotFound):
         await kb.merger.unmerge(scopes.ACME, "user:john")
+
+
+async def test_pointed_elsewhere_it_is_as_if_it_had_never_meant_anything_else(
+    kb: world.ObservedState, tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    """PUT john -> smith, then PUT john -> doe, is un-merge and merge; DELETE gives everything back."""
+    (tmp_path / "never").mkdir()
+    held = (stores.Vectors(), stores.Content())
+    async with world.opened(tmp_path / "never", router, clock, meters, *held, aliases=memory.Registry(clock)) as never:
+        await never.ingest(world.request(ONE, urn="note:1"))
+        unmerged = await never.state()
+        await never.merger.merge(scopes.ACME, "user:john", "user:doe", "jana")
+        await settle(never)
+        expected = await never.state()
+    await kb.ingest(world.request(ONE, urn="note:1"))
+    await kb.merger.merge(scopes.ACME, "user:john", "user:smith", "jana")
+    await settle(kb)
+    made, mended = await kb.merger.merge(scopes.ACME, "user:john", "user:doe", "petr")
+    assert (made.former, mended) == (("user:smith",), 1)
+    await settle(kb)
+    assert await kb.state() == expected
+    [record] = await kb.aliases.listed(scopes.ACME)
+    assert (record.canonical, record.former, record.created_by) == ("user:doe", (), "petr")
+    await kb.merger.unmerge(scopes.ACME, "user:john")
+    await settle(kb)
+    assert await kb.state() == unmerged
+
+
+@pytest.mark.parametrize("last", ["merge", "unmerge"])
+async def test_a_crash_while_it_is_pointed_elsewhere_forgets_no_former_meaning(
+    kb: world.ObservedState, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    await kb.ingest(world.request(ONE, urn="note:1"))
+    expected = await kb.state()
+    await kb.merger.merge(scopes.ACME, "user:john", "user:smith", "jana")
+    await settle(kb)
+
+    class KilledError(Exception):
+        pass
+
+    async def killed(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(kb.graph, "naming", killed)
+        for step in ("user:doe", "user:poe"):
+            with pytest.raises(KilledError):
+                await kb.merger.merge(scopes.ACME, "user:john", step, "jana")
+        if last == "unmerge":
+            with pytest.raises(KilledError):
+                await kb.merger.unmerge(scopes.ACME, "user:john")
+    assert await kb.merger.resume() == 1
+    assert await settle(kb) == 1
+    if last == "merge":
+        assert {"user:poe"} == await ends(kb) & {"user:john", "user:smith", "user:doe", "user:poe"}
+        await kb.merger.unmerge(scopes.ACME, "user:john")
+        await settle(kb)
+    assert await kb.state() == expected
+    assert await kb.merger.resume() == 0
+
+
+async def test_a_projects_alias_is_not_its_siblings(kb: world.ObservedState) -> None:
+    for owner in (scopes.SHOP, scopes.TILL):
+        await kb.ingest(world.request(TWO, urn="note:2", owner=owner))
+    _, mended = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
+    assert mended == 1
+    await settle(kb)
+    for urn, owner in (("note:3", scopes.SHOP), ("note:3", scopes.TILL)):
+        await kb.ingest(world.request("user:john|SAW|file:x.py", urn=urn, owner=owner))
+    proofs = await kb.graph.relationships(scopes.RETAIL, source="user:real")
+    assert {one.owner for one in await kb.aliases.listed(scopes.SHOP)} == {scopes.SHOP}
+    assert {(one.edge.source, one.edge.type) for one in proofs if one.edge} == {
+        ("user:real", "fixed"),
+        ("user:real", "saw"),
+    }
+    assert len(await kb.graph.relationships(scopes.TILL, source="user:john")) == 2
+
+
+async def test_no_chain_over_the_bounds_of_two_owners(kb: world.ObservedState) -> None:
+    await kb.merger.merge(scopes.SHOP, "user:b", "user:c", "jana")
+    with pytest.raises(errors.Invalid, match="itself an alias"):
+        await kb.merger.merge(scopes.ACME, "user:a", "user:b", "jana")
+    with pytest.raises(errors.Invalid, match="would become an alias"):
+        await kb.merger.merge(scopes.ACME, "user:c", "user:d", "jana")
+    await kb.merger.merge(scopes.TILL, "user:a", "user:b", "jana")  # no data has both
 
 
 async def test_a_projects_alias_renames_nobody_elses_things(kb: world.ObservedState) -> None:
@@ -191,13 +277,48 @@ async def test_an_evicted_answer_is_asked_for_again(
     await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
     clock.advance(seconds=1)
     for number in range(1100):  # more than the ledger of these tests keeps
-        await kb.ledger.keep_answer(f"other-{number}", "kb.extract/v1", "{}")
+        await kb.ledger.keep_answer(f"other-{number}", "kb.extract/v1", "{}", scopes.SHOP)
     asked = fake.count(tag="kb.extract/v1")
     await settle(kb)
     assert fake.count(tag="kb.extract/v1") == asked + 1
     await kb.merger.unmerge(scopes.ACME, "user:john")
     await settle(kb)
     assert await kb.state() == expected
+
+
+async def test_a_merge_loses_nothing_where_the_model_cannot_say_it_again(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
+) -> None:
+    await kb.ingest(world.request(world.MAIL + "user:john|OWNS|file:x.py", urn="note:1"))
+    before, counted = await kb.state(), await kb.graph.counts(scopes.SHOP)
+    await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
+    clock.advance(seconds=1)
+    for number in range(1100):  # more than the ledger of these tests keeps
+        await kb.ledger.keep_answer(f"other-{number}", "kb.extract/v1", "{}", scopes.SHOP)
+    for fault in ({"malformed": "answer"}, {"status": {"code": 400, "message": "too long"}}):
+        fake.set_faults([{"match": {"tag": "kb.extract/v1"}, **fault}])
+        await settle(kb)
+        assert await kb.state() == before
+        [job], _ = await kb.queue.listed(scopes.SHOP, limit=5)
+        assert "cannot be extracted again" in job.reason
+        clock.advance(seconds=301)
+    fake.set_faults([])
+    await settle(kb)
+    assert "user:real" in await ends(kb)
+    assert "user:john" not in await ends(kb)
+    assert (await kb.graph.counts(scopes.SHOP)).mentions == counted.mentions
+    assert await kb.queue.depth() == {}
+
+
+async def test_a_merge_weaves_only_what_is_shown(kb: world.ObservedState) -> None:
+    reply = await kb.ingest(world.request(ONE, urn="note:1"))
+    before = await kb.graph.counts(scopes.SHOP)
+    stray = vectors_contract.chunk(scopes.SHOP, "note:1", "file:Never.kt|CALLS|file:Committed.kt", ordinal=7)
+    await kb.vectors.put(scopes.SHOP, [(stray, [0.1] * 384)], [])
+    await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
+    await settle(kb)
+    assert await kb.graph.counts(scopes.SHOP) == before
+    assert (await kb.vectors.known(scopes.SHOP, stray.document_id)).keys() == set(reply.chunk_ids)
 
 
 async def test_two_merges_at_once_make_no_chain(kb: world.ObservedState, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,3 +46,15 @@ class Contract:
     async def test_an_unknown_key_is_not_found(self, store: Store) -> None:
         with pytest.raises(errors.NotFound):
             await store.load(scopes.SHOP, "no-such-key")
+
+    async def test_a_projects_content_follows_it_into_its_group(self, store: Store) -> None:
+        mine = await store.save(scopes.SHOP, b"body", "text/plain")
+        other = await store.save(scopes.TILL, b"body", "text/plain")
+        moved = scopes.make("acme", "shop", "wholesale")
+        assert await store.regroup(moved) == 1
+        assert await store.regroup(moved) == 0
+        assert await store.load(scopes.make("acme", "bulk", "wholesale"), mine.key) == b"body"
+        assert await store.load(scopes.SHOP, mine.key) == b"body"
+        with pytest.raises(errors.NotFound):
+            await store.load(scopes.TILL, mine.key)
+        assert await store.load(scopes.RETAIL, other.key) == b"body"

@@ -9,7 +9,8 @@ import pytest
 
 from kb import errors
 from kb.content import mongo
-from tests.kb import conftest, ports, scopes
+from tests import ports
+from tests.kb import conftest, scopes
 from tests.kb.content import contract
 
 pytestmark = pytest.mark.services

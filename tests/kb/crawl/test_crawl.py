@@ -4,54 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import httpx
 import pytest
-from aiohttp import test_utils, web
+from aiohttp import web
 
 from kb import errors
 from kb.crawl import address, fetch, frontier, page
-
-
-@dataclass
-class Site:
-    """Pages by path; counts who asked for what under which name."""
-
-    pages: dict[str, web.Response] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
-    port: int = 0
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append((request.headers["Host"], request.path))
-        made = self.pages.get(request.path)
-        if made is None:
-            return web.Response(status=404)
-        return web.Response(status=made.status, body=made.body, headers=made.headers)
-
-
-def html(*links: str, text: str = "Some words.", head: str = "") -> web.Response:
-    anchors = "".join(f'<a href="{link}">x</a>' for link in links)
-    body = f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}</body></html>"
-    return web.Response(text=body, content_type="text/html")
+from tests.kb.crawl.site import Site, everything_here, html, served
 
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    made = Site()
-    application = web.Application()
-    application.router.add_get("/{path:.*}", made.answer)
-    server = test_utils.TestServer(application)
-    await server.start_server()
-    assert server.port is not None
-    made.port = server.port
-    yield made
-    await server.close()
-
-
-async def everything_here(host: str, port: int) -> Sequence[str]:
-    """A resolver for which every name is this machine."""
-    return ["127.0.0.1"]
+    async with served() as made:
+        yield made
 
 
 @asynccontextmanager
@@ -101,6 +67,17 @@ async def test_robots_are_obeyed(site: Site) -> None:
     assert seen["/beyond"] == ""
 
 
+async def test_robots_are_asked_before_the_first_page(site: Site) -> None:
+    site.pages = {
+        "/robots.txt": web.Response(text="User-agent: *\nDisallow: /secret\n"),
+        "/secret": html(),
+        "/moved": web.Response(status=302, headers={"Location": "/secret"}),
+    }
+    assert await run(site, "/secret") == ({"/secret": "robots.txt forbids it"}, False)
+    assert await run(site, "/moved") == ({"/moved": "robots.txt forbids it"}, False)
+    assert [path for _, path in site.asked] == ["/robots.txt", "/robots.txt", "/moved"]
+
+
 async def test_a_server_that_fails_to_say_allows_nothing(site: Site) -> None:
     site.pages = {"/robots.txt": web.Response(status=503), "/": html("/a")}
     seen, _ = await run(site, "/")
@@ -141,7 +118,10 @@ async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
     async with crawler(resolve=resolve) as fetcher:
         crawl = frontier.Crawl(fetcher, frontier.Limits(depth=2, pages=9))
         seen = {one.url: one.reason async for one in crawl.pages(f"http://docs.test:{site.port}/")}
-    assert "169.254.169.254, which is not a public address" in seen[f"http://docs.test:{site.port}/leak"]
+        leak = f"http://docs.test:{site.port}/leak"
+        assert seen[leak] == "it redirects to another site"
+        with pytest.raises(errors.Invalid, match=r"169\.254\.169\.254, which is not a public address"):
+            await fetcher.fetch(leak)
 
 
 @pytest.mark.parametrize(

@@ -45,3 +45,26 @@ def test_a_closed_scope_takes_no_writes_until_it_is_open_again() -> None:
         shut.check(owner)
     shut.replace([])
     shut.check(scopes.SHOP)
+
+
+def test_one_of_several_processes_takes_no_writes_while_it_does_not_know_what_is_erased() -> None:
+    reading = [100.0]
+    shut = closed.Closed(lambda: reading[0], known_for=45.0)
+    with pytest.raises(errors.Erasing, match="does not know"):
+        shut.check(scopes.SHOP)
+    shut.replace([scopes.BLOG], asked_at=100.0)
+    shut.check(scopes.SHOP)
+    reading[0] += 45
+    with pytest.raises(errors.Erasing, match="does not know"), shut.entered(scopes.SHOP):
+        pytest.fail("entered")
+    shut.replace([], asked_at=145.0)
+    shut.check(scopes.BLOG)
+
+
+def test_what_is_under_way_is_known_by_its_scope() -> None:
+    shut = closed.Closed()
+    with shut.entered(scopes.SHOP), shut.entered(scopes.SHOP):
+        assert [shut.quiet(one) for one in (scopes.SHOP, scopes.ACME, scopes.BLOG)] == [False, False, True]
+    with pytest.raises(ValueError, match="broken"), shut.entered(scopes.SHOP):
+        raise ValueError("broken")
+    assert shut.quiet(scopes.SHOP)

@@ -11,7 +11,8 @@ from aiohttp import test_utils, web
 
 from kb import errors
 from kb.files import inspection, sniff, tika
-from tests.kb import conftest, ports
+from tests import ports
+from tests.kb import conftest
 from tests.kb.files import making
 
 LINE = "Petr Svoboda wrote UserService.kt last year."

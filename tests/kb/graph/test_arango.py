@@ -7,6 +7,8 @@ import itertools
 import os
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from string import ascii_letters, digits
 from typing import Any
 
@@ -16,11 +18,12 @@ from arango.client import ArangoClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb import errors
-from kb.graph import arango, model
+from kb import errors, identity
+from kb.graph import aql, arango, model
 from kb.graph.arango import connection, keys
+from tests import ports
 from tests.fakes.arango import server as fake
-from tests.kb import ports, scopes
+from tests.kb import scopes
 from tests.kb.graph import contract
 
 URL = os.environ.get("JERVIS_TEST_ARANGO_URL", "")
@@ -47,7 +50,7 @@ def server() -> Iterator[fake.Server]:
         yield running
 
 
-class TestWire(contract.Contract):
+class TestWire(contract.Contract, contract.History):
     """The contract through python-arango, on a stand-in that runs the queries as they stand."""
 
     @pytest.fixture
@@ -58,7 +61,7 @@ class TestWire(contract.Contract):
 
 
 @pytest.mark.skipif(not URL, reason="JERVIS_TEST_ARANGO_URL is not set: the ArangoDB store was NOT tested")
-class TestArango(contract.Contract):
+class TestArango(contract.Contract, contract.History):
     """The contract on the real thing."""
 
 
@@ -92,6 +95,26 @@ async def wired(server: fake.Server) -> AsyncIterator[arango.Store]:
     opened = arango.Store(server.url, "wire", "root", "secret")
     yield opened
     await opened.close()
+
+
+async def test_no_more_is_read_at_a_hub_than_its_bound(server: fake.Server) -> None:
+    store = arango.Store(server.url, "wire", "root", "secret", hub=20)
+    await contract.check_hub(store)
+    await store.close()
+
+
+async def test_a_question_has_its_time(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    hurried = arango.Store(server.url, "wire", "root", "secret", seconds=30.0)
+    assert len(await hurried.nodes(scopes.SHOP)) == 2
+    server.takes = 30.0
+    with pytest.raises(errors.TooLong, match="arangodb had no answer"):
+        await hurried.nodes(scopes.SHOP)
+    # Writers and the comparison of the stores have the time of a request.
+    await hurried.replace(scopes.SHOP, made("u:2"))
+    server.takes = 0.0
+    assert (await wired.counts(scopes.SHOP)).documents == 2
+    await hurried.close()
 
 
 def made(urn: str = "u:1") -> model.Patch:
@@ -190,3 +213,140 @@ async def test_writers_of_one_document_take_turns_and_end_in_one_of_them(wired: 
     assert await wired.counts(scopes.SHOP) == model.Counts(documents=1, chunks=1, nodes=2, edges=1, mentions=2)
     await wired.remove(scopes.SHOP, contract.document(scopes.SHOP, "u:1").id)
     assert await wired.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
+
+
+async def test_a_missing_database_is_no_empty_knowledge_base(server: fake.Server, wired: arango.Store) -> None:
+    server.trouble = lambda method, path, body: (404, {"errorNum": 1228, "errorMessage": "database not found"})
+    with pytest.raises(errors.Away, match="JERVIS_KB_ARANGO_DATABASE"):
+        await wired.counts(scopes.SHOP)
+
+
+async def test_graphs_of_others_in_the_same_database_are_no_clients(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    foreign = {"edgeDefinitions": [{"collection": "bought", "from": ["people"], "to": ["goods"]}]}
+    for name in ("customer_graph", "c_graph", "c not ours_graph", "people_graph"):
+        server.databases["wire"].graphs[name] = {
+            "name": name,
+            "_key": name,
+            "_rev": "1",
+            "orphanCollections": [],
+            **foreign,
+        }
+    assert await wired.clients() == ["acme"]
+
+
+async def test_the_collections_of_a_client_that_owns_nothing_go(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    [present] = await wired.versions(scopes.SHOP, made().document.id)
+    kept = model.Keep("00000000-0000-5000-8000-000000000000", 5)
+    await wired.replace(scopes.SHOP, replace(made(), keep=kept))
+    other = arango.Store(server.url, "wire", "root", "secret")
+    assert (await other.counts(scopes.SHOP)).documents == 1
+    await wired.vacate("acme")
+    assert set(server.databases["wire"].graphs) == {"cacme_graph", "hacme_graph"}, "it owns data"
+    await wired.remove(scopes.SHOP, present.id)
+    await wired.vacate("acme")
+    assert (server.databases["wire"].graphs, server.databases["wire"].collections) == ({}, {})
+    # Another process has seen them; it looks again.
+    with pytest.raises(errors.Away):
+        await other.counts(scopes.SHOP)
+    assert (await other.counts(scopes.SHOP)).documents == 0
+    await other.replace(scopes.SHOP, made())
+    assert await wired.clients() == ["acme"]
+    await other.close()
+
+
+async def test_collections_of_an_older_version_get_what_they_lack_and_of_a_newer_one_are_refused(
+    server: fake.Server, wired: arango.Store
+) -> None:
+    await wired.replace(scopes.SHOP, made())
+    there = server.databases["wire"]
+    # As version 1 made them.
+    del there.collections["cacme_nodes"].documents["$schema"]
+    for row in (
+        *there.collections["cacme_nodes"].documents.values(),
+        *there.collections["cacme_edges"].documents.values(),
+    ):
+        for name in ("sinceMs", "untilMs", "revision", "given", "stem"):
+            row.pop(name, None)
+    there.indexes["cacme_nodes"] = []
+    again = arango.Store(server.url, "wire", "root", "secret")
+    [old] = await again.versions(scopes.SHOP, made().document.id)
+    assert (old.revision, old.document.start_ms, old.chunk_ids) == ("", None, made().chunk_ids)
+    changed = contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:c")])
+    version = identity.version(old.id, "", None)
+    await again.replace(scopes.SHOP, replace(changed, keep=model.Keep(version, 5)))
+    assert ["documentId"] in [one["fields"] for one in there.indexes["cacme_nodes"]]
+    assert there.collections["cacme_nodes"].documents["$schema"]["version"] == aql.VERSION
+    then = await again.relationships(scopes.SHOP, source="n:a", target="n:b", as_of=datetime(1970, 1, 1, tzinfo=UTC))
+    assert [one.document.until_ms for one in then] == [5]
+    assert {row["stem"] for row in there.collections["cacme_nodes"].documents.values() if "key" in row} == {
+        model.stem_of(key) for key in ("n:a", "n:c")
+    }
+    assert await again.relationships(scopes.SHOP, source="n:a", target="n:b") == []
+    there.collections["cacme_nodes"].documents["$schema"]["version"] = aql.VERSION + 1
+    newer = arango.Store(server.url, "wire", "root", "secret")
+    with pytest.raises(errors.Misconfigured, match="schema version"):
+        await newer.replace(scopes.SHOP, changed)
+    for one in (again, newer):
+        await one.close()
+
+
+async def test_present_questions_name_no_collection_of_the_past(server: fake.Server, wired: arango.Store) -> None:
+    first = contract.version(scopes.SHOP, [("n:a", "to", "n:b")], 2)
+    await wired.replace(scopes.SHOP, first)
+    [present] = await wired.versions(scopes.SHOP, first.document.id)
+    await wired.replace(scopes.SHOP, contract.version(scopes.SHOP, [("n:a", "to", "n:c")], 5, keep=present))
+    assert "hacme_edges" in server.databases["wire"].collections
+    before = len(server.calls)
+    await wired.leads(scopes.SHOP, ["n:a"])
+    await wired.named(scopes.SHOP, ["a"])
+    await wired.nodes(scopes.SHOP)
+    await wired.traverse(scopes.SHOP, ["n:a"], model.Steps())
+    await wired.relationships(scopes.SHOP, source="n:a")
+    await wired.bridges(scopes.SHOP, first.chunk_ids)
+    await wired.mentioned(scopes.SHOP, first.chunk_ids)
+    await wired.observed(scopes.SHOP, ["n:a"], ["to"])
+    asked = [body["bindVars"] for _, path, body in server.calls[before:] if path == "cursor"]
+    named = {one[name] for one in asked for name in ("@nodes", "@edges") if name in one}
+    assert named == {"cacme_nodes", "cacme_edges"}
+
+
+async def test_collections_lie_in_a_cluster_as_the_settings_say(server: fake.Server) -> None:
+    wide = arango.Store(server.url, "wire", "root", "secret", cluster=arango.Cluster(3, 2, 1))
+    await wide.replace(scopes.SHOP, made(), fence=1)
+    there = server.databases["wire"].properties
+    assert there.keys() == {"cacme_nodes", "cacme_edges", "jervis_fences"}
+    wanted = {"numberOfShards": 3, "replicationFactor": 2, "writeConcern": 1}
+    assert [one | wanted for one in there.values()] == [wanted] * 3
+    safer = arango.Store(server.url, "wire", "root", "secret", cluster=arango.Cluster(5, 3, 2))
+    await safer.replace(scopes.SHOP, made())
+    found = {
+        name: (one["numberOfShards"], one["replicationFactor"], one["writeConcern"]) for name, one in there.items()
+    }
+    assert found["cacme_nodes"] == found["cacme_edges"] == (3, 3, 2), "the number of shards stays"
+    before = len(server.calls)
+    await safer.replace(scopes.SHOP, made("u:2"))
+    assert [path for _, path, _ in server.calls[before:] if path.startswith("collection")] == [], "asked once"
+    for one in (wide, safer):
+        await one.close()
+
+
+async def test_no_setting_leaves_it_to_the_database(server: fake.Server, wired: arango.Store) -> None:
+    await wired.replace(scopes.SHOP, made())
+    sent = [body for method, path, body in server.calls if (method, path) == ("POST", "collection")]
+    assert [set(body) & {"numberOfShards", "replicationFactor", "writeConcern"} for body in sent] == [set(), set()]
+
+
+async def test_a_new_index_reaches_clients_that_nobody_writes(server: fake.Server, wired: arango.Store) -> None:
+    """The upkeep of all clients goes over them once an hour."""
+    await wired.replace(scopes.SHOP, made())
+    there = server.databases["wire"]
+    del there.collections["cacme_nodes"].documents["$schema"]
+    there.indexes["cacme_nodes"] = []
+    again = arango.Store(server.url, "wire", "root", "secret")
+    await again.expire("acme", 0)
+    assert ["stem"] in [one["fields"] for one in there.indexes["cacme_nodes"]]
+    await again.expire("other", 0)
+    assert set(there.graphs) == {"cacme_graph"}, "it makes nothing for a client that is not there"
+    await again.close()

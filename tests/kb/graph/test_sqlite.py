@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kb import errors
+from kb import errors, identity, selection
 from kb.graph import model, sqlite, statements
 from tests.kb import scopes
 from tests.kb.graph import contract
@@ -23,8 +23,21 @@ async def store(tmp_path: Path) -> AsyncIterator[sqlite.Store]:
     await opened.close()
 
 
-class TestSqlite(contract.Contract):
+class TestSqlite(contract.Contract, contract.History):
     """The contract on a file."""
+
+
+async def test_no_more_is_read_at_a_hub_than_its_bound(tmp_path: Path) -> None:
+    store = sqlite.Store(tmp_path / "graph.sqlite", hub=20)
+    await store.prepare()
+    await contract.check_hub(store)
+    # The most salient are read, whoever sees them: of the shop's two, the one behind the blog's is not reached.
+    for urn, salience in (("u:behind", 0.0), ("u:before", 1.0)):
+        made = contract.patch(scopes.SHOP, urn, [("n:hub", "to", "n:b")])
+        mentions = tuple(replace(one, salience=salience) for one in made.mentions)
+        await store.replace(scopes.SHOP, replace(made, mentions=mentions))
+    assert [one.chunk_id for one in await store.leads(scopes.SHOP, ["n:hub"])] == [made.chunk_ids[0]]
+    await store.close()
 
 
 async def test_survives_a_restart(tmp_path: Path) -> None:
@@ -149,6 +162,27 @@ async def test_a_file_of_version_2_gets_the_index_of_sources(tmp_path: Path) -> 
     assert "documents_client (client=? AND kind=? AND source_urn>? AND source_urn<?)" in plan[3]
 
 
+async def test_a_file_of_version_3_gets_the_stems_of_names(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    store = sqlite.Store(path)
+    await store.prepare()
+    await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("person:jana", "to", "n:b")]))
+    await store.close()
+    fresh = _dump(path, "nodes")
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP INDEX nodes_stem")
+        connection.execute("ALTER TABLE nodes DROP COLUMN stem")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    store = sqlite.Store(path)
+    await store.prepare()
+    assert await store.alike(scopes.SHOP, [model.stem_of("person:janou")]) == {
+        model.stem_of("person:janou"): ["person:jana"]
+    }
+    await store.close()
+    assert _dump(path, "nodes") == fresh
+
+
 async def test_nothing_stays_in_the_file_of_what_nobody_says_any_more(tmp_path: Path) -> None:
     path = tmp_path / "graph.sqlite"
     store = sqlite.Store(path)
@@ -198,3 +232,92 @@ async def test_a_failed_replacement_leaves_the_old_state(store: sqlite.Store) ->
     with pytest.raises(sqlite3.IntegrityError):
         await store.replace(scopes.SHOP, doubled)
     assert [str(proven.edge.target) for proven in await store.edges(scopes.SHOP)] == ["n:b"]
+
+
+async def test_a_file_of_version_3_gets_the_columns_of_versions_and_properties(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    store = sqlite.Store(path)
+    await store.prepare()
+    first = contract.version(scopes.SHOP, [("n:a", "to", "n:b")], 2)
+    await store.replace(scopes.SHOP, first)
+    await store.close()
+    with sqlite3.connect(path) as connection:
+        for index in ("documents_past", "nodes_stem", "mentions_given"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute("ALTER TABLE documents DROP COLUMN labels")
+        for table, columns in statements.ADD_COLUMNS.items():
+            for column in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+    again = sqlite.Store(path)
+    await again.prepare()
+    [old] = await again.versions(scopes.SHOP, first.document.id)
+    assert (old.revision, old.document.start_ms) == ("", first.document.observed_ms)
+    second = contract.version(scopes.SHOP, [("n:a", "to", "n:c")], 5, keep=old)
+    await again.replace(scopes.SHOP, second)
+    [then] = await again.relationships(scopes.SHOP, source="n:a", as_of=contract.at(3))
+    assert then.edge == model.Edge("n:a", "to", "n:b")
+    await again.close()
+
+
+async def test_a_file_of_version_4_admits_what_it_has_no_labels_of(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    store = sqlite.Store(path)
+    await store.prepare()
+    made = replace(contract.patch(scopes.SHOP, "u:1", [("n:a", "to", "n:b")]), labels=("team=core",))
+    await store.replace(scopes.SHOP, made)
+    await store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE documents DROP COLUMN labels")
+        connection.execute("DROP INDEX mentions_given")
+        connection.execute("PRAGMA user_version = 4")
+    connection.close()
+    again = sqlite.Store(path)
+    await again.prepare()
+    web = selection.Selection(labels=(("team=web",),))
+    assert len(await again.leads(scopes.SHOP, ["n:a"], web)) == 1
+    await again.replace(scopes.SHOP, made)
+    assert await again.leads(scopes.SHOP, ["n:a"], web) == []
+    with sqlite3.connect(path) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    connection.close()
+    assert "mentions_given" in names
+    await again.close()
+
+
+async def test_present_questions_do_not_read_the_past(tmp_path: Path) -> None:
+    """Measured in the instructions that SQLite executes: a hub of two hundred old versions costs no more."""
+    store = sqlite.Store(tmp_path / "graph.sqlite")
+    await store.prepare()
+    made = contract.version(scopes.SHOP, [("n:hub", "to", "n:b")], 1)
+    await store.replace(scopes.SHOP, made)
+
+    async def cost() -> int:
+        counted = 0
+
+        def count() -> None:
+            nonlocal counted
+            counted += 1
+
+        def watch(connection: sqlite3.Connection) -> None:
+            connection.set_progress_handler(count, 1)
+
+        for _ in range(8):
+            await store._database.read(watch)
+        await store.leads(scopes.SHOP, ["n:hub"])
+        await store.named(scopes.SHOP, ["hub"])
+        await store.traverse(scopes.SHOP, ["n:hub"], model.Steps())
+        await store.relationships(scopes.SHOP, source="n:hub")
+        await store.nodes(scopes.SHOP, keys=["n:hub"])
+        return counted
+
+    alone = await cost()
+    for number in range(200):
+        [present, *_] = await store.versions(scopes.SHOP, made.document.id)
+        kept = model.Keep(identity.version(made.document.id, present.revision, number), number + 1)
+        since = replace(made.document, since_ms=number + 1)
+        await store.replace(scopes.SHOP, replace(made, document=since, keep=kept))
+    assert len(await store.versions(scopes.SHOP, made.document.id)) == 201
+    assert await cost() <= 1.2 * alone
+    await store.close()

@@ -11,7 +11,7 @@ def said(source: str, kind: str, target: str, observed: int | None) -> model.Sai
 
 
 def ended(*proofs: model.Said, as_of: int | None = None) -> dict[str, int]:
-    return {edge.target: at for edge, at in temporal.retired(proofs, as_of_ms=as_of).items()}
+    return {edge.target: end.at_ms for edge, end in temporal.retired(proofs, as_of_ms=as_of).items()}
 
 
 def test_a_newer_assignee_retires_the_older_one() -> None:
@@ -32,6 +32,8 @@ def test_what_is_said_again_holds_again() -> None:
 def test_it_ends_with_the_first_that_follows() -> None:
     proofs = [said("j:1", "status", f"s:{name}", at) for name, at in [("open", 1), ("doing", 2), ("done", 3)]]
     assert ended(*proofs) == {"s:open": 2, "s:doing": 3}
+    successors = {edge.target: end.by.target for edge, end in temporal.retired(proofs).items()}
+    assert successors == {"s:open": "s:doing", "s:doing": "s:done"}
 
 
 def test_what_has_no_time_neither_retires_nor_is_retired() -> None:

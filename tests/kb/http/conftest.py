@@ -11,8 +11,9 @@ import pymongo
 import pytest
 
 from kb.vectors import weaviate
+from tests import ports
 from tests.fakes.ollama import process
-from tests.kb import conftest, forwarder, ports
+from tests.kb import conftest, forwarder
 from tests.kb.http import program
 
 
@@ -37,12 +38,10 @@ async def links() -> AsyncIterator[dict[str, forwarder.Forwarder]]:
 
 
 @pytest.fixture
-async def run(
-    tmp_path: Path, fake: process.Fake, links: dict[str, forwarder.Forwarder]
-) -> AsyncIterator[program.Running]:
-    """Starts the service, always with the same port, files and data."""
-    port, name = ports.free(), f"test_kb_{uuid.uuid4().hex[:12]}"
-    settings = {
+async def settings(fake: process.Fake, links: dict[str, forwarder.Forwarder]) -> AsyncIterator[dict[str, str]]:
+    """Of a service over the links, whose data goes at the end."""
+    name = f"test_kb_{uuid.uuid4().hex[:12]}"
+    yield {
         "JERVIS_KB_ROUTER_URL": fake.url,
         "JERVIS_KB_WEAVIATE_URL": f"http://127.0.0.1:{links['weaviate'].port}",
         "JERVIS_KB_WEAVIATE_GRPC_PORT": str(links["grpc"].port),
@@ -59,7 +58,6 @@ async def run(
         "JERVIS_KB_RECOVERY_PATIENCE": "0",
         "JERVIS_KB_ERASURE_INTERVAL": "0.2",
     }
-    yield lambda **more: program.running(tmp_path, port, settings | more)
     store = weaviate.Store(
         conftest.required("JERVIS_TEST_WEAVIATE_URL"),
         int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
@@ -70,3 +68,10 @@ async def run(
     await store.close()
     with pymongo.MongoClient[dict[str, object]](conftest.required("JERVIS_TEST_MONGODB_URI")) as mongo:
         mongo.drop_database(name)
+
+
+@pytest.fixture
+def run(tmp_path: Path, settings: dict[str, str]) -> program.Running:
+    """Starts the service, always with the same port, files and data."""
+    port = ports.free()
+    return lambda **more: program.running(tmp_path, port, settings | more)

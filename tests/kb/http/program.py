@@ -16,6 +16,8 @@ from tests.kb import waiting
 from tests.nursery import children
 
 _STOP_SECONDS = 90.0
+_SHOWN = 6_000
+"""Characters of the log that a failure shows."""
 
 
 class Program:
@@ -25,9 +27,12 @@ class Program:
         self._process = process
         self.url = url
         self.log = log
+        self.ending = False
+        self.pid = process.pid
 
     async def end(self, number: signal.Signals) -> int:
         """Send the signal and return the exit status."""
+        self.ending = True
         self._process.send_signal(number)
         return await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
 
@@ -44,14 +49,26 @@ def launch(log: Path, settings: dict[str, str]) -> children.Child:
 
 @asynccontextmanager
 async def running(directory: Path, port: int, settings: dict[str, str]) -> AsyncIterator[Program]:
-    """Up and alive on loopback `port`; whatever still runs at the end is killed."""
+    """Up and alive on loopback `port`; whatever still runs at the end is killed.
+
+    Fails, with the exit status and the end of the log, when the process ended and the test did not end it.
+    """
     log = directory / "kb.log"
     base = {"JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": str(port), "JERVIS_KB_DATA_DIR": str(directory / "data")}
     process = launch(log, base | settings)
     url = f"http://127.0.0.1:{port}"
     try:
         await _alive(process, url, log)
-        yield Program(process, url, log)
+        program = Program(process, url, log)
+        try:
+            yield program
+        except Exception as error:
+            # What the test met is then most often what became of the process.
+            if process.poll() is not None and not program.ending:
+                error.add_note(_ended(process, log))
+            raise
+        if process.poll() is not None and not program.ending:
+            raise AssertionError(_ended(process, log))
     finally:
         process.kill()
         await asyncio.to_thread(process.wait, _STOP_SECONDS)
@@ -62,12 +79,16 @@ async def _alive(process: children.Child, url: str, log: Path) -> None:
 
         async def listens() -> bool:
             if process.returncode is not None:
-                raise AssertionError(f"it ended with {process.returncode}:\n{_said(log)}")
+                raise AssertionError(_ended(process, log))
             with contextlib.suppress(httpx.TransportError):
                 return (await http.get(f"{url}/healthz")).is_success
             return False
 
         await waiting.until(listens)
+
+
+def _ended(process: children.Child, log: Path) -> str:
+    return f"python -m kb ended with {process.returncode}; the end of its log:\n{_said(log)[-_SHOWN:]}"
 
 
 def _said(log: Path) -> str:

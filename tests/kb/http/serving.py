@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import httpx
 from aiohttp import test_utils
 
-from kb import client, metrics, wire
+from kb import api, client, metrics
+from kb.access import audit
 from kb.http import access, app, content, exploring, health, knowledge, queueing, upkeep
 from kb.ingest import lanes
 from kb.retrieve import search
@@ -24,30 +25,50 @@ async def over(
     width: int = 5,
     waiting: int = 200,
     gate: access.Gate | None = None,
+    trail: audit.Trail | None = None,
+    origins: Collection[str] = (),
+    tool_seconds: float = 60.0,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed door and a raw client, both at the service's root."""
     finder = made.finder(search.Breadth())
     checker = check.Checker(made.graph, made.vectors, made.ledger.working)
     turn = made.pipeline.turn
-    reconciler = reconcile.Reconciler(checker, made.graph, made.vectors, turn, made.ledger.working, meters)
+    reconciler = reconcile.Reconciler(
+        checker, made.graph, made.vectors, made.embedder, turn, made.ledger.working, meters
+    )
     more = [
-        *exploring.Exploring(finder, made.graph, made.vectors).routes(),
+        *exploring.Exploring(finder, made.graph, made.vectors, made.aliases).routes(),
         *upkeep.Consistency(checker, made.ledger).routes(),
-        *upkeep.Upkeep(reconciler).routes(),
+        *upkeep.Upkeep(reconciler, made.content).routes(),
         *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
     ]
     faces = app.Faces(
-        knowledge.Writing(made.pipeline, lanes.Lanes(meters, width=width, waiting=waiting)),
+        knowledge.Writing(
+            made.pipeline,
+            lanes.Lanes(meters, width=width, waiting=waiting),
+            lanes.Lanes(meters, width=width, waiting=waiting, kind="model"),
+        ),
         knowledge.Reading(finder),
         content.Content(made.content, limit=100_000),
         health.Health({"weaviate": made.vectors.ready, "mongodb": made.content.ready}, meters),
         more,
     )
-    server = test_utils.TestServer(app.build(faces, meters, max_body=50_000, version=wire.VERSION, gate=gate))
+    server = test_utils.TestServer(
+        app.build(
+            faces,
+            meters,
+            max_body=50_000,
+            version=api.VERSION,
+            gate=gate,
+            trail=trail,
+            origins=origins,
+            tool_seconds=tool_seconds,
+        )
+    )
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
     try:
         async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30, verify=False) as http:
-            yield client.Client(base, http), http
+            yield client.Client(base, http, attempts=1), http
     finally:
         await server.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import leftovers, scope
-from kb import client, errors, metrics, mongo, writing
+from kb import api, client, errors, metrics, mongo
 from kb.access import grants, rates
 from kb.erasure import closed
 from kb.http import access
@@ -61,8 +62,8 @@ def door(http: httpx.AsyncClient, token: str) -> client.Client:
     return client.Client(str(http.base_url), http, token)
 
 
-def said(where: scope.Scope) -> writing.Knowledge:
-    return writing.Knowledge(scope=where, subject="s", content="something")
+def said(where: scope.Scope) -> api.Knowledge:
+    return api.Knowledge(scope=where, subject="s", content="something")
 
 
 async def test_nobody_comes_in_without_a_token(http: httpx.AsyncClient) -> None:
@@ -134,8 +135,8 @@ async def test_nor_the_memories_of_a_wider_scope(
         whole.over(made, meters, clock, database=database, gate=gate) as (_, raw),
     ):
         shop, operator = door(raw, "shop-token"), door(raw, "operator-token")
-        step = writing.Step(agent="a", action="b")
-        draft = writing.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
+        step = api.Step(agent="a", action="b")
+        draft = api.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
         way = await operator.memory.save_procedure(draft)
         address = {"clientId": "acme", "projectId": "shop", "id": way.id}
         bearer = {"Authorization": "Bearer shop-token"}
@@ -144,7 +145,7 @@ async def test_nor_the_memories_of_a_wider_scope(
         assert [one.id for one in await operator.memory.procedures("acme")] == [way.id]
         for uid, owner in (("wide", scopes.ACME), ("own", scopes.SHOP), ("foreign", scopes.BLOG)):
             await database[leftovers.MEMORY].insert_one({"_id": uid, "taskUid": uid, "scope": mongo.names(owner)})
-        found = writing.Findings(scope=scopes.SHOP, structured_data={"a": 1})
+        found = api.Findings(scope=scopes.SHOP, structured_data={"a": 1})
         assert (await shop.memory.task(scopes.SHOP, "wide")).structured_data == {}
         with pytest.raises(client.Rejected, match="may not write"):
             await shop.memory.add_findings("wide", found)
@@ -176,9 +177,14 @@ def test_a_scope_that_is_erased_can_be_read_and_asked_about_but_not_written() ->
     gate = access.Gate(None, rates.Rates(0, 1), lambda: 0.0, shut)
     for method, path in (("GET", "/api/v1/rules"), ("POST", "/api/v1/retrieve"), ("POST", access.ERASURES)):
         gate.admit(test_utils.make_mocked_request(method, path), None, scopes.SHOP)
-    with pytest.raises(errors.Erasing):
-        gate.admit(test_utils.make_mocked_request("PUT", "/api/v1/rules"), None, scopes.SHOP)
-    gate.admit(test_utils.make_mocked_request("PUT", "/api/v1/rules"), None, scopes.OTHER)
+    with contextlib.ExitStack() as stack:
+        writes = test_utils.make_mocked_request("PUT", "/api/v1/rules")
+        writes[access.ENTERED] = stack
+        with pytest.raises(errors.Erasing):
+            gate.admit(writes, None, scopes.SHOP)
+        gate.admit(writes, None, scopes.OTHER)
+        assert not shut.quiet(scopes.OTHER)
+    assert shut.quiet(scopes.OTHER)
 
 
 def test_a_changed_file_holds_and_a_broken_one_does_not(tokens: Path) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from aiohttp import test_utils
 
 from crds.priority import Priority
-from kb import client, metrics, wire
+from kb import api, client, errors, metrics
+from kb.http import health
 from router import client as router_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, ports, scopes, waiting, world
+from tests.kb import memory, scopes, waiting, world
 from tests.kb.http import serving
 
 QUESTION: dict[str, Any] = {"scope": {"clientId": "acme", "projectId": "shop"}, "query": "login bug"}
@@ -27,6 +31,45 @@ async def kb(
 ) -> AsyncIterator[world.ObservedState]:
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
         yield made
+
+
+async def test_what_only_some_requests_need_is_reported_and_does_not_decide(meters: metrics.Metrics) -> None:
+    async def up() -> None:
+        return None
+
+    async def down() -> None:
+        raise errors.Away("router", "it restarts")
+
+    async def ready(lenient: tuple[str, ...], **checks: health.Check) -> tuple[int, Any]:
+        answer = await health.Health(checks, meters, lenient=lenient).ready(
+            test_utils.make_mocked_request("GET", "/readyz")
+        )
+        return answer.status, json.loads(answer.text or "")
+
+    status, said = await ready(("router",), graph=up, router=down)
+    assert (status, said["down"], said["components"]["router"]) == (200, ["router"], "router is away: it restarts")
+    assert (await ready((), graph=up, router=down))[0] == 503
+    assert (await ready(("router",), graph=down, router=down))[0] == 503
+
+
+async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    assert isinstance(kb.vectors, memory.Vectors)
+    async with serving.over(kb, meters) as (door, http):
+        kb.vectors.switch.away = True
+        early = await http.get("/servez")
+        assert (early.status_code, early.headers["Retry-After"], early.json()["down"]) == (503, "5", ["weaviate"])
+        kb.vectors.switch.away = False
+        assert (await http.get("/servez")).status_code == 200
+        kb.vectors.switch.away = True
+        assert [(await http.get(path)).status_code for path in ("/readyz", "/servez")] == [503, 200]
+        with pytest.raises(client.Unavailable, match="weaviate") as caught:
+            await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
+        assert caught.value.retry_after == 5
+        # What needs MongoDB alone is answered all the same.
+        reference = await door.store(scopes.SHOP, b"body")
+        assert await door.fetch(scopes.SHOP, reference.key) == b"body"
 
 
 @pytest.fixture
@@ -50,12 +93,12 @@ def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
 async def test_through_the_door(door: client.Client) -> None:
     reply = await door.ingest(world.request())
     assert (reply.source_urn, reply.replaced) == ("email::<m1@acme.com>", False)
-    found = await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
+    found = await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
     assert [item.provenance.chunk_id for item in found.items] == reply.chunk_ids
     assert found.items[0].provenance.title == "Login bug"
     assert found.summary == "Found 1 RAG results and 1 related graph nodes."
     await door.forget(scopes.SHOP, reply.source_urn)
-    assert (await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
+    assert (await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
     with pytest.raises(client.Rejected) as caught:
         await door.forget(scopes.SHOP, reply.source_urn)
     assert (caught.value.code, caught.value.status) == ("not_found", 404)
@@ -153,7 +196,7 @@ async def test_operational_failures_say_when_to_come_back(
     assert isinstance(kb.vectors, memory.Vectors)
     kb.vectors.switch.away = True
     with pytest.raises(client.Unavailable, match="weaviate") as caught:
-        await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="anything"))
+        await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
     assert caught.value.retry_after == 5
     with pytest.raises(client.Unavailable, match="weaviate"):
         await door.ready()
@@ -175,16 +218,30 @@ async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metri
         await waiting.until(asked)
         with pytest.raises(client.Unavailable, match="normal lane"):
             await door.ingest(world.request(urn="u:2"))
+        # What asks no model does not wait for one.
+        async with asyncio.timeout(10):
+            assert (await door.learning.index(world.request(urn="u:4"))).queued
         urgent = asyncio.create_task(door.ingest(world.request(urn="u:3"), urgency=Priority.P2))
         fake.open_gate("lane")
         assert {(await first).source_urn, (await urgent).source_urn} == {"u:1", "u:3"}
 
 
-async def test_an_unknown_model_is_the_callers_to_hear(door: client.Client, fake: process.Fake) -> None:
+async def test_an_unknown_model_is_the_operators_to_mend_and_the_same_request_succeeds_then(
+    door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
-    with pytest.raises(client.Rejected, match=r"qwen2\.5:7b") as caught:
+    with pytest.raises(client.Unavailable, match=r"qwen2\.5:7b.* add it to a GpuBackend") as caught:
         await door.ingest(world.request())
-    assert (caught.value.code, caught.value.status) == ("model_rejected", 422)
+    assert caught.value.retry_after == 60
+    answer = await http.post("/api/v1/ingest/full", json=world.request().model_dump(mode="json", by_alias=True))
+    problem = answer.json()["error"]
+    assert (answer.status_code, problem["code"], problem["field"]) == (503, "misconfigured", "model")
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "too long"}}])
+    with pytest.raises(client.Rejected, match=r"qwen2\.5:7b") as refused:
+        await door.ingest(world.request())
+    assert (refused.value.code, refused.value.status) == ("model_rejected", 422)
+    fake.set_faults([])
+    assert (await door.ingest(world.request())).chunk_ids
 
 
 async def test_metrics_count_by_route(door: client.Client, http: httpx.AsyncClient) -> None:
@@ -209,6 +266,7 @@ async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient)
         "GET /api/v1/queue",
         "POST /api/v1/queue/reorder",
         "POST /api/v1/queue/prioritize",
+        "POST /api/v1/queue/retry",
         "POST /api/v1/search/hybrid",
         "POST /api/v1/chunks/by-kind",
         "GET /api/v1/chunks/{chunkId}",
@@ -217,6 +275,7 @@ async def test_the_openapi_document_says_what_is_served(http: httpx.AsyncClient)
         "GET /api/v1/graph/relationship",
         "GET /api/v1/health/consistency",
         "POST /api/v1/projects/regroup",
+        "POST /mcp",
     }
     schemas = document["components"]["schemas"]
     assert "clientId" in schemas["Scope"]["required"]
@@ -237,9 +296,33 @@ def _references(part: Any) -> set[str]:
 
 async def test_the_door_tells_away_from_wrong() -> None:
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        nobody = client.Client(f"http://127.0.0.1:{ports.free()}", http)
+        nobody = client.Client(f"http://127.0.0.1:{ports.free()}", http, attempts=1)
         with pytest.raises(client.Unavailable, match="cannot be reached"):
             await nobody.ready()
         with pytest.raises(client.Rejected, match="not a usable address") as caught:
             await client.Client("not-a-url", http).ready()
         assert caught.value.field == "baseUrl"
+
+
+async def test_a_misspelt_parameter_is_refused_by_every_route(http: httpx.AsyncClient) -> None:
+    """`projectID` beside `clientId` would store a project's document for the whole client."""
+    described = (await http.get("/api/v1/openapi.json")).json()["paths"]
+    routes = [(method, path) for path, methods in described.items() for method in methods]
+    assert len(routes) >= 16
+    for method, path in routes:
+        query = {"clientId": "acme", "projectID": "shop", "sourceUrn": "u:1"}
+        if "clientId" not in {one["name"] for one in described[path][method]["parameters"]}:
+            query = {"projectID": "shop"}
+        if path != "/api/v1/documents":
+            query.pop("sourceUrn", None)
+        answer = await http.request(method.upper(), path.replace("{", "").replace("}", ""), params=query)
+        problem = answer.json()["error"]
+        assert (answer.status_code, problem["code"], problem["field"]) == (422, "invalid", "projectID"), (path, problem)
+        assert "spelling" in problem["remedy"]
+
+
+async def test_a_parameter_has_one_value(http: httpx.AsyncClient) -> None:
+    twice = await http.get("/api/v1/graph/nodes?clientId=acme&clientId=other")
+    assert (twice.status_code, twice.json()["error"]["field"]) == (422, "clientId")
+    several = await http.get("/api/v1/graph/nodes?clientId=acme&key=user:a&key=user:b")
+    assert several.status_code == 200

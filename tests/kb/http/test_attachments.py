@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kb import client, identity, metrics, wire, writing
+from kb import api, client, identity, metrics
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -17,7 +17,7 @@ from tests.kb.files import making
 from tests.kb.http import whole
 
 MAIL = "email::<m1@acme.com>"
-Attach = Callable[..., Awaitable[writing.FileReply]]
+Attach = Callable[..., Awaitable[api.FileReply]]
 NOTE = b"Petr Svoboda wrote the importer.\n"
 
 
@@ -37,11 +37,9 @@ async def door(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.C
 
 @pytest.fixture
 def attach(kb: world.ObservedState, door: client.Client) -> Attach:
-    async def send(raw: bytes, name: str = "note.txt", urn: str = MAIL) -> writing.FileReply:
+    async def send(raw: bytes, name: str = "note.txt", urn: str = MAIL) -> api.FileReply:
         kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
-        draft = writing.AttachmentDraft(
-            scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept, title="Login bug"
-        )
+        draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept, title="Login bug")
         return await door.learning.attachment(draft)
 
     return send
@@ -52,7 +50,7 @@ async def test_a_note_is_found_by_the_document_it_came_with(kb: world.ObservedSt
     reply = await attach(NOTE)
     assert (reply.source_urn, reply.media_type) == (f"attachment::of:{MAIL},name:note.txt", "text/plain")
     assert reply.title == "note.txt (attached to Login bug)"
-    [item] = (await kb.ask("importer", sources=[writing.attachment_sources(MAIL)])).items
+    [item] = (await kb.ask("importer", sources=[api.attachment_sources(MAIL)])).items
     assert (item.provenance.kind, item.provenance.title) == ("attachment", reply.title)
     said = await kb.graph.relationships(scopes.SHOP, edge_type="has_attachment")
     assert [(one.edge.source, one.edge.target) for one in said if one.edge] == [
@@ -90,7 +88,7 @@ async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
         await again(world.request(attachments=["note.txt"]))
         assert await kb.state() == alone
         assert [one.provenance.source_urn for one in (await kb.ask("importer")).items[:1]] == [
-            writing.attachment_urn(MAIL, "note.txt")
+            api.attachment_urn(MAIL, "note.txt")
         ]
     await kb.ingest(world.request(attachments=[]))
     assert await kb.graph.documents(scopes.SHOP, "attachment", "") == []
@@ -148,24 +146,24 @@ async def test_a_bad_one_says_why(attach: Attach, raw: bytes, code: str, field: 
 
 async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedState, door: client.Client) -> None:
     kept = await kb.content.save(scopes.BLOG, NOTE, "text/plain")
-    wrong = wire.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
+    wrong = api.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
     for where, reference, code in ((scopes.SHOP, kept, "not_found"), (scopes.BLOG, wrong, "invalid")):
-        draft = writing.AttachmentDraft(scope=where, attached_to=MAIL, name="n", content_ref=reference)
+        draft = api.AttachmentDraft(scope=where, attached_to=MAIL, name="n", content_ref=reference)
         with pytest.raises(client.Rejected) as caught:
             await door.learning.attachment(draft)
         assert caught.value.code == code
 
 
 def test_names_fit_and_lead_back() -> None:
-    urn = writing.attachment_urn(MAIL, " my  file.pdf ")
-    assert (urn, writing.attached_to(urn)) == (f"attachment::of:{MAIL},name:my file.pdf", MAIL)
-    assert writing.attached_to(MAIL) is None
+    urn = api.attachment_urn(MAIL, " my  file.pdf ")
+    assert (urn, api.attached_to(urn)) == (f"attachment::of:{MAIL},name:my file.pdf", MAIL)
+    assert api.attached_to(MAIL) is None
     long = "x:" + "u" * 1000
-    named = writing.attachment_urn(long, "n" * 255)
+    named = api.attachment_urn(long, "n" * 255)
     assert len(named) <= 1024
-    assert named.startswith(writing.attachment_sources(long).removesuffix("*"))
-    assert writing.attached_to(named) is None
-    assert writing.came_with(named, long)
-    assert not writing.came_with(named, long + "u")
-    odd = writing.attachment_urn("mail:a", "b,name:c")
-    assert (writing.attached_to(odd), writing.came_with(odd, "mail:a,name:b")) == ("mail:a", False)
+    assert named.startswith(api.attachment_sources(long).removesuffix("*"))
+    assert api.attached_to(named) is None
+    assert api.came_with(named, long)
+    assert not api.came_with(named, long + "u")
+    odd = api.attachment_urn("mail:a", "b,name:c")
+    assert (api.attached_to(odd), api.came_with(odd, "mail:a,name:b")) == ("mail:a", False)

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
-from kb import metrics, reading
+from kb import api, metrics, selection
+from kb.retrieve import rank
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as names
+from tests.kb.graph import contract
 from tests.kb.http import serving
 
 SHOP = {"clientId": "acme", "projectId": "shop", "groupId": "retail"}
 BLOG = {"clientId": "acme", "projectId": "blog"}
 FEBRUARY, MARCH = datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
 
+# What a confidence of 1 adds up to (`kb.retrieve.rank`).
+WHOLE = 1.0 + rank.Weights().own + rank.Weights().named + rank.Weights().hop
+
 
 @pytest.fixture
 async def kb(
     tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
 ) -> AsyncIterator[world.ObservedState]:
-    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+    held = (memory.Vectors(), memory.Content(), names.Registry(clock))
+    async with world.opened(tmp_path, router, clock, meters, *held) as made:
         for number, (name, observed) in enumerate([("Jana", FEBRUARY), ("Petr", MARCH)]):
             text = f"The login bug is open.\n\njira:JERV-1|ASSIGNED_TO|user:{name}\n"
             urn = f"email::<m{number}@acme.com>"
@@ -96,6 +105,72 @@ async def test_nodes_are_listed_within_the_scope(http: httpx.AsyncClient) -> Non
     assert (await look(http, "graph/nodes", limit="1", **SHOP))["truncated"] is True
 
 
+async def test_nodes_are_found_by_the_properties_that_they_were_given(
+    http: httpx.AsyncClient, kb: world.ObservedState
+) -> None:
+    for number, status in enumerate(("Open", "Done", "Open")):
+        node = {
+            "key": f"jira::JERV-1{number}",
+            "type": "jira_issue",
+            "properties": {"status": status, "points": number},
+        }
+        await kb.ingest(world.request(f"Ticket {number}.", urn=f"jira:JERV-1{number}", nodes=[node]))
+    found = await look(http, "graph/nodes", property="status=Open", **SHOP)
+    assert [node["key"] for node in found["nodes"]] == ["jira::JERV-10", "jira::JERV-12"]
+    assert found["nodes"][0]["properties"] == {"points": 0, "status": "Open"}
+    several = f"/api/v1/graph/nodes?{urlencode(SHOP)}&property=status=Open&property=status=Done&property=points=1"
+    assert [node["key"] for node in (await http.get(several)).json()["nodes"]] == ["jira::JERV-11"]
+    assert (await look(http, "graph/nodes", property="status=Open", limit="1", **SHOP))["truncated"] is True
+    assert (await look(http, "graph/nodes", property="status=Open", **BLOG))["nodes"] == []
+    for wrong in ("status", "=Open", "status=" + "x" * 300):
+        response = await http.get("/api/v1/graph/nodes", params={"clientId": "acme", "property": wrong})
+        assert (response.status_code, response.json()["error"]["field"]) == (422, "property")
+
+
+async def test_a_walk_says_how_sure_its_relationships_are(http: httpx.AsyncClient, kb: world.ObservedState) -> None:
+    given = [{"source": "jira::JERV-1", "type": "blocks", "target": "jira::JERV-2", "at": "issuelinks"}]
+    await kb.ingest(world.request("JERV-1 blocks JERV-2.", urn="jira:JERV-1", relationships=given))
+    walk = await ask(http, "graph/traverse", scope=SHOP, start=["jira::JERV-1"], hops=2)
+    for edge in walk["edges"]:
+        ends = {name: edge[name] for name in ("source", "type", "target")}
+        [proven] = (await look(http, "graph/relationship", **ends, **SHOP))["relationships"]
+        assert edge["confidence"] == proven["confidence"] > 0
+        assert edge["retiredAt"] == proven["retiredAt"]
+    sure = {(edge["type"], edge["target"]): edge["confidence"] for edge in walk["edges"]}
+    assert sure["blocks", "jira::JERV-2"] == 0.9
+    assert sure["assigned_to", "user:petr"] == 0.6
+
+
+async def test_keys_are_read_as_they_are_written(http: httpx.AsyncClient) -> None:
+    """Whatever the spelling: ingest made one node of it, and reading finds that node."""
+    [node] = (await look(http, "graph/nodes", key="JIRA:jerv-1", **SHOP))["nodes"]
+    assert node["key"] == "jira::JERV-1"
+    walk = await ask(http, "graph/traverse", scope=SHOP, start=["User:JANA"], hops=1, edgeTypes=["Assigned To"])
+    assert [one["key"] for one in walk["nodes"]] == ["user:jana", "jira::JERV-1"]
+    ends = {"source": "issue:JERV-1", "target": "User:Petr"}
+    found = await look(http, "graph/relationship", type="ASSIGNED_TO", **ends, **SHOP)
+    assert [one["target"] for one in found["relationships"]] == ["user:petr"]
+
+
+async def test_an_alias_is_followed(http: httpx.AsyncClient, kb: world.ObservedState) -> None:
+    await kb.ingest(world.request("user:jana|KNOWS|user:tom", urn="n:1", owner=scopes.TILL))
+    await kb.ingest(world.request("user:jana|LEADS|team:core", urn="n:2", title="Jana"))
+    await kb.merger.merge(scopes.SHOP, "user:jana", "user:jana.novak@acme.com", "petr")
+    while await kb.workers.step() is not None:
+        pass
+    found = {one["key"] for one in (await look(http, "graph/nodes", key="user:Jana", **SHOP))["nodes"]}
+    assert found == {"user:jana.novak@acme.com", "user:jana"}, "the other project's is another one"
+    walk = await ask(http, "graph/traverse", scope=SHOP, start=["user:jana"], hops=1, edgeTypes=["assigned_to"])
+    assert "jira::JERV-1" in {one["key"] for one in walk["nodes"]}
+    said = await look(http, "graph/relationship", target="user:jana", type="assigned_to", **SHOP)
+    assert [(one["source"], one["target"]) for one in said["relationships"]] == [
+        ("jira::JERV-1", "user:jana.novak@acme.com")
+    ]
+    answer = await ask(http, "retrieve", scope=SHOP, query="What about Jana?", explain=True)
+    why = {item["provenance"]["sourceUrn"]: item["explanation"] for item in answer["items"]}
+    assert why["n:2"]["named"] > 0, "the question names the alias, the document has what it means"
+
+
 async def test_a_walk_shows_which_facts_a_newer_one_has_retired(http: httpx.AsyncClient) -> None:
     walk = await ask(http, "graph/traverse", scope=SHOP, start=["jira::JERV-1"], hops=1, edgeTypes=["assigned_to"])
     assert [node["key"] for node in walk["nodes"]] == ["jira::JERV-1", "user:jana", "user:petr"]
@@ -106,6 +181,44 @@ async def test_a_walk_shows_which_facts_a_newer_one_has_retired(http: httpx.Asyn
     before = await ask(http, "graph/traverse", scope=SHOP, start=["jira::JERV-1"], hops=1, asOf="2026-02-10T00:00:00Z")
     assert [edge["retiredAt"] for edge in before["edges"] if edge["type"] == "assigned_to"] == [None]
     assert (await ask(http, "graph/traverse", scope=BLOG, start=["user:petr"]))["nodes"] == []
+
+
+async def test_no_number_of_facts_leaves_out_that_one_is_retired(
+    kb: world.ObservedState, http: httpx.AsyncClient
+) -> None:
+    for month, name in ((FEBRUARY, "jana"), (MARCH, "petr")):
+        edges = [(f"issue:{number}", "assigned_to", f"user:{name}") for number in range(45)]
+        made = contract.patch(scopes.SHOP, f"list:{name}", edges, chunks=5)
+        dated = replace(made.document, observed_ms=selection.millis(month))
+        await kb.graph.replace(scopes.SHOP, replace(made, document=dated))
+    start = [f"issue:{number}" for number in range(45)]
+    walk = await ask(http, "graph/traverse", scope=SHOP, start=start, hops=1, edgeTypes=["assigned_to"])
+    ends = [edge["supersededBy"] for edge in walk["edges"] if edge["source"] in start and edge["target"] == "user:jana"]
+    assert ends == ["user:petr"] * 45
+
+
+async def test_the_versions_of_a_document_can_be_looked_at(kb: world.ObservedState, http: httpx.AsyncClient) -> None:
+    await kb.ingest(world.request("jira:JERV-2|STATUS|state:open\n", urn="u:2", observed_at=FEBRUARY, title="Two"))
+    await kb.ingest(world.request("jira:JERV-2|STATUS|state:done\n", urn="u:2", observed_at=MARCH, title="Two"))
+    about = {"source": "jira::JERV-2", "type": "status", **SHOP}
+    [now] = (await look(http, "graph/relationship", **about))["relationships"]
+    assert (now["target"], now["retiredAt"]) == ("state:done", None)
+    [done, opened] = (await look(http, "graph/relationship", history="true", **about))["relationships"]
+    assert (opened["target"], opened["supersededBy"]) == ("state:open", "state:done")
+    assert (opened["evidence"][0]["validUntil"], done["evidence"][0]["validUntil"]) == ("2026-03-01T00:00:00Z", None)
+    [then] = (await look(http, "graph/relationship", asOf="2026-02-10T00:00:00Z", **about))["relationships"]
+    assert (then["target"], then["retiredAt"]) == ("state:open", None)
+    chunk = await look(http, f"chunks/{then['evidence'][0]['chunkId']}", **SHOP)
+    assert (chunk["chunk"]["validUntil"], "open" in chunk["chunk"]["text"]) == ("2026-03-01T00:00:00Z", True)
+    assert "state:open" in {said["nodeKey"] for said in chunk["said"]}
+    nodes = await look(http, "graph/nodes", q="state:", asOf="2026-02-10T00:00:00Z", **SHOP)
+    assert [node["key"] for node in nodes["nodes"]] == ["state:open"]
+    hits = (await ask(http, "search/hybrid", scope=SHOP, query="JERV-2", asOf="2026-02-10T00:00:00Z"))["hits"]
+    assert "2026-03-01T00:00:00Z" in [hit["chunk"]["validUntil"] for hit in hits]
+    hidden = await http.get(f"/api/v1/chunks/{then['evidence'][0]['chunkId']}", params=BLOG)
+    assert hidden.status_code == 404
+    refused = await http.get("/api/v1/graph/relationship", params={**about, "history": "yes"})
+    assert (refused.status_code, refused.json()["error"]["field"]) == (422, "history")
 
 
 async def test_a_relationship_shows_its_proof(http: httpx.AsyncClient) -> None:
@@ -126,7 +239,11 @@ async def test_retrieval_as_of_a_moment_and_explained(http: httpx.AsyncClient) -
     [item] = found["items"]
     why = item["explanation"]
     assert why["cosine"] is not None
-    assert why["fused"] + why["own"] + why["named"] + why["hop"] > 0
+    parts = {name: why[name] for name in ("fused", "own", "named", "hop", "lead")}
+    assert item["confidence"] == pytest.approx(sum(parts.values()) / WHOLE)
+    assert parts["fused"] == pytest.approx(1.0), "the only one that is found is the best of both lists"
+    # The question names JERV-1, and this is the only chunk of that time that mentions it.
+    assert (parts["named"], parts["hop"]) == (rank.Weights().named * rank.Weights().mention, 0)
     assert item["provenance"]["observedAt"] == "2026-02-01T00:00:00Z"
     plain = await ask(http, "retrieve", scope=SHOP, query="Who has JERV-1?")
     assert plain["items"][0]["explanation"] is None
@@ -194,14 +311,14 @@ async def test_the_page_is_served_with_a_policy_for_exactly_its_script(http: htt
 async def test_through_the_door(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     async with serving.over(kb, meters) as (door, _):
         see = door.looking
-        hits = (await see.search(reading.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits
+        hits = (await see.search(api.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits
         said = (await see.chunk(scopes.SHOP, hits[0].chunk.chunk_id)).said
         assert "jira::JERV-1" in {one.node_key for one in said}
-        newest = (await see.by_kind(reading.ByKindRequest(scope=scopes.SHOP, kinds=["email"]))).chunks
+        newest = (await see.by_kind(api.ByKindRequest(scope=scopes.SHOP, kinds=["email"]))).chunks
         assert {chunk.chunk_id for chunk in newest} == {hit.chunk.chunk_id for hit in hits}
         named = (await see.nodes(scopes.SHOP, text="petr", node_type="user")).nodes
         assert [node.key for node in named] == ["user:petr"]
-        walk = await see.traverse(reading.TraverseRequest(scope=scopes.SHOP, start=["user:petr"], hops=1))
+        walk = await see.traverse(api.TraverseRequest(scope=scopes.SHOP, start=["user:petr"], hops=1))
         assert "jira::JERV-1" in {node.key for node in walk.nodes}
         found = await see.relationships(scopes.SHOP, source="jira::JERV-1", edge_type="assigned_to")
         assert [one.target for one in found.relationships] == ["user:jana", "user:petr"]

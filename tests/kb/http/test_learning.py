@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from kb import client, metrics, writing
+from kb import api, client, errors, metrics
+from kb.http import learning
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -68,25 +70,128 @@ async def test_the_queue_as_its_owner_sees_it(kb: world.ObservedState, door: cli
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.workers.step()
     after = await door.queue.listed(scopes.SHOP)
-    assert (after.total, after.failed[0].source_urn) == (2, "u:1")
+    assert (after.total, after.failed) == (3, []), "a model that is not there is the operator's to mend"
+    waits = next(one for one in after.jobs if one.source_urn == "u:1")
+    assert (waits.state, "qwen2.5:7b" in waits.reason) == ("Postponed", True)
+
+
+async def test_what_failed_is_listed_and_tried_again(
+    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "context too small"}}])
+    for number in range(3):
+        await door.learning.index(world.request(urn=f"u:{number}"))
+        await kb.workers.step()
+    with pytest.raises(client.Rejected):
+        await door.learning.index(world.request(" ", urn="u:empty"))
+    held = await door.queue.listed(scopes.SHOP)
+    assert held.total == 0
+    assert {(one.source_urn, one.retryable) for one in held.failed} == {
+        ("u:0", True),
+        ("u:1", True),
+        ("u:2", True),
+        ("u:empty", False),
+    }
     assert (await door.queue.listed(scopes.OTHER)).failed == []
+    first = next(one for one in held.failed if one.source_urn == "u:1")
+    for viewer in (scopes.OTHER, scopes.BLOG):
+        with pytest.raises(client.Rejected) as caught:
+            await door.queue.retry(viewer, first.id)
+        assert (caught.value.code, caught.value.field) == ("not_found", "id")
+        assert (await door.queue.retry(viewer)).retried == []
+    fake.set_faults([])
+    assert (await door.queue.retry(scopes.SHOP, first.id)).retried == ["u:1"]
+    rest = await door.queue.retry(scopes.SHOP)
+    assert sorted(rest.retried) == ["u:0", "u:2"]
+    assert [(one.source_urn, "send it again" in one.reason) for one in rest.left] == [("u:empty", True)]
+    for _ in range(3):
+        assert await kb.workers.step() is not None
+    after = await door.queue.listed(scopes.SHOP)
+    assert (after.total, [one.source_urn for one in after.failed]) == (0, ["u:empty"])
+    wrong = await http.post("/api/v1/queue/retry", json={"scope": {"clientId": "acme"}, "ids": ["x"]})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ids")
+
+
+async def test_documents_are_listed_with_their_states(
+    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+) -> None:
+    await kb.ingest(world.request(urn="u:extracted", observed_at=datetime(2026, 3, 1, 12, tzinfo=UTC)))
+    await door.learning.index(world.request(world.LONG, urn="u:indexed", kind="wiki", owner=scopes.ACME))
+    with pytest.raises(client.Rejected):
+        await door.learning.index(world.request(" ", urn="u:never"))
+    await kb.ingest(world.request(urn="u:worse"))
+    with pytest.raises(client.Rejected):
+        await door.learning.index(world.request(" ", urn="u:worse"))
+    vectors = kb.vectors
+    assert isinstance(vectors, memory.Vectors)
+    vectors.switch.away = True
+    with pytest.raises(errors.Away):
+        await kb.ingest(world.request(urn="u:open"))
+    vectors.switch.away = False
+    await kb.ingest(world.request(urn="u:theirs", owner=scopes.OTHER))
+    found: list[api.Document] = []
+    after: str | None = None
+    while True:
+        page = await door.documents.listed(scopes.SHOP, after=after, limit=2)
+        found += page.documents
+        after = page.next
+        if after is None:
+            break
+    assert len(found) == len({one.id for one in found})
+    assert sorted((one.source_urn, one.state, one.chunks > 0, one.kind) for one in found) == [
+        ("u:extracted", "Extracted", True, "email"),
+        ("u:indexed", "Indexed", True, "wiki"),
+        ("u:never", "Failed", False, ""),
+        ("u:open", "Unfinished", False, ""),
+        ("u:worse", "Failed", True, "email"),
+    ]
+    by_urn = {one.source_urn: one for one in found}
+    assert by_urn["u:extracted"].observed_at == datetime(2026, 3, 1, 12, tzinfo=UTC)
+    assert (by_urn["u:indexed"].scope, by_urn["u:open"].scope) == (scopes.ACME, scopes.SHOP)
+    assert ("empty" in by_urn["u:worse"].reason, "away" in by_urn["u:open"].reason) == (True, True)
+    [wiki] = (await door.documents.listed(scopes.SHOP, kind="wiki")).documents
+    assert wiki.source_urn == "u:indexed"
+    begun = (await door.documents.listed(scopes.SHOP, source="u:ne")).documents
+    assert [one.source_urn for one in begun] == ["u:never"]
+    await kb.workers.step()
+    assert (await door.documents.listed(scopes.SHOP, kind="wiki")).documents[0].state == "Extracted"
+    wrong = await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "limit")
+
+
+async def test_documents_are_listed_with_the_versions_that_are_kept_of_them(
+    kb: world.ObservedState, door: client.Client
+) -> None:
+    days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 5, 7)]
+    for number, day in enumerate(days):
+        await kb.ingest(world.request(f"Version {number}.", urn="u:1", title=f"Title {number}", observed_at=day))
+    await kb.ingest(world.request("Once.", urn="u:2"))
+    listed = {one.source_urn: one for one in (await door.documents.listed(scopes.SHOP)).documents}
+    assert [(one.title, one.valid_from, one.valid_until) for one in listed["u:1"].versions] == [
+        ("Title 1", days[1], days[2]),
+        ("Title 0", days[0], days[1]),
+    ]
+    assert (listed["u:1"].valid_from, listed["u:1"].title) == (days[2], "Title 2")
+    assert listed["u:2"].versions == []
+    assert (await door.documents.listed(scopes.BLOG)).documents == []
 
 
 async def test_what_a_person_says_is_there_at_once(
     kb: world.ObservedState, door: client.Client, clock: clocks.Clock, fake: process.Fake
 ) -> None:
-    def said(subject: str, content: str, category: writing.Category) -> writing.Knowledge:
-        return writing.Knowledge(scope=scopes.SHOP, subject=subject, content=content, category=category)
+    def said(subject: str, content: str, category: api.Category) -> api.Knowledge:
+        return api.Knowledge(scope=scopes.SHOP, subject=subject, content=content, category=category)
 
-    domain = said("BMS", "Brokerage Management System", writing.Category.DOMAIN)
+    domain = said("BMS", "Brokerage Management System", api.Category.DOMAIN)
     first = await door.learning.store(domain)
-    assert first.source_urn.startswith("user-knowledge:domain:BMS:")
+    assert first.source_urn.startswith("user-knowledge:domain:")
+    assert "BMS" not in first.source_urn
     assert {one["priority"] for one in fake.requests()} == {"1"}
     clock.advance(hours=1)
-    await door.learning.store(said("Editor", "Prefers\nvim.", writing.Category.PREFERENCE))
+    await door.learning.store(said("Editor", "Prefers\nvim.", api.Category.PREFERENCE))
     assert (await door.learning.store(domain)).replaced  # said twice, known once
     clock.advance(hours=1)
-    await door.learning.store(said("KYC", "Know your customer.", writing.Category.DOMAIN))
+    await door.learning.store(said("KYC", "Know your customer.", api.Category.DOMAIN))
     await kb.ingest(world.request())  # a mail is no user knowledge
     context = await door.memory.user(scopes.SHOP)
     assert context.markdown == (
@@ -98,13 +203,23 @@ async def test_what_a_person_says_is_there_at_once(
     assert (await door.memory.user(scopes.TILL)).markdown == context.markdown  # of the same group
 
 
+async def test_what_an_earlier_version_stored_is_replaced_by_what_is_said_again(
+    kb: world.ObservedState, door: client.Client, clock: clocks.Clock
+) -> None:
+    said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
+    now = learning.knowledge(said, clock())
+    await kb.ingest(now.model_copy(update={"source_urn": learning.former_urn(said)}))
+    await door.learning.store(said)
+    assert (await door.memory.user(scopes.SHOP)).markdown == "### Domain Context\n- **BMS**: Brokerage"
+
+
 async def test_the_users_context_asks_no_model(door: client.Client, fake: process.Fake) -> None:
     before = fake.count()
     await door.memory.user(scopes.SHOP)
     assert fake.count() == before
 
 
-def outcome(**more: Any) -> writing.Outcome:
+def outcome(**more: Any) -> api.Outcome:
     filled: dict[str, Any] = {
         "scope": scopes.SHOP,
         "task_id": "t1",
@@ -112,10 +227,10 @@ def outcome(**more: Any) -> writing.Outcome:
         "task_action": "code",
         "final_result": "Petr Svoboda fixed retry.py with exponential backoff. Lesson: cap the backoff.",
     }
-    return writing.Outcome(**(filled | more))
+    return api.Outcome(**(filled | more))
 
 
-STEP = [writing.StepResult(action="search", result="found retry.py")]
+STEP = [api.StepResult(action="search", result="found retry.py")]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +290,13 @@ async def test_an_image_is_what_the_model_sees_in_it(
     assert 'jervis_kb_uploads_total{outcome="refused",type="unknown"} 1.0' in text
 
 
+async def test_an_image_among_files_is_recognised(door: client.Client, fake: process.Fake) -> None:
+    reply = await door.learning.file(scopes.SHOP, making.png(20, 10), filename="login flow.txt")
+    assert (reply.media_type, reply.queued) == ("image/png", True)
+    assert reply.source_urn.startswith("image::name:login flow.txt,sha256:")
+    assert fake.count(tag="kb.describe/v1") == 1
+
+
 async def test_text_needs_no_tika_and_everything_else_says_so(door: client.Client) -> None:
     reply = await door.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", filename="note.txt")
     assert (reply.media_type, reply.queued) == ("text/plain", True)
@@ -182,6 +304,19 @@ async def test_text_needs_no_tika_and_everything_else_says_so(door: client.Clien
     with pytest.raises(client.Rejected) as caught:
         await door.learning.file(scopes.SHOP, making.pdf("hello"))
     assert (caught.value.code, caught.value.field) == ("misconfigured", "tikaUrl")
+
+
+async def test_a_file_keeps_its_senders_metadata(
+    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient
+) -> None:
+    await door.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", metadata={"team": "core"})
+    await door.learning.index(world.request("Petr Svoboda wrote b.py.", urn="u:other"))
+    [item] = (await kb.ask("Who wrote a.py?", metadata={"team": "core"})).items
+    assert (item.provenance.metadata, "a.py" in item.content) == ({"team": "core"}, True)
+    large = world.request().model_dump(mode="json", by_alias=True) | {"metadata": {"key": "x" * 17_000}}
+    refused = await http.post("/api/v1/ingest", json=large)
+    assert (refused.status_code, refused.json()["error"]["field"]) == (422, "metadata")
+    assert "16384" in refused.json()["error"]["message"]
 
 
 async def test_two_gigabytes_are_refused_before_they_are_sent(http: httpx.AsyncClient) -> None:
@@ -218,7 +353,7 @@ async def test_merges_through_the_door(kb: world.ObservedState, door: client.Cli
     await kb.ingest(world.request("user:john.roe@x.com|OWNS|file:b.py", urn="n:3", owner=scopes.OTHER))
     offered = await door.aliases.candidates(scopes.SHOP, "user:john")
     assert [one.other for one in offered] == ["user:john.doe@x.com"]
-    made = await door.aliases.merge(writing.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana"))
+    made = await door.aliases.merge(api.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana"))
     assert (made.alias, made.canonical, made.documents) == ("user:john", "user:jd", 1)
     await kb.workers.step()
     [alias] = await door.aliases.listed(scopes.SHOP, key="user:jd")

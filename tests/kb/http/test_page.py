@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from kb import metrics
@@ -21,13 +23,27 @@ async def test_from_a_question_to_its_proof(
     asked = urlencode({"clientId": "acme", "projectId": "shop", "groupId": "retail", "query": "login bug"})
     async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
         reply = await kb.ingest(world.request())
+        for day, name in ((2, "jana"), (5, "petr")):
+            given: dict[str, Any] = {
+                "nodes": [{"key": "jira::JERV-9", "type": "jira", "properties": {"status": "Open", "labels": ["a"]}}],
+                "relationships": [
+                    {
+                        "source": "jira::JERV-9",
+                        "type": "assigned_to",
+                        "target": f"user:{name}",
+                        "properties": {"since": 2026},
+                    }
+                ],
+            }
+            observed = datetime(2026, 3, day, tzinfo=UTC)
+            await kb.ingest(world.request("Ticket.", urn=f"u:{day}", kind="jira", observed_at=observed, **given))
         await kb.ingest(world.request(_HOSTILE, urn="u:hostile", title="<b>Hostile</b>"))
         async with (
             serving.over(kb, meters) as (_, http),
             browser.opened(tmp_path, f"{http.base_url}/kb/#{asked}".replace("//kb", "/kb")) as tab,
         ):
             # The question in the address is asked at once; texts of sources are shown as text, never as markup.
-            await tab.until("document.querySelectorAll('#items li').length === 2")
+            await tab.until("document.querySelectorAll('#items li').length === 4")
             titles = "[...document.querySelectorAll('#items button')].map(one => one.textContent)"
             assert set(await tab.evaluate(titles)) == {"Login bug", "<b>Hostile</b>"}
             assert await tab.evaluate("document.title") == "Jervis knowledge base"
@@ -48,6 +64,20 @@ async def test_from_a_question_to_its_proof(
             await tab.until("document.querySelectorAll('#sentences li').length === 1")
             proof = await tab.evaluate("document.getElementById('sentences').textContent")
             assert "jira:JERV-123|AFFECTS|file:UserService.kt" in proof
+
+            # Properties, how sure a relationship is, and what took its place.
+            await tab.evaluate("walk('jira::JERV-9')")
+            await tab.until("document.getElementById('drawn').dataset.node === 'jira::JERV-9'")
+            assert await tab.evaluate("document.getElementById('properties').textContent") == 'labels["a"]statusOpen'
+            old = "document.querySelector('#graph [data-edge=\"jira::JERV-9|assigned_to|user:jana\"]')"
+            title = await tab.evaluate(f"{old}.querySelector('title').textContent")
+            assert title == "jira::JERV-9 assigned_to user:jana · confidence 0.90 · since 2026-03-05 it is user:petr"
+            assert await tab.evaluate(f"{old}.classList.contains('retired')")
+            await tab.evaluate(f"{old}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+            await tab.until("document.getElementById('edge').textContent.includes('JERV-9')")
+            sure = await tab.evaluate("document.getElementById('sure').textContent")
+            assert sure == "confidence 0.90 · since 2026-03-05 it is user:petr"
+            assert await tab.evaluate("document.getElementById('given').textContent") == "since2026"
 
             # What goes wrong is said, with what helps, and the page stays usable.
             await tab.evaluate("document.getElementById('clientId').value = 'not a name'; search()")

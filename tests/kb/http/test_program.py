@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from crds.priority import Priority
-from kb import client, wire
+from kb import api, client
 from tests.fakes.ollama import process
 from tests.kb import forwarder, scopes, waiting, world
 from tests.kb.http import program
 
 Running = program.Running
-QUESTION = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
+QUESTION = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ async def test_everything_absent_at_the_start_and_there_later(
         door = client.Client(kb.url, http)
         state = (await http.get(f"{kb.url}/readyz")).json()
         assert state["down"] == ["mongodb", "weaviate"]
-        with pytest.raises(client.Unavailable, match="weaviate"):
+        # Before a model is asked it has to be known which entity types the owner has.
+        with pytest.raises(client.Unavailable, match="mongodb"):
             await door.ingest(world.request())
         with pytest.raises(client.Unavailable, match="mongodb"):
             await door.store(scopes.SHOP, b"body")
@@ -98,7 +99,7 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
     answered = _finished(fake)
     async with run() as kb:
         door = client.Client(kb.url, http)
-        question = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
+        question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
         found = await waiting.until(lambda: _items(door, question))
         assert _finished(fake) - answered == 1
         reply = await door.ingest(world.request(world.LONG))
@@ -113,6 +114,9 @@ async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:
     assert await asyncio.to_thread(wrong.wait, 90) == 2
     split = program.launch(log, data | {"JERVIS_KB_MODE": "read"})
     assert await asyncio.to_thread(split.wait, 90) == 2
+    same = {"JERVIS_KB_WEAVIATE_URL": "http://127.0.0.1:8080", "JERVIS_KB_WEAVIATE_GRPC_PORT": "8080"}
+    collided = program.launch(log, data | same)
+    assert await asyncio.to_thread(collided.wait, 90) == 2
     locked = program.launch(log, data | {"JERVIS_KB_PORT": "0", "JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
     assert await asyncio.to_thread(locked.wait, 90) == 2
     said = log.read_text()
@@ -120,6 +124,7 @@ async def test_settings_that_cannot_work_are_named(tmp_path: Path) -> None:
     assert "JERVIS_KB_PORT: " in said
     assert "JERVIS_KB_WEAVIATE_URL: " in said
     assert "JERVIS_KB_ARANGO_URL" in said
+    assert "JERVIS_KB_WEAVIATE_GRPC_PORT=8080 is the port of JERVIS_KB_WEAVIATE_URL" in said
     assert "Traceback" not in said
 
 
@@ -128,7 +133,7 @@ def _finished(fake: process.Fake) -> int:
     return sum(one["outcome"] == "finished" for one in asked)
 
 
-async def _items(door: client.Client, question: wire.RetrieveRequest) -> list[wire.EvidenceItem]:
+async def _items(door: client.Client, question: api.RetrieveRequest) -> list[api.EvidenceItem]:
     return (await door.retrieve(question)).items
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from kb import client, wire, writing
+from kb import api, client
 from tests.kb import scopes, waiting, world
 from tests.kb.files import making
 from tests.kb.http import program
@@ -24,7 +24,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_an_erasure_goes_on_after_a_kill(run: program.Running, http: httpx.AsyncClient) -> None:
-    everything = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote a file?", max_results=100)
+    everything = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote a file?", max_results=100)
     async with run() as kb:
         door = client.Client(kb.url, http)
         for number in range(DOCUMENTS):
@@ -64,18 +64,18 @@ async def test_attachments_through_tika(run: program.Running, http: httpx.AsyncC
         door = client.Client(kb.url, http)
         await door.learning.index(world.request())
 
-        async def attach(raw: bytes, name: str) -> writing.FileReply:
+        async def attach(raw: bytes, name: str) -> api.FileReply:
             kept = await door.store(scopes.SHOP, raw, "application/octet-stream")
             urn = "email::<m1@acme.com>"
-            draft = writing.AttachmentDraft(scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept)
+            draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept)
             return await door.learning.attachment(draft)
 
         line = "The warranty ends in May 2031."
         made = await attach(making.docx(line), "terms.docx")
-        question = wire.RetrieveRequest(
+        question = api.RetrieveRequest(
             scope=scopes.SHOP,
             query="When does the warranty end?",
-            sources=[writing.attachment_sources("email::<m1@acme.com>")],
+            sources=[api.attachment_sources("email::<m1@acme.com>")],
         )
         [item] = (await door.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)

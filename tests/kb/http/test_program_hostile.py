@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb import client, wire
+from kb import api, client
 from tests.kb import scopes, world
 from tests.kb.files import making
 from tests.kb.http import program
@@ -32,8 +32,8 @@ QUERIES = [
     ("DELETE", "/api/v1/aliases", ("alias",)),
     ("DELETE", "/api/v1/documents", ("sourceUrn",)),
     ("GET", "/api/v1/health/consistency", ("after", "limit")),
-    ("GET", "/api/v1/graph/nodes", ("keys", "text", "type", "limit")),
-    ("GET", "/api/v1/graph/relationship", ("source", "type", "target", "limit")),
+    ("GET", "/api/v1/graph/nodes", ("key", "q", "type", "limit")),
+    ("GET", "/api/v1/graph/relationship", ("source", "type", "target", "limit", "asOf")),
     ("GET", "/api/v1/rules", ("ruleType",)),
     ("GET", "/api/v1/rules/history", ("ruleKey",)),
     ("DELETE", "/api/v1/rules", ("ruleKey", "deletedBy")),
@@ -65,6 +65,7 @@ def bodies() -> list[tuple[str, Any]]:
             ("/api/v1/memory/task/t", {"scope": SHOP, "structuredData": {text: text}}),
             ("/api/v1/memory/task/t", {"scope": SHOP, "structuredData": {"a": {f"${text}": text, "a.b": 1}}}),
             ("/api/v1/queue/prioritize", {"scope": SHOP, "id": text}),
+            ("/api/v1/queue/retry", {"scope": SHOP, "id": text}),
             ("/api/v1/crawl", {"scope": SHOP, "url": f"http://{text}/"}),
             ("/api/v1/retrieve", {"scope": {"clientId": text}, "query": "q"}),
         ]  # fmt: skip
@@ -145,9 +146,15 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
                 wrong.append(f"{method} {path} {str(more)[:300]}: {answer.status_code} {answer.text[:200]}")
             elif answer.status_code >= 400 and path.startswith("/api/"):
                 said = answer.json()["error"]
+                if "no query parameter" in said["message"]:
+                    wrong.append(f"{method} {path} {str(more)[:300]}: it never came to the handler")
                 if not said["message"]:
                     wrong.append(f"{method} {path} {str(more)[:300]}: no message")
 
+        described = (await http.get(f"{kb.url}/api/v1/openapi.json")).json()["paths"]
+        for method, path, names in QUERIES:
+            read = {one["name"] for one in described[path][method.lower()]["parameters"]}
+            assert set(names) <= read, f"{method} {path} reads none of {set(names) - read}"
         waiting = everything()
 
         async def work() -> None:
@@ -158,7 +165,7 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
         await asyncio.gather(*(work() for _ in range(12)))
         door = client.Client(kb.url, http)
         await door.learning.index(world.request(urn="after"))
-        question = wire.RetrieveRequest(scope=scopes.SHOP, query="login bug", sources=["after"])
+        question = api.RetrieveRequest(scope=scopes.SHOP, query="login bug", sources=["after"])
         assert (await door.retrieve(question)).items
         log = kb.log.read_text()
     unhandled = [line[:600] for line in log.splitlines() if '"unhandled"' in line or '"broken"' in line]

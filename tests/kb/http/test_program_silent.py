@@ -13,9 +13,10 @@ import pytest
 
 from crds import scope
 from crds.priority import Priority
-from kb import client, wire, writing
+from kb import api, client
+from tests import ports
 from tests.fakes.ollama import process
-from tests.kb import ports, scopes, waiting, world
+from tests.kb import scopes, waiting, world
 from tests.kb.files import making
 from tests.kb.http import program
 from tests.router import process as router_process
@@ -26,6 +27,15 @@ KB_TOKEN, ROUTER_TOKEN, WRONG_TOKEN = "canary-kb-token", "canary-router-token", 
 PASSWORD = "canary-password"
 SECRETS = (KB_TOKEN, ROUTER_TOKEN, WRONG_TOKEN, PASSWORD)
 WORDS = iter([f"quetzal{number}" for number in range(100)])
+# Routes that take words in the query, and in which parameters.
+QUERIES = [
+    ("graph/nodes", ("q", "key", "type")),
+    ("graph/relationship", ("source", "target", "type")),
+    ("aliases", ("key",)),
+    ("aliases/candidates", ("key",)),
+    ("rules/history", ("ruleKey",)),
+    ("memory/procedural", ("trigger",)),
+]
 DEBUG = {"JERVIS_KB_LOG_LEVEL": "debug"}
 
 
@@ -57,37 +67,44 @@ async def surface(door: client.Client, http: httpx.AsyncClient, url: str, w: Cal
     text = f"user:{w()}|OWNS|file:{w()}.py\n\nPetr {w()} wrote {w()}."
     await door.ingest(world.request(text, title=w(), metadata={"author": w()}))
     await door.learning.index(world.request(f"Later {w()}.", urn="u:2", title=w()))
-    await door.learning.store(writing.Knowledge(scope=scopes.SHOP, subject="S", content=w()), urgency=Priority.P1)
-    await door.learning.file(scopes.SHOP, making.docx(f"A file of {w()}."), filename="a.docx", source_urn="u:3")
-    await door.learning.image(scopes.SHOP, making.png(4, 4), filename="b.png", source_urn="u:4")
+    await door.learning.store(api.Knowledge(scope=scopes.SHOP, subject=w(), content=w()), urgency=Priority.P1)
+    await door.learning.file(scopes.SHOP, making.docx(f"A file of {w()}."), filename=f"{w()}.docx")
+    await door.learning.file(scopes.SHOP, making.docx(f"Another of {w()}."), source_urn=f"file:{w()}")
+    await door.learning.image(scopes.SHOP, making.png(4, 4), filename=f"{w()}.png")
     kept = await door.store(scopes.SHOP, f"Stored {w()}.".encode())
-    attachment = writing.AttachmentDraft(
-        scope=scopes.SHOP, attached_to="u:2", name="c.txt", content_ref=kept, title=w()
+    attachment = api.AttachmentDraft(
+        scope=scopes.SHOP, attached_to=f"mail:{w()}", name=f"{w()}.txt", content_ref=kept, title=w()
     )
     await door.learning.attachment(attachment)
     await door.learning.outcome(
-        writing.Outcome(
+        api.Outcome(
             scope=scopes.SHOP,
             task_id="t1",
-            task_category=writing.TaskCategory.EPIC,
+            task_category=api.TaskCategory.EPIC,
             task_action="code",
             question=w(),
             final_result=w(),
         )
     )
     rule = {"scope": scopes.SHOP, "rule_key": "k", "rule_type": "CUSTOM", "rule_content": w(), "created_by": "me"}
-    await door.rules.put(writing.RuleDraft.model_validate(rule))
-    await door.memory.remember(writing.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
-    step = writing.Step(agent="a", action=w())
-    way = writing.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
+    await door.rules.put(api.RuleDraft.model_validate(rule))
+    await door.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
+    step = api.Step(agent="a", action=w())
+    way = api.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
     await door.memory.save_procedure(way)
     name = w()
-    await door.aliases.merge(writing.Merge(scope=scopes.SHOP, alias=f"user:{name}", canonical=f"user:{w()}"))
-    await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query=f"Who is {w()}?", explain=True))
+    await door.aliases.merge(api.Merge(scope=scopes.SHOP, alias=f"user:{name}", canonical=f"user:{w()}"))
+    await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query=f"Who is {w()}?", explain=True))
     await door.memory.user(scopes.SHOP)
-    query = {"clientId": "acme", "projectId": "shop", "key": f"user:{w()}", "text": w(), "source": w()}
-    for path in ("graph/nodes", "graph/relationship", "aliases/candidates", "documents", f"memory/task/{w()}"):
-        await http.get(f"{url}/api/v1/{path}", params=query)
+    for path, names in QUERIES:
+        query = {"clientId": "acme", "projectId": "shop"} | {name: f"user:{w()}" for name in names}
+        answer = await http.get(f"{url}/api/v1/{path}", params=query)
+        assert answer.status_code == 200, f"{path} reads {names}: {answer.text}"
+    for path in (f"memory/task/{w()}", f"content/{w()}", f"chunks/{w()}", f"{w()}"):
+        assert (await http.get(f"{url}/api/v1/{path}", params={"clientId": "acme"})).status_code == 404
+    await http.get(f"{url}/api/v1/graph/nodes", params={"clientId": "acme", w(): w()})
+    for urn in ("u:2", f"mail:{w()}"):
+        await http.delete(f"{url}/api/v1/documents", params={"clientId": "acme", "projectId": "shop", "sourceUrn": urn})
     for path in ("ingest/full", "ingest", "retrieve", "store", "rules", "outcomes", "graph/traverse", "crawl"):
         for body in (f'{{"{w()}": "{w()}"}}', f"no JSON {w()}", f'{{"scope": {{"clientId": "a b {w()}"}}}}'):
             await http.post(f"{url}/api/v1/{path}", content=body)
@@ -156,7 +173,7 @@ async def test_nor_when_everything_else_is_away(
         for path, document in asked:
             answer = await http.post(f"{kb.url}/api/v1/{path}", content=document.model_dump_json(by_alias=True))
             assert answer.status_code == 503, answer.text
-        question = wire.RetrieveRequest(scope=scopes.SHOP, query=word(said))
+        question = api.RetrieveRequest(scope=scopes.SHOP, query=word(said))
         answer = await http.post(f"{kb.url}/api/v1/retrieve", content=question.model_dump_json(by_alias=True))
         assert answer.status_code == 503
         assert PASSWORD not in answer.text

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from crds.priority import Priority
-from kb import client, wire, writing
+from kb import api, client
 from kb.queue import job, sqlite
 from tests.fakes.ollama import process
 from tests.kb import scopes, waiting, world
@@ -71,11 +71,11 @@ async def test_what_a_person_says_does_not_wait_for_the_bulk(
         extracted: list[float] = []
         for number in range(SAID):
             started = time.perf_counter()
-            said = writing.Knowledge(scope=scopes.SHOP, subject=f"S{number}", content=f"Jana Novak wrote a{number}.py.")
+            said = api.Knowledge(scope=scopes.SHOP, subject=f"S{number}", content=f"Jana Novak wrote a{number}.py.")
             reply = await door.learning.store(said)
             assert reply.priority == 1
             kept.append(time.perf_counter() - started)
-            question = wire.RetrieveRequest(scope=scopes.SHOP, query=f"a{number}.py", sources=[reply.source_urn])
+            question = api.RetrieveRequest(scope=scopes.SHOP, query=f"a{number}.py", sources=[reply.source_urn])
             assert (await door.retrieve(question, urgency=Priority.P1)).items
 
             async def done() -> bool:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from crds.priority import Priority
-from kb import client, wire, writing
+from kb import api, client
 from tests.fakes.ollama import process
 from tests.kb import scopes, waiting, world
 from tests.kb.files import making
@@ -64,7 +64,7 @@ async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
         door = client.Client(kb.url, http)
         await until_empty(door)
         assert finished(fake) - answered == 1
-        question = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?")
+        question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?")
         found = (await door.retrieve(question)).items
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
         text = (await http.get(f"{kb.url}/metrics")).text
@@ -81,7 +81,7 @@ async def test_files_pictures_and_words_of_a_person(
         line = "Petr Svoboda wrote UserService.kt last year."
         made = await door.learning.file(scopes.SHOP, making.docx(line), filename="who wrote what.docx")
         assert (made.media_type.rpartition(".")[2], made.queued) == ("document", True)
-        question = wire.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
+        question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
         [item] = (await door.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)
         await until_empty(door)
@@ -92,19 +92,17 @@ async def test_files_pictures_and_words_of_a_person(
                 await door.learning.file(scopes.SHOP, hostile)
         picture = await door.learning.image(scopes.SHOP, making.png(4, 4), filename="x.png")
         assert picture.media_type == "image/png"
-        said = writing.Knowledge(
-            scope=scopes.SHOP, subject="BMS", content="Brokerage", category=writing.Category.DOMAIN
-        )
+        said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
         await door.learning.store(said, urgency=Priority.P1)
         context = await door.memory.user(scopes.SHOP)
         assert context.markdown == "### Domain Context\n- **BMS**: Brokerage"
         await report_latency(door)
-        rule = writing.RuleDraft(
-            scope=scopes.SHOP, rule_key="k", rule_type=writing.RuleType.CUSTOM, rule_content="c", created_by="me"
+        rule = api.RuleDraft(
+            scope=scopes.SHOP, rule_key="k", rule_type=api.RuleType.CUSTOM, rule_content="c", created_by="me"
         )
         assert await door.rules.put(rule) in await door.rules.in_force(scopes.SHOP)
         await door.learning.index(world.request("user:john|OWNS|file:a.py", urn="n:1"))
-        await door.aliases.merge(writing.Merge(scope=scopes.ACME, alias="user:john", canonical="user:jd"))
+        await door.aliases.merge(api.Merge(scope=scopes.ACME, alias="user:john", canonical="user:jd"))
         await until_empty(door)
         assert [one.state for one in await door.aliases.listed(scopes.SHOP)] == ["Merged"]
 

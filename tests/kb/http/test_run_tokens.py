@@ -15,7 +15,7 @@ from aiohttp import test_utils, web
 from crds import priority, runtoken, scope
 from crds.pendingtask import Mode
 from crds.priority import Priority
-from kb import client, metrics, wire
+from kb import api, client, metrics
 from kb.access import grants, rates
 from kb.http import access, body
 from router import client as router_client
@@ -74,8 +74,8 @@ def asked(where: scope.Scope) -> Mapping[str, object]:
 async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: httpx.AsyncClient) -> None:
     ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
     door = client.Client(str(http.base_url), http, signed(scopes.SHOP))
-    await door.retrieve(wire.RetrieveRequest(scope=scopes.SHOP, query="what?"))
-    await door.retrieve(wire.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
+    await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="what?"))
+    await door.retrieve(api.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
     assert await door.fetch(scopes.SHOP, ref.key) == b"something"
     for where in (scopes.TILL, scopes.ACME):
         with pytest.raises(client.Rejected, match="may not read in this scope"):

@@ -9,15 +9,33 @@ from contextlib import asynccontextmanager
 import httpx
 from aiohttp import test_utils
 
-from kb import client, metrics, mongo, wire
+from kb import api, client, metrics, mongo
 from kb.access import rates
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
-from kb.erasure import eraser
+from kb.erasure import eraser, places
 from kb.files import reader, tika
-from kb.http import access, aliases, app, content, erasing, health, learning, memory, openapi, queueing, rules, uploads
+from kb.http import (
+    access,
+    aliases,
+    app,
+    content,
+    documents,
+    entitytypes,
+    erasing,
+    health,
+    knowledge,
+    learning,
+    memory,
+    openapi,
+    queueing,
+    rules,
+    uploads,
+)
+from kb.ingest import entitytypes as registry_of_types
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
+from kb.retrieve import search
 from kb.rules import mongo as rules_mongo
 from tests.kb import clock as clocks
 from tests.kb import world
@@ -34,6 +52,7 @@ async def over(
     judge: address.Judge | None = None,
     gate: access.Gate | None = None,
     works: eraser.Eraser | None = None,
+    registry: places.Places | None = None,
     limit: int = 500_000,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed door and a raw client, both at the service's root."""
@@ -43,8 +62,9 @@ async def over(
         reading = reader.Reader(parser, made.answers, meters)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
+            *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
-            *uploads.Uploads(made.intake, reading, fetcher, made.content, limit=limit).routes(),
+            *uploads.Uploads(made.intake, reading, fetcher, made.content, limit=limit, graph_store=made.graph).routes(),
             *learning.Learning(made.intake, learn.Learner(made.answers, made.intake), clock).routes(),
             *memory.Users(user.Users(made.graph, made.vectors, meters)).routes(),
         ]
@@ -53,18 +73,21 @@ async def over(
             ways = procedures.Procedures(database, clock)
             served = [
                 *served,
+                *entitytypes.EntityTypes(registry_of_types.Mongo(database, clock)).routes(),
                 *rules.Rules(rules_mongo.Rules(database, clock)).routes(),
                 *memory.Memory(task.Tasks(database, clock), book, ways).routes(),
             ]
             if works is not None:
-                served = [*served, *erasing.Erasing(works, erasures.Book(database, clock)).routes()]
-        faces = app.Faces(None, None, content.Content(made.content, limit=100_000), health.Health({}, meters), served)
+                registry = registry or places.Places(database, "files", "Files", "here", clock, lambda: 0.0)
+                served = [*served, *erasing.Erasing(works, erasures.Book(database, clock), registry).routes()]
+        asking = knowledge.Reading(made.finder(search.Breadth()))
+        faces = app.Faces(None, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served)
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
-        server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=wire.VERSION, gate=gate))
+        server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=api.VERSION, gate=gate))
         await server.start_server()
         base = str(server.make_url("")).rstrip("/")
         try:
             async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=60, verify=False) as http:
-                yield client.Client(base, http), http
+                yield client.Client(base, http, attempts=1), http
         finally:
             await server.close()

@@ -52,3 +52,10 @@ def test_neighbours_overlap_from_the_beginning_of_a_word() -> None:
 def test_an_overlap_of_half_the_size_is_refused() -> None:
     with pytest.raises(ValueError, match="overlap"):
         chunk.split("text", size=10, overlap=5)
+
+
+def test_a_text_without_spaces_is_cut_after_a_sentence() -> None:
+    document = "項目完成了，等待批准。" * 60
+    chunks = chunk.split(document, size=200, overlap=20)
+    assert all(one.text.endswith("。") for one in chunks)
+    assert "".join(one.text for one in chunks) == document

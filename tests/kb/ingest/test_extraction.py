@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Literal
+
+import pytest
+
 from kb.ingest import extraction, sentence
+
+Form = Literal["NFC", "NFD"]
 
 _CHUNK = "Jana leads the core team. Petr wrote UserService.kt, and Jana\nreviewed it. Ann met Petr."
 _SENTENCES = sentence.split(_CHUNK)
@@ -23,6 +30,41 @@ def test_an_invented_quote_is_replaced_by_a_sentence_that_names_both_or_dropped(
     assert prove("The boss of the core team is Jana.") == "Jana leads the core team."
     assert prove("Petr reports to Jana.", source="Ann", target="Jana") is None
     assert prove("", source="Petr", target="UserService.kt") == "Petr wrote UserService.kt, and Jana"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("other", ["NFC", "NFD"])
+def test_a_name_is_found_in_either_form_of_unicode(form: Form, other: Form) -> None:
+    sentences = sentence.split(unicodedata.normalize(form, "Řehoř Dvořák vede tým. Šéf souhlasí."))
+    assert len(extraction.naming(sentences, unicodedata.normalize(other, "Řehoř Dvořák"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("O tom rozhodne schůzka s Janou Novákovou.", "Jana Nováková"),
+        ("Zeptej se Karla Vaňka.", "Karel Vaněk"),
+        ("Servery stojí v Praze.", "Praha"),
+        ("Das ist die Aufgabe des Rechnungsdienstes.", "Rechnungsdienst"),
+        ("Договор с Анной Орловой.", "Анна Орлова"),
+        ("請求サービスはハヤブサで動きます。", "ハヤブサ"),
+        ("项目由李明负责。", "李明"),
+    ],
+)
+def test_an_inflected_name_is_found(text: str, name: str) -> None:
+    sentences = sentence.split(f"{text}\n{text[:2]}.")
+    assert [found.text for found in extraction.naming(sentences, name)] == [text]
+
+
+def test_a_sentence_with_the_name_as_written_goes_before_its_other_forms() -> None:
+    sentences = sentence.split("Petr má volno. Petra má službu.")
+    assert [found.text for found in extraction.naming(sentences, "Petr")] == ["Petr má volno."]
+    assert [found.text for found in extraction.naming(sentences, "Petra")] == ["Petra má službu."]
+
+
+def test_a_short_name_has_no_other_forms() -> None:
+    assert extraction.naming(sentence.split("We ban it. Bans are rare."), "Ban") == sentence.split("We ban it.")
+    assert extraction.naming(sentence.split("Ida has it."), "Id") == []
 
 
 def test_names_are_words() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from crds import errors as root
+from crds.priority import Priority
 from kb import errors, metrics
 from kb.ingest import intent
+from kb.queue import job
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -100,6 +102,45 @@ async def test_recovery_leaves_alone_what_somebody_works_on_and_what_cannot_succ
         assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
         assert await kb.ledger.count() == {intent.State.FINISHED: 1, intent.State.FAILED: 1}
         assert meters.registry.get_sample_value("jervis_kb_unfinished_ingests") == 0
+        assert meters.registry.get_sample_value("jervis_kb_failed_documents") == 1
+
+
+async def test_jobs_that_wait_do_not_hide_what_nothing_else_will_finish(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
+        for number in range(101):
+            name = f"waits{number}"
+            await kb.ledger.open(name, scopes.SHOP, f"u:{name}", "{}", clock())
+            await kb.queue.put(name, scopes.SHOP, f"u:{name}", "email", job.Action.EXTRACT, Priority.P3, "{}")
+        vectors = kb.vectors
+        assert isinstance(vectors, memory.Vectors)
+        vectors.switch.away = True
+        clock.advance(seconds=1)
+        with pytest.raises(errors.Away):
+            await kb.ingest(world.request())
+        vectors.switch.away = False
+        clock.advance(seconds=1)
+        assert await kb.recovery.sweep(before=clock()) == 1
+        assert (await kb.ask("login bug")).items != []
+
+
+async def test_a_content_that_has_gone_ends_the_waiting(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as kb:
+        content = kb.content
+        assert isinstance(content, memory.Content)
+        kept = await content.save(scopes.SHOP, world.MAIL.encode(), "text/plain")
+        content.switch.away = True
+        with pytest.raises(errors.Away):
+            await kb.ingest(world.request(content=None, content_ref=kept))
+        content.switch.away = False
+        content.lose(kept.key)
+        clock.advance(seconds=1)
+        assert await kb.recovery.sweep(before=clock()) == 0
+        [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)
+        assert (failed.recorded, "no content" in failed.reason) == (True, True)
 
 
 async def test_a_content_store_that_is_away_keeps_the_intent_open(

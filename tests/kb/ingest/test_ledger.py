@@ -1,59 +1,98 @@
-"""Intents and kept answers outlive the process."""
+"""Intents and kept answers: in a file of one process, and in MongoDB for several."""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from kb import errors, mongo
 from kb.ingest import intent, sqlite
+from kb.ingest import mongo as shared
 from tests.kb import clock as clocks
 from tests.kb import scopes
+from tests.kb.ingest import ledger_contract
+
+_WITHOUT_OWNERS = """
+DROP TABLE answers;
+CREATE TABLE answers (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX answers_at ON answers (at);
+"""
 
 
-@pytest.fixture
-async def ledger(tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Ledger]:
-    opened = sqlite.Ledger(tmp_path / "ingest.sqlite", clock, max_answers=3)
-    await opened.prepare()
-    yield opened
-    await opened.close()
+class TestFile(ledger_contract.LedgerContract):
+    @pytest.fixture
+    async def ledger(self, tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Ledger]:
+        opened = sqlite.Ledger(tmp_path / "ingest.sqlite", clock, max_answers=3)
+        await opened.prepare()
+        yield opened
+        await opened.close()
 
 
-async def test_a_document_is_known_once_it_was_finished(ledger: sqlite.Ledger, clock: clocks.Clock) -> None:
-    first = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
-    again = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
-    assert (first.known, first.attempts, again.known, again.attempts) == (False, 1, False, 2)
-    await ledger.finish("d", clock())
-    replacing = await ledger.open("d", scopes.SHOP, "u:1", '{"new": 1}', clock())
-    retried = await ledger.open("d", scopes.SHOP, "u:1", '{"new": 1}', clock())
-    assert (replacing.known, replacing.attempts, retried.known, retried.attempts) == (True, 1, True, 2)
-    await ledger.forget("d")
-    assert (await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())).known is False
+@pytest.mark.services
+class TestMongo(ledger_contract.LedgerContract):
+    @pytest.fixture
+    def ledger(self, database: mongo.Database, clock: clocks.Clock) -> shared.Ledger:
+        return shared.Ledger(database, clock, max_answers=3)
+
+    async def test_what_one_process_writes_another_one_reads(
+        self, ledger: shared.Ledger, database: mongo.Database, clock: clocks.Clock
+    ) -> None:
+        other = shared.Ledger(database, clock, max_answers=3)
+        await ledger.open("d", scopes.SHOP, "u:1", "{}", clock(), fence=1)
+        await ledger.keep_answer("k", "kb.extract/v1", "a", scopes.SHOP)
+        assert await other.working(["d"]) == {"d"}
+        assert await other.answer("k", scopes.SHOP) == "a"
+
+    async def test_an_older_owner_changes_nothing(self, ledger: shared.Ledger, clock: clocks.Clock) -> None:
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), fence=7)
+        newer = await ledger.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), fence=8)
+        with pytest.raises(errors.Outrun):
+            await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), fence=7)
+        await ledger.finish("d", clock(), fence=7)
+        await ledger.fail("d", "no way", clock(), fence=7)
+        await ledger.interrupt("d", "cut off", clock(), fence=7)
+        await ledger.forget("d", fence=7)
+        assert await ledger.find("d") == (newer, '{"v": 2}')
+        await ledger.finish("d", clock(), fence=8)
+        assert await ledger.count() == {intent.State.FINISHED: 1}
 
 
-async def test_open_records_are_listed_oldest_first_with_their_request(
-    ledger: sqlite.Ledger, clock: clocks.Clock
-) -> None:
-    for name in ("first", "second", "done", "broken"):
-        clock.advance(seconds=1)
-        await ledger.open(name, scopes.SHOP, f"u:{name}", f'{{"is": "{name}"}}', clock())
-    await ledger.finish("done", clock())
-    await ledger.fail("broken", "no way", clock())
-    await ledger.interrupt("first", "weaviate is away", clock())
-    listed = await ledger.unfinished(before=clock() + timedelta(seconds=1))
-    assert [(record.document_id, record.reason, request) for record, request in listed] == [
-        ("second", "", '{"is": "second"}'),
-        ("first", "weaviate is away", '{"is": "first"}'),
-    ]
-    assert listed[0][0].owner == scopes.SHOP
-    assert await ledger.unfinished(before=clock() - timedelta(hours=1)) == []
-    assert await ledger.count() == {intent.State.OPEN: 2, intent.State.FINISHED: 1, intent.State.FAILED: 1}
+async def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, clock: clocks.Clock) -> None:
+    path = tmp_path / "old.sqlite"
+    first = sqlite.Ledger(path, clock, max_answers=3)
+    await first.prepare()
+    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+    await first.fail("d", "no way", clock())
+    await first.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP INDEX intents_failed; UPDATE intents SET request = NULL;" + _WITHOUT_OWNERS)
+        connection.execute("PRAGMA user_version=1")
+    second = sqlite.Ledger(path, clock, max_answers=3)
+    await second.prepare()
+    assert [one.recorded for one in await second.failed(scopes.SHOP, limit=5)] == [False]
+    await second.close()
 
 
-async def test_the_oldest_answers_go_first(ledger: sqlite.Ledger, clock: clocks.Clock) -> None:
-    for number in range(5):
-        clock.advance(seconds=1)
-        await ledger.keep_answer(f"k{number}", "kb.extract/v1", f"a{number}")
-    assert [await ledger.answer(f"k{number}") for number in range(5)] == [None, None, "a2", "a3", "a4"]
+async def test_answers_of_version_2_have_no_known_owner(tmp_path: Path, clock: clocks.Clock) -> None:
+    path = tmp_path / "old.sqlite"
+    first = sqlite.Ledger(path, clock, max_answers=9)
+    await first.prepare()
+    await first.close()
+    at = int(clock().timestamp())
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"""
+            {_WITHOUT_OWNERS}
+            INSERT INTO answers VALUES ('k', 'kb.extract/v1', 'a', {at}), ('l', 'kb.extract/v1', 'b', {at});
+            PRAGMA user_version=2;
+        """)
+    second = sqlite.Ledger(path, clock, max_answers=9)
+    await second.prepare()
+    # The scope that asks again has a copy; what was not asked for since goes with any erasure.
+    assert await second.answer("k", scopes.OTHER) == "a"
+    await second.erase(scopes.SHOP)
+    assert [await second.answer(key, scopes.OTHER) for key in ("k", "l")] == ["a", None]
+    await second.close()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from crds.priority import Priority
-from kb import errors, metrics, wire
-from kb.ingest import intent
+from kb import api, errors, metrics
+from kb.ingest import draft, intent
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
@@ -166,24 +167,28 @@ async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.Observ
     assert "not valid" in second["body"]["messages"][-1]["content"]
 
 
-async def test_hints_that_cannot_be_had_fail_the_document_with_a_remedy(
+async def test_hints_that_cannot_be_had_send_the_task_to_a_person_and_cost_no_knowledge(
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "malformed": "answer"}])
-    with pytest.raises(errors.Unusable) as caught:
-        await kb.ingest(world.request())
-    assert caught.value.remedy is not None
-    assert await kb.ledger.count() == {intent.State.FAILED: 1}
-    assert (await kb.ask("login bug")).items == []
+    reply = await kb.ingest(world.request())
+    assert "kb.hints/v1 in 3 attempts" in reply.hints.failure
+    assert (reply.hints.has_actionable_content, reply.summary, reply.problems) == (True, "", [])
+    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert (await kb.ask("login bug")).items != []
 
 
-async def test_an_unknown_model_is_named(
-    tmp_path: Path, router: router_client.Client, kb: world.ObservedState, fake: process.Fake
+async def test_an_unknown_model_is_named_and_the_document_waits_for_it(
+    kb: world.ObservedState, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/embed"}, "status": {"code": 404, "message": "model not found"}}])
-    with pytest.raises(router_client.Rejected, match="qwen3-embedding"):
+    with pytest.raises(errors.Unconfigured, match="qwen3-embedding") as caught:
         await kb.ingest(world.request())
-    assert await kb.ledger.count() == {intent.State.FAILED: 1}
+    assert (caught.value.field, "GpuBackend" in caught.value.remedy) == ("embedModel", True)
+    assert await kb.ledger.count() == {intent.State.OPEN: 1}
+    fake.set_faults([])
+    assert await kb.recovery.sweep(before=datetime.max.replace(tzinfo=UTC)) == 1
+    assert (await kb.ask("login bug")).items != []
 
 
 async def test_a_document_cannot_close_its_fence(kb: world.ObservedState, fake: process.Fake) -> None:
@@ -215,4 +220,28 @@ async def test_a_project_that_changes_its_group_replaces_its_document(kb: world.
 
 def test_exactly_one_content() -> None:
     with pytest.raises(ValueError, match="exactly one"):
-        world.request(content_ref=wire.ContentRef(key="k", sha256="0" * 64, bytes=1))
+        world.request(content_ref=api.ContentRef(key="k", sha256="0" * 64, bytes=1))
+
+
+async def test_a_job_that_waited_while_its_project_moved_leaves_it_in_its_group(kb: world.ObservedState) -> None:
+    await kb.pipeline.index(world.request(), Priority.P3)
+    moved = scopes.make("acme", "shop", "wholesale")
+    await kb.graph.regroup(moved)
+    await kb.vectors.regroup(moved)
+    assert await kb.workers.step() is not None
+    assert await kb.graph.regroup(moved) == []
+    assert await kb.graph.edges(scopes.make("acme", "bulk", "wholesale"))
+    assert await kb.graph.edges(scopes.RETAIL) == []
+
+
+async def test_a_job_of_an_earlier_release_is_done_though_chunks_had_other_ids_then(
+    kb: world.ObservedState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = world.request(kind="wiki", observed_at=datetime(2026, 3, 1, tzinfo=UTC))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(draft, "_SAID", frozenset({"wiki"}))
+        before = await kb.pipeline.index(asked, Priority.P3)
+    assert await kb.workers.step() is not None
+    [chunk] = (await kb.vectors.chunks(scopes.SHOP, list(await kb.vectors.known(scopes.SHOP, before.id)))).values()
+    assert chunk.id not in before.chunk_ids
+    assert "person:petr svoboda" in chunk.graph_refs

@@ -25,6 +25,12 @@ from tests.kb import scopes
         ("commit:ABC1234", "commit::abc1234::shop"),
         ("company:Acme & Co.", "organization:acme _ co"),
         ("file:Ünïcode.kt", "file:ünïcode.kt"),
+        ("company:Globex", "organization:globex"),
+        ('customer:"Globex".', "organization:globex"),
+        ("customer:customer_42", "customer:42"),
+        ("bug:JERV-7", "jira::JERV-7"),
+        ("employee:Jana Novak", "person:jana novak"),
+        ("technology:C++", "technology:c++"),
     ],
 )
 def test_canonical_forms(written: str, key: str) -> None:
@@ -63,3 +69,34 @@ def test_kinds() -> None:
     assert reference.kind_of("jira::X-1") == "jira_issue"
     assert reference.kind_of("person:jana") == "person"
     assert reference.kind_of("meeting::7") == "meeting"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("customer:42", "company:42"),
+        ("customer:C-1042", "company:C-1042"),
+        ("ticket:17", "bug:17"),
+        ("ticket:#17", "issue:#17"),
+        ("contact:7", "employee:7"),
+        ("contact:0b7f43b2-51b2-4e67-9b0a-2f5f0d6b7c11", "employee:0b7f43b2-51b2-4e67-9b0a-2f5f0d6b7c11"),
+        ("method:__init__", "method:init"),
+        ("method:_run", "method:run"),
+        ("file:.env", "file:env"),
+        ("technology:.NET", "technology:Net"),
+    ],
+)
+def test_what_differs_has_other_keys(one: str, other: str) -> None:
+    """Numbers of two namespaces are two things, and so are two names of a file or a method."""
+    keys = [reference.normalise(text, scopes.SHOP) for text in (one, other)]
+    assert None not in keys
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("name", ["UTF-8", "SHA-256", "COVID-19", "GPT-4"])
+def test_only_an_issue_is_one(name: str) -> None:
+    for kind in ("standard", "technology", "disease", "product", "entity", ""):
+        assert reference.issue(kind, name) is None
+    assert reference.issue("Bug", "JERV-123") == "jira::JERV-123"
+    assert reference.issue("jira_issue", "JERV-123") == "jira::JERV-123"
+    assert reference.issue("issue", "login") is None

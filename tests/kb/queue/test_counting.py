@@ -98,10 +98,16 @@ async def test_what_is_counted_is_what_is_there(
             await queue.move(OWNERS[owner], f"d{number}", urgency + 1)
         else:
             await queue.erase(OWNERS[owner])
-        rows = await _rows(queue, "SELECT client, priority FROM jobs")
+        rows = await _rows(queue, "SELECT client, priority, length(request) AS size FROM jobs")
         assert await queue.depth() == Counter(Priority(row["priority"]) for row in rows)
-        counted = {row["client"]: row["n"] for row in await _rows(queue, "SELECT * FROM clients")}
-        assert counted == Counter(row["client"] for row in rows)
+        counted = await _rows(queue, "SELECT * FROM clients")
+        held = {(row["priority"], row["client"]): row["n"] for row in counted}
+        assert held == Counter((row["priority"], row["client"]) for row in rows)
+        assert sum(row["bytes"] for row in counted) == sum(row["size"] for row in rows)
+        assert [row["bytes"] for row in await _rows(queue, "SELECT sum(bytes) AS bytes FROM depths")] in (
+            [sum(row["size"] for row in rows)],
+            [None],
+        )
     await queue.close()
 
 
@@ -113,7 +119,8 @@ async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks
     with sqlite3.connect(tmp_path / "queue.sqlite") as connection:
         connection.executescript("""
             DROP TRIGGER jobs_put; DROP TRIGGER jobs_changed; DROP TRIGGER jobs_dropped;
-            DROP TABLE depths; DROP TABLE clients; DROP INDEX jobs_order;
+            DROP TABLE depths; DROP TABLE clients; DROP INDEX jobs_placed; DROP INDEX jobs_turn;
+            ALTER TABLE jobs DROP COLUMN size;
             CREATE INDEX jobs_order ON jobs (position, priority, seq);
             DROP INDEX jobs_scope; CREATE INDEX jobs_client ON jobs (client); PRAGMA user_version = 1;
         """)
@@ -126,6 +133,7 @@ async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks
     await again.drop("d0")
     await put(again, "more", owner=1)
     assert await again.depth() == {Priority.P1: 2, Priority.P3: 1}
+    assert [row["bytes"] for row in await _rows(again, "SELECT * FROM depths ORDER BY priority")] == [4, 2]
     fresh = sqlite3.connect(":memory:")
     fresh.executescript(statements.SCHEMA)
     listed = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"

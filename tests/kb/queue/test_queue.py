@@ -1,7 +1,8 @@
-"""The queue on disk: order, limits, places, and what survives."""
+"""The queue: in a file of one process, and in MongoDB for several."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,69 +13,124 @@ from hypothesis import strategies as st
 
 from crds import scope
 from crds.priority import Priority
-from kb import errors, visibility
+from kb import errors, mongo, visibility
 from kb.queue import job, sqlite
+from kb.queue import mongo as shared
 from tests.kb import clock as clocks
 from tests.kb import scopes
+from tests.kb.queue import contract
+
+MAX_BYTES, CLIENT_BYTES = 5000, 4000
+
+PROPERTY = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
-@pytest.fixture
-async def queue(tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Queue]:
-    opened = sqlite.Queue(tmp_path / "queue.sqlite", clock, limit=50, per_client=40)
-    await opened.prepare()
-    yield opened
-    await opened.close()
+class TestFile(contract.QueueContract):
+    @pytest.fixture
+    async def queue(self, tmp_path: Path, clock: clocks.Clock) -> AsyncIterator[sqlite.Queue]:
+        opened = sqlite.Queue(
+            tmp_path / "queue.sqlite", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
+        )
+        await opened.prepare()
+        yield opened
+        await opened.close()
+
+    @PROPERTY
+    @given(happens=contract.HAPPENS)
+    async def test_clients_take_turns(
+        self, queue: sqlite.Queue, clock: clocks.Clock, happens: list[tuple[str, str, Priority]]
+    ) -> None:
+        await self.check_turns(queue, clock, happens)
 
 
-async def put(
-    queue: sqlite.Queue,
-    name: str,
-    urgency: Priority = Priority.P3,
-    owner: scope.Scope = scopes.SHOP,
-    request: str = "{}",
-    action: job.Action = job.Action.EXTRACT,
-) -> job.Job:
-    return await queue.put(name, owner, f"u:{name}", "email", action, urgency, request)
+@pytest.mark.services
+class TestMongo(contract.QueueContract):
+    @pytest.fixture
+    def queue(self, database: mongo.Database, clock: clocks.Clock) -> shared.Queue:
+        return shared.Queue(
+            database, "a", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
+        )
 
+    @pytest.fixture
+    def other(self, database: mongo.Database, clock: clocks.Clock) -> shared.Queue:
+        """The queue as another process has it."""
+        return shared.Queue(
+            database, "b", clock, limit=50, per_client=40, max_bytes=MAX_BYTES, client_bytes=CLIENT_BYTES
+        )
 
-async def order(queue: sqlite.Queue, clock: clocks.Clock) -> list[str]:
-    """Everything, as a worker would take it."""
-    taken: list[str] = []
-    while (found := await queue.next(clock(), skip=taken)) is not None:
-        taken.append(found[0].document_id)
-    return taken
+    @PROPERTY
+    @given(happens=contract.HAPPENS)
+    async def test_clients_take_turns(
+        self, queue: shared.Queue, clock: clocks.Clock, happens: list[tuple[str, str, Priority]]
+    ) -> None:
+        await self.check_turns(queue, clock, happens)
 
+    async def test_a_job_is_given_to_one_process(self, queue: shared.Queue, other: shared.Queue) -> None:
+        for number in range(20):
+            await contract.put(queue, f"d{number}")
 
-async def test_priority_then_age(queue: sqlite.Queue, clock: clocks.Clock) -> None:
-    for name, urgency in (("a3", Priority.P3), ("b1", Priority.P1), ("c3", Priority.P3), ("d1", Priority.P1)):
-        await put(queue, name, urgency)
-    assert await order(queue, clock) == ["b1", "d1", "a3", "c3"]
+        async def take(mine: shared.Queue) -> list[str]:
+            taken: list[str] = []
+            while (found := await mine.next(clocks.Clock()(), skip=taken)) is not None:
+                taken.append(found[0].document_id)
+            return taken
 
+        first, second = await asyncio.gather(take(queue), take(other))
+        assert sorted(first + second) == sorted(f"d{number}" for number in range(20))
 
-async def test_a_place_comes_before_every_priority(queue: sqlite.Queue, clock: clocks.Clock) -> None:
-    for name in "abcd":
-        await put(queue, name, Priority.P0 if name == "a" else Priority.P3)
-    await queue.move(scopes.SHOP, "d", 1)
-    await queue.move(scopes.SHOP, "c", 1)
-    assert await order(queue, clock) == ["c", "d", "a", "b"]
-    moved = await queue.move(scopes.SHOP, "c", 2)
-    assert moved is not None
-    assert moved.position == 2
-    # d stood at 2 and is pushed back; b goes in front of both.
-    await queue.move(scopes.SHOP, "b", 1)
-    assert await order(queue, clock) == ["b", "c", "d", "a"]
+    async def test_a_claim_lasts_while_its_process_is_heard_of(
+        self, queue: shared.Queue, other: shared.Queue, clock: clocks.Clock
+    ) -> None:
+        await contract.put(queue, "d")
+        assert await queue.next(clock(), skip=()) is not None
+        for _ in range(3):
+            clock.advance(seconds=job.CLAIM.total_seconds() - 1)
+            assert await other.next(clock(), skip=()) is None
+            [waits], _ = await other.listed(scopes.SHOP, limit=5)
+            assert waits.claimed
+            await queue.hold(["d"], clock())
+        clock.advance(seconds=job.CLAIM.total_seconds())
+        found = await other.next(clock(), skip=())
+        assert found is not None
+        # It is the other process's now.
+        await queue.hold(["d"], clock() + timedelta(days=1))
+        await queue.release("d")
+        assert await queue.next(clock(), skip=()) is None
+        await other.release("d")
+        assert await queue.next(clock(), skip=()) is not None
 
+    async def test_a_job_that_is_put_again_is_free(
+        self, queue: shared.Queue, other: shared.Queue, clock: clocks.Clock
+    ) -> None:
+        await contract.put(queue, "d", request="old")
+        await queue.next(clock(), skip=())
+        await contract.put(queue, "d", request="new")
+        found = await other.next(clock(), skip=())
+        assert found is not None
+        assert found[1] == "new"
 
-async def test_only_who_sees_a_job_moves_it(queue: sqlite.Queue) -> None:
-    await put(queue, "a")
-    assert await queue.move(scopes.OTHER, "a", 1) is None
-    assert await queue.move(scopes.BLOG, "a", 1) is None
-    assert await queue.move(scopes.SHOP, "nothing", 1) is None
+    async def test_an_older_owner_neither_replaces_nor_drops(self, queue: shared.Queue) -> None:
+        async def put(request: str, fence: int) -> job.Job:
+            name, kind = ("d", scopes.SHOP, "u:1", "email"), job.Action.EXTRACT
+            return await queue.put(*name, kind, Priority.P3, request, fence=fence)
+
+        await put("old", 7)
+        newer = await put("new", 8)
+        with pytest.raises(errors.Outrun):
+            await put("old", 7)
+        await queue.drop("d", fence=7)
+        # Mending is asked for without the document's turn.
+        assert await contract.put(queue, "d", action=job.Action.REWEAVE, request="") == newer
+        assert await queue.find("d") == (newer, "new")
+        await queue.drop("d", fence=8)
+        assert await queue.find("d") is None
 
 
 async def test_it_is_there_after_a_restart(tmp_path: Path, clock: clocks.Clock) -> None:
     first = sqlite.Queue(tmp_path / "queue.sqlite", clock, limit=50, per_client=40)
-    await put(first, "a", request='{"is": "kept"}')
+    await contract.put(first, "a", request='{"is": "kept"}')
     # No close: a process that is killed closes nothing.
     second = sqlite.Queue(tmp_path / "queue.sqlite", clock, limit=50, per_client=40)
     found = await second.find("a")
@@ -82,53 +138,6 @@ async def test_it_is_there_after_a_restart(tmp_path: Path, clock: clocks.Clock) 
     assert found[1] == '{"is": "kept"}'
     await first.close()
     await second.close()
-
-
-async def test_a_newer_request_takes_the_place_of_the_older(queue: sqlite.Queue, clock: clocks.Clock) -> None:
-    old = await put(queue, "a", Priority.P2, request="old")
-    await put(queue, "b", Priority.P2)
-    await queue.postpone("a", old.revision, "busy", clock() + timedelta(seconds=60))
-    new = await put(queue, "a", Priority.P3, request="new")
-    assert (new.seq, new.urgency, new.attempts, new.not_before) == (old.seq, Priority.P2, 0, None)
-    assert new.revision != old.revision
-    await queue.drop("a", revision=old.revision)
-    assert await order(queue, clock) == ["a", "b"]
-    await queue.drop("a", revision=new.revision)
-    assert await order(queue, clock) == ["b"]
-
-
-async def test_mending_never_replaces_an_extraction(queue: sqlite.Queue) -> None:
-    await put(queue, "a", request="everything")
-    kept = await put(queue, "a", Priority.P1, action=job.Action.REWEAVE, request="")
-    assert (kept.action, kept.urgency) == (job.Action.EXTRACT, Priority.P3)
-    await put(queue, "b", action=job.Action.REWEAVE, request="")
-    replaced = await put(queue, "b", request="everything")
-    assert replaced.action is job.Action.EXTRACT
-
-
-async def test_postponed_until_it_is_due(queue: sqlite.Queue, clock: clocks.Clock) -> None:
-    made = await put(queue, "a")
-    await queue.postpone("a", made.revision, "router is away", clock() + timedelta(seconds=5))
-    assert await queue.next(clock(), skip=()) is None
-    clock.advance(seconds=5)
-    found = await queue.next(clock(), skip=())
-    assert found is not None
-    assert (found[0].attempts, found[0].reason) == (1, "router is away")
-
-
-async def test_full_for_one_and_full_for_all(queue: sqlite.Queue) -> None:
-    for number in range(40):
-        await put(queue, f"a{number}")
-    with pytest.raises(errors.Crowded, match="acme") as caught:
-        await put(queue, "one more")
-    assert caught.value.retry_after
-    await put(queue, "a0", request="who waits already may say it anew")
-    await put(queue, "mending", action=job.Action.REWEAVE)
-    for number in range(9):
-        await put(queue, f"b{number}", owner=scopes.OTHER)
-    with pytest.raises(errors.Crowded, match="50 documents"):
-        await put(queue, "last", owner=scopes.GLOBAL)
-    assert await queue.depth() == {Priority.P3: 50}
 
 
 @settings(
@@ -141,9 +150,10 @@ async def test_nobody_sees_what_is_not_theirs(
     opened = sqlite.Queue(tmp_path_factory.mktemp("q") / "q.sqlite", clocks.Clock(), limit=50, per_client=50)
     await opened.prepare()
     for number, owner in enumerate(owners):
-        await put(opened, f"d{number}", owner=owner)
+        await contract.put(opened, f"d{number}", owner=owner)
     jobs, total = await opened.listed(viewer, limit=100)
     expected = [f"d{number}" for number, owner in enumerate(owners) if visibility.sees(viewer, owner)]
-    assert [one.document_id for one in jobs] == expected
+    # Clients take turns, so that only those of one client stand in the order in which they came.
+    assert sorted(one.document_id for one in jobs) == expected
     assert total == len(expected)
     await opened.close()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +15,8 @@ import pytest
 
 from crds import priority
 from crds.priority import Priority
-from kb import errors, metrics
+from kb import errors, identity, metrics
+from kb.graph import model
 from kb.ingest import answers, intent, pipeline, sqlite
 from kb.queue import job, worker
 from kb.vectors import embedding
@@ -20,6 +24,7 @@ from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, waiting, world
+from tests.kb.vectors import contract
 
 
 @pytest.fixture
@@ -140,10 +145,92 @@ async def test_a_busy_router_postpones_and_the_answers_it_gave_are_kept(
     assert await kb.queue.depth() == {}
 
 
+@asynccontextmanager
+async def thinking(kb: world.ObservedState, fake: process.Fake) -> AsyncIterator[asyncio.Task[job.Job | None]]:
+    """A worker whose job waits for a model; at the end the model goes on, and the worker with it."""
+    gate = f"thinks-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "nth": 2, "stall": {"afterBytes": 0, "gate": gate}}])
+    await kb.intake.take(world.request(world.LONG), Priority.P3)
+    working = asyncio.create_task(kb.workers.step())
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") >= 2
+
+    try:
+        await waiting.until(asked)
+        yield working
+    finally:
+        await asyncio.to_thread(fake.open_gate, gate)
+        fake.set_faults([])
+        await working
+
+
+async def test_a_newer_version_does_not_wait_for_models_that_read_the_older(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    async with thinking(kb, fake) as working:
+        async with asyncio.timeout(10):
+            newer = await kb.intake.take(world.request(), Priority.P0)
+        assert not working.done()
+        assert (newer.queued, newer.replaced) == (True, True)
+    while await kb.workers.step() is not None:
+        pass
+    state = await kb.state()
+    chunks = fake.count(tag="kb.extract/v1")
+    await kb.ingest(world.request())
+    assert await kb.state() == state, "and nothing of the older one came after it"
+    assert fake.count(tag="kb.extract/v1") == chunks
+
+
+async def test_what_is_deleted_while_models_read_it_stays_deleted(kb: world.ObservedState, fake: process.Fake) -> None:
+    async with thinking(kb, fake):
+        async with asyncio.timeout(10):
+            assert await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
+    assert await kb.workers.step() is None
+    assert await kb.graph.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
+    assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
+    assert await kb.ledger.count() == {}
+
+
+async def test_an_erasure_waits_for_models_whose_answers_would_be_kept(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    async with thinking(kb, fake):
+        assert not kb.shut.quiet(scopes.ACME)
+        kb.shut.replace([scopes.ACME])
+        # As the eraser does, for each document.
+        async with asyncio.timeout(10):
+            await kb.pipeline.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request().source_urn))
+    assert kb.shut.quiet(scopes.ACME)
+    assert await kb.graph.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
+    assert await kb.queue.depth() == {}
+
+
+async def test_a_model_that_no_backend_has_postpones_the_queue_and_empties_it_of_nothing(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
+    for number in range(3):
+        await kb.intake.take(world.request(urn=f"u:{number}"), Priority.P3)
+        await kb.workers.step()
+    jobs, _ = await kb.queue.listed(scopes.SHOP, limit=5)
+    assert [(one.source_urn, one.attempts, "qwen2.5:7b" in one.reason) for one in jobs] == [
+        (f"u:{number}", 1, True) for number in range(3)
+    ]
+    assert meters.registry.get_sample_value("jervis_kb_queue_jobs_total", {"outcome": "misconfigured"}) == 3
+    assert await kb.ledger.failed(scopes.SHOP, limit=5) == []
+    fake.set_faults([])
+    clock.advance(seconds=301)
+    for _ in range(3):
+        await kb.workers.step()
+    assert await kb.queue.depth() == {}
+    assert (await kb.ask("login bug")).items != []
+
+
 async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
-    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "too long for qwen2.5:7b"}}])
     await kb.intake.take(world.request(), Priority.P3)
     await kb.workers.step()
     assert await kb.queue.depth() == {}
@@ -151,6 +238,55 @@ async def test_what_can_never_succeed_leaves_the_queue_and_stays_listed(
     assert "qwen2.5:7b" in failed.reason
     assert await kb.ledger.failed(scopes.OTHER, limit=5) == []
     assert (await kb.ask("login bug")).items != []  # its words are there all the same
+
+
+async def test_what_failed_is_kept_and_can_be_tried_again(
+    kb: world.ObservedState, fake: process.Fake, tmp_path: Path, clock: clocks.Clock
+) -> None:
+    fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "context too small"}}])
+    reply = await kb.intake.take(world.request(), Priority.P3)
+    await kb.workers.step()
+    [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)
+    assert (failed.document_id, failed.recorded) == (reply.id, True)
+    # What its request refers to is needed still.
+    assert await kb.ledger.mentions("login bug JERV-123")
+    fake.set_faults([])
+    assert await kb.pipeline.retry(reply.id, Priority.P3)
+    assert not await kb.pipeline.retry(reply.id, Priority.P3), "it waits already"
+    assert await kb.workers.step() is not None
+    assert await kb.ledger.failed(scopes.SHOP, limit=5) == []
+    assert (await kb.graph.counts(scopes.SHOP)).mentions > 3
+    assert not await kb.ledger.mentions("login bug JERV-123")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_new_version_that_cannot_be_taken_leaves_the_old_one_and_its_job(
+    kb: world.ObservedState, fake: process.Fake, whole: bool
+) -> None:
+    await kb.intake.take(world.request(), Priority.P3)
+    take = kb.ingest if whole else lambda request: kb.intake.take(request, Priority.P3)
+    with pytest.raises(errors.Invalid, match="empty"):
+        await take(world.request(" \n"))
+    [refused] = await kb.ledger.failed(scopes.SHOP, limit=5)
+    assert ("empty" in refused.reason, refused.recorded) == (True, False)
+    fake.set_faults([{"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "input too long"}}])
+    with pytest.raises(router_client.Rejected, match="too long"):
+        await take(world.request("Zdenek Veverka wrote Newthing.java for Initech."))
+    fake.set_faults([])
+    assert await kb.workers.step() is not None
+    assert (await kb.graph.counts(scopes.SHOP)).mentions > 3
+    [item] = (await kb.ask("login bug")).items
+    assert "JERV-123" in item.content
+    assert await kb.queue.depth() == {}
+
+
+async def test_chunks_that_a_broken_off_version_left_do_not_void_the_job(kb: world.ObservedState) -> None:
+    reply = await kb.intake.take(world.request(), Priority.P3)
+    stray = replace(contract.chunk(scopes.SHOP, "u:x", "left behind"), document_id=reply.id)
+    await kb.vectors.put(scopes.SHOP, [(stray, [0.1] * 384)], [])
+    await kb.workers.step()
+    assert (await kb.graph.counts(scopes.SHOP)).mentions > 3
+    assert (await kb.vectors.known(scopes.SHOP, reply.id)).keys() == set(reply.chunk_ids)
 
 
 async def test_a_request_of_another_version_fails_and_is_listed(kb: world.ObservedState, clock: clocks.Clock) -> None:

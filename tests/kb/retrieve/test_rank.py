@@ -12,6 +12,7 @@ from kb.retrieve import rank
 
 _SCORES = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1, 30, allow_nan=False), max_size=6)
 _PART = st.floats(0, 1)
+_WEIGHTS = rank.Weights()
 
 
 def test_relative_score_fusion() -> None:
@@ -30,10 +31,10 @@ def test_a_hop_is_worth_the_sentence_it_leaves_and_the_chunk_that_it_stands_in()
 
 
 def test_a_node_leads_to_what_is_about_it_and_a_hub_nowhere_else() -> None:
-    assert rank.aim(1.0, 1000, 50) == 1.0
-    assert rank.aim(0.0, 1, 50) == 1.0
-    assert 0.0 < rank.aim(0.0, 20, 50) < rank.aim(0.0, 2, 50) < 0.5
-    assert rank.aim(0.0, 50, 50) == 0.0
+    assert rank.aim(1.0, 1000, 50, _WEIGHTS) == 1.0
+    assert rank.aim(0.0, 1, 50, _WEIGHTS) == 1.0
+    assert 0.0 < rank.aim(0.0, 20, 50, _WEIGHTS) < rank.aim(0.0, 2, 50, _WEIGHTS) < 0.5
+    assert rank.aim(0.0, 50, 50, _WEIGHTS) == 0.0
 
 
 def test_a_third_of_a_title_says_less_than_a_third_of_it() -> None:
@@ -102,3 +103,20 @@ def test_confidence_is_a_share_that_keeps_the_order(parts: list[tuple[float, flo
     shares = [rank.confidence(scores[key], weights) for key in rank.order(scores)]
     assert all(0 <= share <= 1 for share in shares)
     assert all(high >= low for high, low in itertools.pairwise(shares))
+
+
+@pytest.mark.parametrize(
+    ("successors", "expected"),
+    [
+        ({}, "abcd"),
+        ({"a": {"c"}}, "bcad"),
+        ({"a": {"c"}, "c": {"d"}}, "bdca"),
+        ({"c": {"a"}}, "abcd"),
+        ({"a": {"x"}}, "abcd"),
+        ({"a": {"c", "d"}}, "bcad"),
+        ({"a": {"b"}, "b": {"a"}}, "cdab"),
+        ({"a": {"a"}}, "abcd"),
+    ],
+)
+def test_a_key_comes_behind_its_successor(successors: dict[str, set[str]], expected: str) -> None:
+    assert "".join(rank.behind("abcd", successors)) == expected

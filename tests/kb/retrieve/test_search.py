@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crds import scope
-from kb import metrics, visibility
-from kb.retrieve import search
-from kb.vectors import weaviate
+from crds.priority import Priority
+from kb import api, errors, metrics, visibility
+from kb.graph import model as graph_model
+from kb.ingest import answers as kept
+from kb.ingest import extraction, prompt
+from kb.retrieve import rank, search
+from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as names
 from tests.kb.vectors import contract
+
+
+async def test_a_question_is_embedded_after_its_instruction(
+    router: router_client.Client, meters: metrics.Metrics, kb: world.ObservedState
+) -> None:
+    embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
+    stores = (kb.graph, kb.vectors, embedder, meters, rank.Weights(), search.Breadth())
+    finder = search.Search(*stores, instruction="Instruct: answer\nQuery: ")
+    [plain, instructed] = await embedder.embed(["Who?", "Instruct: answer\nQuery: Who?"], Priority.P0)
+    assert await finder.embed("Who?", Priority.P0) == instructed
+    assert await search.Search(*stores).embed("Who?", Priority.P0) == plain
 
 
 @pytest.fixture
@@ -50,11 +67,94 @@ async def test_a_hop_brings_what_the_words_do_not(kb: world.ObservedState) -> No
         assert confidences == sorted(confidences, reverse=True)
 
 
+async def say(kb: world.ObservedState, document: api.IngestRequest, **typed: str) -> None:
+    """Ingest, where the model gives these types to these names (`Blue_Heron="film"`)."""
+    found = extraction.Extraction(
+        entities=[extraction.Entity(name=name.replace("_", " "), type=kind) for name, kind in typed.items()],
+        relationships=[],
+    )
+    asked = prompt.extract(document.content or "", title=document.title, kind=document.kind)
+    place = kept.key("qwen2.5:7b", asked, extraction.Extraction)
+    await kb.ledger.keep_answer(place, asked.name, found.model_dump_json(by_alias=True), document.scope)
+    await kb.ingest(document)
+
+
+async def test_a_hop_crosses_types_but_not_numbers(kb: world.ObservedState) -> None:
+    """One extraction calls it a film and the other a movie. A number of another type is another thing."""
+    start = world.request("Marta Holub worked on Blue Heron and on C-1042.", urn="u:start", title="")
+    await say(kb, start, Marta_Holub="person", Blue_Heron="film", **{"C-1042": "film"})
+    await say(
+        kb, world.request("Blue Heron was paid for by the Lantern Fund.", urn="u:name", title=""), Blue_Heron="movie"
+    )
+    await say(kb, world.request("Stone was ordered as C-1042.", urn="u:number", title=""), **{"C-1042": "order"})
+    for number in range(8):
+        await say(kb, world.request(f"What Marta Novak{number} worked on is unknown.", urn=f"u:{number}", title=""))
+    found = await kb.ask("What did Marta Holub work on?", breadth=search.Breadth(hits=4), max_results=2, explain=True)
+    reached = found.items[1]
+    assert (reached.source, reached.provenance.source_urn) == ("Graph", "u:name")
+    assert reached.provenance.sentence == "Blue Heron was paid for by the Lantern Fund."
+    assert reached.explanation is not None
+    assert reached.explanation.via is not None
+    assert reached.explanation.via.node_key == "film:blue heron"
+    every = await kb.ask("What did Marta Holub work on?", max_results=20, explain=True)
+    hops = {item.provenance.source_urn: item.explanation.hop for item in every.items if item.explanation}
+    assert hops["u:name"] > 0.0
+    assert hops["u:number"] == 0.0
+
+
+async def test_nodes_of_one_name_are_one_crowd() -> None:
+    leads = [
+        graph_model.Lead("film:heron", "a", 0.2, 2),
+        graph_model.Lead("film:heron", "b", 0.0, 2),
+        graph_model.Lead("movie:heron", "a", 0.5, 3),
+        graph_model.Lead("movie:heron", "c", 0.0, 3),
+        graph_model.Lead("movie:heron", "d", 0.0, 3),
+        graph_model.Lead("order:7", "a", 1.0, 1),
+        graph_model.Lead("invoice:7", "b", 1.0, 1),
+    ]
+    merged = search.by_name(leads, most=50)
+    assert [(one.chunk_id, one.salience, one.crowd) for one in merged] == [
+        ("a", 0.5, 4),
+        ("b", 0.0, 4),
+        ("c", 0.0, 4),
+        ("d", 0.0, 4),
+        ("a", 1.0, 1),
+        ("b", 1.0, 1),
+    ]
+    assert [(one.chunk_id, one.crowd) for one in search.by_name(leads, most=3)][:3] == [("a", 3), ("b", 3), ("c", 3)]
+
+
 async def test_kinds_hold_for_hops_too(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", kind="git"))
     await kb.ingest(world.request("Petr Svoboda moved to Brno.", urn="u:2", kind="email"))
     found = await kb.ask("Who wrote Gateway.kt and where is he?", kinds=["git"])
     assert {item.provenance.source_urn for item in found.items} == {"u:1"}
+
+
+async def test_metadata_is_given_back_and_holds_for_hops_too(kb: world.ObservedState) -> None:
+    core = {"team": "core", "build": {"branch": "main"}}
+    await kb.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1", metadata=core))
+    await kb.ingest(world.request("Petr Svoboda moved to Brno.", urn="u:2", metadata={"team": "web"}))
+    await kb.ingest(world.request("Petr Svoboda likes tea.", urn="u:3"))
+    question = "Who wrote Gateway.kt and where is he?"
+    every = await kb.ask(question)
+    assert {item.provenance.source_urn: item.provenance.metadata for item in every.items} == {
+        "u:1": core,
+        "u:2": {"team": "web"},
+        "u:3": {},
+    }
+    for wanted, expected in (
+        ({"team": "core"}, {"u:1"}),
+        ({"team": ["core", "web"]}, {"u:1", "u:2"}),
+        ({"team": ["core", "web"], "build.branch": "main"}, {"u:1"}),
+        ({"team": "sales"}, set()),
+    ):
+        found = await kb.ask(question, metadata=wanted)
+        assert {item.provenance.source_urn for item in found.items} == expected
+    # Another value alone changes no text and so no embedding; it is known all the same.
+    changed = await kb.ingest(world.request("Petr Svoboda likes tea.", urn="u:3", metadata={"team": "sales"}))
+    [item] = (await kb.ask(question, metadata={"team": "sales"})).items
+    assert item.provenance.chunk_id in changed.chunk_ids
 
 
 async def test_what_the_graph_has_not_committed_is_not_shown(kb: world.ObservedState) -> None:
@@ -105,3 +205,32 @@ async def test_nothing_foreign_is_ever_found_in_weaviate(
     async with world.opened(tmp_path, router, clock, meters, weaviate_store, memory.Content()) as kb:
         for number, viewer in enumerate([*owners, scopes.make("nobody")]):
             await check(kb, [(owner, place) for place, owner in enumerate(owners)], viewer, number)
+
+
+class Away(names.Registry):
+    """A registry whose database is away: at once, or only after a while."""
+
+    def __init__(self, clock: clocks.Clock, trouble: Exception | None) -> None:
+        super().__init__(clock)
+        self._trouble = trouble
+
+    async def named(self, viewer: scope.Scope, names: Collection[str]) -> Mapping[str, list[str]]:
+        if self._trouble is not None:
+            raise self._trouble
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets the event")
+
+
+@pytest.mark.parametrize("trouble", [errors.Away("mongodb", "no server"), None], ids=["refused", "silent"])
+async def test_a_question_is_answered_while_the_aliases_are_away(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    trouble: Exception | None,
+) -> None:
+    held = (memory.Vectors(), memory.Content(), Away(clock, trouble))
+    async with world.opened(tmp_path, router, clock, meters, *held) as made:
+        await made.ingest(world.request("Petr Svoboda wrote Gateway.kt.", urn="u:1"))
+        found = await asyncio.wait_for(made.ask("Who wrote Gateway.kt?"), 20)
+    assert [item.provenance.source_urn for item in found.items] == ["u:1"]

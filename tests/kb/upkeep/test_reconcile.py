@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from crds import priority
 from kb import errors, metrics
+from kb.graph import arango, model
+from kb.ingest import turns
 from kb.upkeep import check, reconcile
 from router import client as router_client
+from tests.fakes.arango import server
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
+from tests.kb.graph import contract as graph_contract
 from tests.kb.vectors import contract
 
 
@@ -29,7 +36,12 @@ def checker(kb: world.ObservedState) -> check.Checker:
 
 
 def reconciler(kb: world.ObservedState, meters: metrics.Metrics) -> reconcile.Reconciler:
-    return reconcile.Reconciler(checker(kb), kb.graph, kb.vectors, kb.pipeline.turn, kb.ledger.working, meters)
+    return between(kb, meters, kb.pipeline.turn)
+
+
+def between(kb: world.ObservedState, meters: metrics.Metrics, turn: reconcile.Turn) -> reconcile.Reconciler:
+    """One that takes its turns so: what happens between its look and its repair is the test's."""
+    return reconcile.Reconciler(checker(kb), kb.graph, kb.vectors, kb.embedder, turn, kb.ledger.working, meters)
 
 
 async def kinds(kb: world.ObservedState) -> list[str]:
@@ -57,6 +69,29 @@ async def test_a_look_goes_on_where_it_stopped(kb: world.ObservedState) -> None:
     assert sorted(seen) == sorted(reply.chunk_ids)
     with pytest.raises(errors.Invalid, match="no cursor"):
         await checker(kb).look("acme", after="elsewhere:1")
+    with pytest.raises(errors.Invalid, match="no place"):
+        await checker(kb).look("acme", after="graph:elsewhere")
+
+
+async def test_a_look_goes_on_where_it_stopped_on_arangodb() -> None:
+    """Its keys are text."""
+    with server.Server() as running:
+        graph, vectors = arango.Store(running.url, "looked", "root", "secret"), memory.Vectors()
+        for number in range(5):
+            await graph.replace(scopes.SHOP, graph_contract.patch(scopes.SHOP, f"u:{number}", [("n:a", "to", "n:b")]))
+        held, _ = await graph.audit("acme")
+        seen: list[str] = []
+        after: str | None = None
+        for _ in range(50):
+            look = await check.Checker(graph, vectors, check.nobody).look("acme", after=after, limit=1)
+            seen += [chunk for _, chunk, _ in look.seen]
+            after = look.next
+            if after is None:
+                break
+        assert after is None
+        assert sorted(seen) == sorted(one.chunk_id for one in held)
+        assert len(seen) >= 5
+        await graph.close()
 
 
 async def test_references_that_differ_are_put_right(kb: world.ObservedState, meters: metrics.Metrics) -> None:
@@ -94,6 +129,53 @@ async def test_what_is_still_being_ingested_is_left_alone(kb: world.ObservedStat
     assert await kinds(kb) == []
 
 
+async def test_what_was_committed_since_the_look_is_left_alone(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    """A job of the queue stores its sentences first and commits the graph later; its intent is finished already."""
+    reply = await kb.intake.take(world.request(), priority.Priority.P3)
+    [chunk] = (await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)).values()
+    line = contract.sentence(chunk, "Please fix the login bug JERV-123 by 2026-04-15.")
+    await kb.vectors.put(scopes.SHOP, [], [(line, [0.1] * 384)])
+    assert await kinds(kb) == ["StraySentence"]
+    mention = model.Mention("concept:login bug", chunk.id, line.id, line.text, "concept", "login bug")
+    document = model.Document(chunk.document_id, chunk.source_urn, chunk.kind, chunk.title)
+
+    @asynccontextmanager
+    async def turn(document_id: str) -> AsyncIterator[turns.Turn]:
+        async with kb.pipeline.turn(document_id) as held:
+            await kb.graph.replace(scopes.SHOP, model.Patch(document, (chunk.id,), (mention,), ()))
+            yield held
+
+    await between(kb, meters, turn).sweep("acme")
+    assert await kb.vectors.held_sentences("acme", [line.id]) == {line.id}
+
+
+async def test_a_document_in_its_turn_is_in_work(kb: world.ObservedState) -> None:
+    reply = await kb.ingest(world.request())
+    [chunk] = (await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)).values()
+    line = contract.sentence(chunk, "not committed yet")
+    look = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
+    async with kb.pipeline.turn(chunk.document_id):
+        await kb.vectors.put(scopes.SHOP, [], [(line, [0.1] * 384)])
+        assert (await look.look("acme")).findings == []
+    assert [one.kind for one in (await look.look("acme")).findings] == ["StraySentence"]
+
+
+async def test_vectors_of_sentences_that_are_gone_are_made_again(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    await kb.ingest(world.request())
+    before, found = await kb.state(), await kb.ask("Who wrote UserService.kt?", explain=True)
+    lines, _ = await kb.vectors.audit_sentences("acme")
+    await kb.vectors.discard("acme", chunk_ids=[], sentence_ids=[line.sentence_id for line in lines[1:]])
+    assert await kinds(kb) == ["SentenceVectorsMissing"]
+    assert await reconciler(kb, meters).sweep("acme") == (len(lines) - 1, 0)
+    assert await kinds(kb) == []
+    assert await kb.state() == before
+    assert await kb.ask("Who wrote UserService.kt?", explain=True) == found
+
+
 async def test_a_text_that_is_gone_is_said_to_be_gone(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     reply = await kb.ingest(world.request())
     await kb.vectors.discard("acme", chunk_ids=reply.chunk_ids, sentence_ids=[])
@@ -129,4 +211,27 @@ async def test_a_move_that_broke_off_is_finished_by_the_next_round(
     await reconciler(kb, meters).sweep("acme")
     neighbour = scopes.make("acme", "bulk", "wholesale")
     assert [item.provenance.chunk_id for item in (await kb.ask("login bug", neighbour)).items] == reply.chunk_ids
+    assert await kinds(kb) == []
+
+
+async def test_the_past_is_compared_and_repaired_too(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+    await kb.ingest(world.request("JERV-1 is assigned to Jana Novak.", observed_at=datetime(2026, 3, 2, tzinfo=UTC)))
+    await kb.ingest(world.request("JERV-1 is done.", observed_at=datetime(2026, 3, 5, tzinfo=UTC)))
+    assert await kinds(kb) == []
+    page, _ = await kb.graph.audit("acme")
+    [past] = [one.chunk_id for one in page if one.document.until_ms is not None]
+    [chunk] = (await kb.vectors.chunks(scopes.SHOP, [past], history=True)).values()
+    await kb.vectors.touch(scopes.SHOP, [replace(chunk, graph_refs=("n:invented",))])
+    assert await kinds(kb) == ["GraphRefsDiffer"]
+    assert await reconciler(kb, meters).sweep("acme") == (1, 0)
+    assert await kb.vectors.chunks(scopes.SHOP, [past], history=True) == {past: chunk}
+    # As a crash between the copy and the write of the graph leaves it.
+    await kb.vectors.keep(
+        scopes.SHOP, "another", None, 5, chunk_ids=[page[0].chunk_id, page[1].chunk_id], sentence_ids=[]
+    )
+    assert await kinds(kb) == ["ChunkNotInGraph"]
+    assert await reconciler(kb, meters).sweep("acme") == (1, 0)
+    assert await kinds(kb) == []
+    # Its text is gone: nothing can be done about it, and nothing of the present is lost.
+    await kb.vectors.discard("acme", chunk_ids=[past], sentence_ids=[])
     assert await kinds(kb) == []

@@ -102,5 +102,5 @@ async def test_a_model_that_gives_no_vectors_is_named(meters: metrics.Metrics) -
     async def answer(texts: list[str], priority: str) -> httpx.Response:
         return httpx.Response(200, json={"embeddings": [[] for _ in texts]})
 
-    with pytest.raises(errors.Unusable, match="dimensions"):
+    with pytest.raises(errors.Unconfigured, match="dimensions"):
         await embedder(answer, meters).embed(["a"], Priority.P3)

@@ -13,5 +13,5 @@ def store() -> memory.Vectors:
     return memory.Vectors()
 
 
-class TestMemory(contract.Contract):
+class TestMemory(contract.Contract, contract.History):
     """The contract in memory."""

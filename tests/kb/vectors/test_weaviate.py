@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import structlog
 from weaviate.collections.classes.filters import FilterReturn
 
-from kb import errors, selection
+from kb import errors, identity, selection
 from kb.vectors import record, weaviate
 from kb.vectors.weaviate import schema
-from tests.kb import conftest, ports, scopes
+from tests import ports
+from tests.kb import conftest, scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
@@ -25,15 +28,46 @@ def store(weaviate_store: weaviate.Store) -> weaviate.Store:
     return weaviate_store
 
 
-class TestWeaviate(contract.Contract):
+class TestWeaviate(contract.Contract, contract.History):
     """The contract on the real thing."""
 
 
 async def test_vectors_of_another_dimension_are_refused_with_a_remedy(store: weaviate.Store) -> None:
     await store.put(scopes.SHOP, [(contract.chunk(scopes.SHOP, "u:1", "one"), [1.0, 0.0, 0.0])], [])
-    with pytest.raises(errors.Misconfigured) as caught:
+    with pytest.raises(errors.Unconfigured) as caught:
         await store.put(scopes.SHOP, [(contract.chunk(scopes.SHOP, "u:2", "two"), [1.0, 0.0])], [])
     assert caught.value.field == "embedModel"
+
+
+async def test_a_document_of_more_chunks_than_one_answer_holds_is_known_whole(store: weaviate.Store) -> None:
+    store._most_rows = 10  # Weaviate's own limit is 10,000
+    made = [contract.chunk(scopes.SHOP, "u:long", f"part {number}", ordinal=number) for number in range(25)]
+    other = contract.chunk(scopes.SHOP, "u:short", "part")
+    await store.put(scopes.SHOP, [(one, contract.point(1)) for one in (*made, other)], [])
+    long, short = await asyncio.gather(
+        store.known(scopes.SHOP, made[0].document_id), store.known(scopes.SHOP, other.document_id)
+    )
+    assert long == {one.id: one.revision(scopes.SHOP) for one in made}
+    assert short.keys() == {other.id}
+
+
+@pytest.mark.parametrize("limit", [1, 5, 25, 60, 100])
+async def test_the_newest_of_many_are_found_without_sorting_all(store: weaviate.Store, limit: int) -> None:
+    """Thirty at sixty-minute distances, thirty at one moment, and five that have no time."""
+    store._most_sorted = 8
+    day = datetime(2026, 3, 2, tzinfo=UTC)
+    times = [*(day + timedelta(hours=n) for n in range(30)), *[day - timedelta(days=1)] * 30, *[None] * 5]
+    made = [
+        replace(
+            contract.chunk(scopes.SHOP, f"u:{n:02}", f"text {n}"), observed_at=at.isoformat() if at is not None else ""
+        )
+        for n, at in enumerate(times)
+    ]
+    await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
+    expected = sorted(made, key=lambda one: (one.observed_at or "", ""), reverse=True)
+    found = await store.newest(scopes.SHOP, selection.ALL, limit=limit)
+    assert [one.observed_at for one in found] == [one.observed_at for one in expected[:limit]]
+    assert len({one.id for one in found}) == len(found)
 
 
 async def test_a_store_that_takes_nothing_for_now_is_away_and_no_failure_of_what_it_was_sent(
@@ -69,11 +103,11 @@ class Interrupted(weaviate.Store):
     before: Callable[[], Awaitable[None]] | None = None
     after: Callable[[], Awaitable[None]] | None = None
 
-    async def _delete(self, name: str, client_id: str, where: FilterReturn) -> None:
+    async def _delete(self, name: str, client_id: str, where: FilterReturn, *, history: bool = False) -> None:
         if self.before:
             await self.before()
         try:
-            await super()._delete(name, client_id, where)
+            await super()._delete(name, client_id, where, history=history)
         finally:
             if self.after:
                 await self.after()
@@ -101,6 +135,35 @@ async def test_an_earlier_models_collections_may_be_cleared_away_while_a_documen
     today.before = earlier.destroy
     await today.drop(scopes.SHOP, made.document_id)
     assert await today.counts(scopes.SHOP) == (0, 0)
+
+
+async def test_a_second_index_is_left_to_its_own_store_but_for_what_is_forgotten(
+    models: tuple[weaviate.Store, Interrupted],
+) -> None:
+    earlier, today = models
+    today._beside = (earlier._chunks_name, earlier._sentences_name)
+    made = [contract.chunk(scopes.SHOP, "u:1", text) for text in ("one", "two")]
+    for store in models:
+        await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
+    await today.drop(scopes.SHOP, made[0].document_id, keep=[made[0].id])
+    assert (await earlier.counts(scopes.SHOP), await today.counts(scopes.SHOP)) == ((2, 0), (1, 0))
+    await today.drop(scopes.SHOP, made[0].document_id)
+    assert (await earlier.counts(scopes.SHOP), await today.counts(scopes.SHOP)) == ((0, 0), (0, 0))
+
+
+async def test_an_index_that_begins_empty_beside_another_models_is_logged(
+    models: tuple[weaviate.Store, Interrupted],
+) -> None:
+    earlier, today = models
+    with structlog.testing.capture_logs() as first:
+        await earlier.ready()
+    with structlog.testing.capture_logs() as second:
+        await today.ready()
+        today._complete = False
+        await today.ready()
+    assert first == []
+    [said] = second
+    assert (said["model"], said["others"]) == ("today", ["earlier"])
 
 
 async def test_an_earlier_models_collection_that_is_there_after_all_is_not_passed_over(
@@ -203,13 +266,80 @@ async def test_a_collection_of_schema_1_is_brought_up_to_date(store: weaviate.St
     assert f"schema {schema.VERSION}" in ((await chunks.config.get()).description or "")
 
 
+async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate.Store) -> None:
+    made = [contract.chunk(scopes.SHOP, f"u:{n}", text) for n, text in enumerate(("S Janou Novákovou.", "請求書"))]
+    await store.put(scopes.SHOP, [(one, contract.point(1)) for one in made], [])
+    chunks = store._client.collections.use(store._chunks_name)
+    # As schema 2 left it: no words of ours.
+    await chunks.config.update(description="Jervis knowledge base, schema 2, embeddings of any")
+    for one in made:
+        properties = {"headingTerms": None, "textTerms": None}
+        await chunks.with_tenant("cacme").data.update(one.id, properties=properties)
+    assert await store.lexical(scopes.SHOP, "Nováková", limit=9) == []
+    store._complete = False
+    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "Nováková", limit=9)] == [made[0].id]
+    assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "請求", limit=9)] == [made[1].id]
+
+
+async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(store: weaviate.Store) -> None:
+    one = contract.chunk(scopes.SHOP, "u:1", "Résumé")
+    await store.put(scopes.SHOP, [(one, contract.point(1))], [])
+    assert await store.lexical(scopes.SHOP, "resume", limit=9) != []
+    url, port = os.environ["JERVIS_TEST_WEAVIATE_URL"], int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"])
+    exact = weaviate.Store(url, port, store._model, index=store._model, folded=False)
+    found = [await exact.lexical(scopes.SHOP, query, limit=9) for query in ("résumé", "resume")]
+    await exact.close()
+    assert [[hit.chunk_id for hit in hits] for hits in found] == [[one.id], []]
+
+
 async def test_a_collection_of_a_later_schema_is_refused(store: weaviate.Store) -> None:
     await store.put(scopes.SHOP, [(contract.chunk(scopes.SHOP, "u:1", "one"), contract.point(1))], [])
     chunks = store._client.collections.use(store._chunks_name)
     before = (await chunks.config.get()).description
     await chunks.config.update(description="Jervis, schema 99")
     store._complete = False
-    with pytest.raises(errors.Misconfigured, match="schema version 99"):
+    with pytest.raises(errors.Unconfigured, match="schema version 99"):
         await store.dense(scopes.SHOP, contract.point(1), limit=1)
     await chunks.config.update(description=before)
     assert len(await store.dense(scopes.SHOP, contract.point(1), limit=1)) == 1
+
+
+async def test_collections_of_schema_2_keep_what_they_hold_and_learn_of_versions(
+    store: weaviate.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = contract.chunk(scopes.SHOP, "u:1", "Jana does the login")
+    line = contract.sentence(made, "Jana does the login")
+    later = {"sinceMs", "untilMs", "headingTerms", "textTerms", "metadata", "labels"}
+    whole = {name: list(getattr(schema, name)) for name in ("CHUNK", "SENTENCE")}
+    try:
+        # As schema 2 made them.
+        for name, properties in whole.items():
+            getattr(schema, name)[:] = [one for one in properties if one.name not in later]
+        monkeypatch.setattr(schema, "VERSION", 2)
+        await store.ready()
+    finally:
+        for name, properties in whole.items():
+            getattr(schema, name)[:] = properties
+        monkeypatch.undo()
+    objects = (
+        (store._chunks_name, made.id, record.of_chunk(scopes.SHOP, made, "any", 8, folded=True)),
+        (store._sentences_name, line.id, record.of_sentence(scopes.SHOP, line, "any", 8)),
+    )
+    for collection, key, row in objects:
+        old = {field: value for field, value in row.items() if field not in later}
+        tenant = store._client.collections.use(collection).with_tenant("cacme")
+        await tenant.data.insert(old, uuid=key, vector=contract.point(1))
+    store._complete = False
+    then = selection.Selection(as_of=contract.at(3))
+    found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
+    assert [hit.chunk_id for hit in found] == [made.id]
+    ended = selection.millis(contract.at(5))
+    await store.keep(scopes.SHOP, "v", None, ended, chunk_ids=[made.id], sentence_ids=[line.id])
+    await store.drop(scopes.SHOP, made.document_id, keep=["11111111-1111-4111-8111-111111111111"])
+    found = await store.dense(scopes.SHOP, contract.point(1), limit=5, chosen=then)
+    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)]
+    found = await store.lexical(scopes.SHOP, "logins", limit=5, chosen=then)
+    assert [hit.chunk_id for hit in found] == [identity.past("v", made.id)], "the words of before can be searched"
+    await store.expire("acme", ended + 1)
+    assert await store.audit("acme") == ([], None)
+    assert await store.audit_sentences("acme") == ([], None)

@@ -1,6 +1,6 @@
 {{/*
 The pod of the knowledge base, the same in each of its modes:
-(dict "root" $ "component" "kb-read" "mode" "all|read|write" "values" .Values.kb.read "readiness" "/readyz").
+(dict "root" $ "component" "kb-read" "mode" "all|read|write" "values" .Values.kb.read "readiness" "/servez").
 The caller adds `volumes`, except where a claim template names the volume "data".
 */}}
 {{- define "jervis.kbPodMetadata" -}}
@@ -60,6 +60,13 @@ containers:
     env:
       - name: JERVIS_KB_MODE
         value: {{ .mode }}
+      - name: JERVIS_KB_WORKERS
+        value: {{ eq .mode "read" | ternary .values.workers 1 | quote }}
+      - name: JERVIS_KB_RECORDS
+        value: {{ eq .mode "all" | ternary "files" "mongodb" }}
+      - name: JERVIS_KB_NAME
+        valueFrom:
+          fieldRef: {fieldPath: metadata.name}
       - name: JERVIS_KB_HOST
         value: "0.0.0.0"
       - name: JERVIS_KB_PORT
@@ -75,6 +82,13 @@ containers:
         value: {{ $values.weaviate.url | quote }}
       - name: JERVIS_KB_WEAVIATE_GRPC_PORT
         value: {{ $values.weaviate.grpcPort | quote }}
+      {{- with $values.weaviate.existingSecret }}
+      {{- if .name }}
+      - name: JERVIS_KB_WEAVIATE_API_KEY
+        valueFrom:
+          secretKeyRef: {name: {{ .name }}, key: {{ .key }}}
+      {{- end }}
+      {{- end }}
       {{- include "jervis.mongodbEnv" (dict "root" .root "name" "JERVIS_KB_MONGODB_URI") | nindent 6 }}
       - name: JERVIS_KB_MONGODB_DATABASE
         value: {{ $values.mongodb.database | quote }}
@@ -98,8 +112,24 @@ containers:
         value: {{ $values.models.qualifier | quote }}
       - name: JERVIS_KB_EMBED_MODEL
         value: {{ $values.models.embedding | quote }}
+      {{- with $values.models.embeddingInstruction }}
+      - name: JERVIS_KB_EMBED_QUERY_INSTRUCTION
+        value: {{ . | quote }}
+      {{- end }}
+      {{- with $values.models.embeddingBefore }}
+      - name: JERVIS_KB_EMBED_MODEL_BEFORE
+        value: {{ . | quote }}
+      {{- with $values.models.embeddingBeforeInstruction }}
+      - name: JERVIS_KB_EMBED_QUERY_INSTRUCTION_BEFORE
+        value: {{ . | quote }}
+      {{- end }}
+      {{- end }}
       - name: JERVIS_KB_VISION_MODEL
         value: {{ $values.models.vision | quote }}
+      {{- with $values.models.reranker }}
+      - name: JERVIS_KB_RERANK_MODEL
+        value: {{ . | quote }}
+      {{- end }}
       {{- with include "jervis.tikaUrl" .root }}
       - name: JERVIS_KB_TIKA_URL
         value: {{ . | quote }}

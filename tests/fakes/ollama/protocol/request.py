@@ -116,6 +116,15 @@ class _Embed(BaseModel):
     encoding_format: str = "float"
 
 
+class Rerank(BaseModel):
+    """POST /v1/rerank, as llama.cpp's server reads it."""
+
+    model: str
+    query: str
+    documents: list[str] = Field(min_length=1)
+    top_n: int | None = Field(None, ge=1)
+
+
 @dataclass(frozen=True)
 class Body:
     """A parsed JSON object; `document` is kept for the journal."""
@@ -156,6 +165,10 @@ class Body:
         if not all(isinstance(text, str) for text in texts):
             raise errors.Refusal(400, "invalid input type")
         return self._embedding(asked, texts)
+
+    def rerank(self) -> Rerank:
+        """POST /v1/rerank."""
+        return self._as(Rerank)
 
     def embeddings(self) -> Embedding:
         """POST /api/embeddings, the older form with one `prompt`."""

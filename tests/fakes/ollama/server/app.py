@@ -15,7 +15,7 @@ from tests.fakes.ollama import catalogue, faults, script, settings
 from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.protocol import quantity
 from tests.fakes.ollama.runner import engine, pool
-from tests.fakes.ollama.server import admin, embedding, exchange, generation, information, service
+from tests.fakes.ollama.server import admin, embedding, exchange, generation, information, reranking, service
 
 _MAX_BODY = 256 * 1024 * 1024  # images travel as base64
 
@@ -70,6 +70,7 @@ def _routes() -> list[web.RouteDef]:
         web.post("/v1/chat/completions", generation.chat_completions),
         web.post("/v1/completions", generation.completions),
         web.post("/v1/embeddings", embedding.embedding_list),
+        web.post("/v1/rerank", reranking.rerank),
         web.get("/simulator/state", admin.state),
         web.get("/simulator/requests", admin.requests),
         web.delete("/simulator/requests", admin.forget),

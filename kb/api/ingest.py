@@ -1,0 +1,152 @@
+"""A document that is sent, with the nodes and relationships that its sender gives, and what became of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
+
+from crds import scope, values
+from kb.api import message
+
+ContentRef = values.ContentRef
+"""Where content too large for a custom resource lies: the same value as in the custom resource."""
+
+
+def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    size = len(json.dumps(metadata).encode())
+    if size > METADATA_BYTES:
+        raise ValueError(
+            f"it has {size} bytes as JSON, at most {METADATA_BYTES} are kept; leave out what is not needed"
+        )
+    return metadata
+
+
+METADATA_BYTES = 16_384
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_bounded)]
+"""What a sender says about its document beside the text: kept with every chunk, given back, and a filter."""
+
+
+_Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+_Scalar: TypeAlias = StrictBool | StrictInt | _Number | Annotated[str, Field(max_length=4000)]
+PropertyName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Properties = Annotated[
+    dict[PropertyName, _Scalar | Annotated[list[_Scalar], Field(max_length=200)]], Field(max_length=50)
+]
+"""Typed properties: texts, numbers, true or false, and lists of these; times are RFC 3339 texts."""
+_Type = Annotated[str, StringConstraints(min_length=1, max_length=64, strip_whitespace=True)]
+_Place = Annotated[str, StringConstraints(max_length=1024, strip_whitespace=True)]
+
+
+class GivenNode(message.Request):
+    """A node that the source is known to have; `key` is type:name (`jira::JERV-1`, `class:UserService`).
+
+    `at` is where the source says so: the name of a field, or file@commit:line. Without it the place is the entry.
+    """
+
+    key: message.Key
+    type: _Type
+    properties: Properties = Field(default_factory=dict)
+    at: _Place = ""
+
+
+class GivenRelationship(message.Request):
+    """A relationship that the source is known to have. The ends are keys, or the document's own value (`JERV-1`)."""
+
+    source: message.Key
+    type: _Type
+    target: message.Key
+    properties: Properties = Field(default_factory=dict)
+    at: _Place = ""
+
+
+class IngestRequest(message.Request):
+    """One document. The same `sourceUrn` in the same scope replaces what was known from it before.
+
+    `observedAt` is when the source says it happened; it also gives the date that hints are judged by when the service
+    is asked to replay. `team` names who "we" are (people, teams, mail addresses): it decides `isAssignedToMe`.
+    `attachments` names the files that come with this version (`/ingest/attachment` sends them): others that came with
+    an older one are forgotten. Without it all of them stay. `metadata` is the sender's own: it is given back with every
+    chunk, and questions can be narrowed by it. `nodes` and `relationships` are facts that the caller knows, beside what
+    models read in the text; like the text they belong to this version and are replaced with it.
+    """
+
+    scope: scope.Scope
+    source_urn: message.Urn
+    kind: message.Kind
+    title: str = Field(default="", max_length=1000)
+    content: str | None = None
+    content_ref: ContentRef | None = None
+    observed_at: AwareDatetime | None = None
+    team: list[Annotated[str, StringConstraints(min_length=1, max_length=320)]] = Field(
+        default_factory=list, max_length=200
+    )
+    metadata: Metadata = Field(default_factory=dict)
+    attachments: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] | None = Field(
+        default=None, max_length=1000
+    )
+    nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
+    relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
+
+    @model_validator(mode="after")
+    def _one_content(self) -> IngestRequest:
+        if (self.content is None) == (self.content_ref is None):
+            raise ValueError("give exactly one of content and contentRef")
+        return self
+
+
+class Hints(message.Reply):
+    """What the qualifier noticed about a document; the operator maps it to a route, deterministically.
+
+    `questions`: what a person has to answer before anything can be done. `failure`: why nothing can be done at all.
+    """
+
+    has_actionable_content: bool
+    is_assigned_to_me: bool
+    has_future_deadline: bool
+    suggested_deadline: AwareDatetime | None = None
+    urgency: message.Urgency
+    reason: str
+    questions: list[str] = Field(default=[], max_length=16)
+    failure: str = ""
+
+
+class IngestReply(message.Reply):
+    """`replaced` is true when the same sourceUrn had been ingested in this scope before.
+
+    `problems` names the passages from which no entities could be extracted; they can be found by their words all the
+    same, and a repeated ingest tries them again.
+    """
+
+    source_urn: str
+    replaced: bool
+    chunk_ids: list[str]
+    node_keys: list[str]
+    edge_count: int
+    summary: str
+    hints: Hints
+    problems: list[str] = Field(default_factory=list)
+
+
+class IndexReply(message.Reply):
+    """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
+
+    `id` names the document in the queue.
+    """
+
+    id: str
+    source_urn: str
+    replaced: bool
+    chunk_ids: list[str]
+    queued: bool
+    priority: int

@@ -1,0 +1,94 @@
+"""The door of the knowledge base: a typed client over one `httpx.AsyncClient` that the caller owns.
+
+Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504: ask again, after `retry_after` if given
+Rejected    (Permanent)     the request is wrong, or the service has a bug: asking again cannot help
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from crds import priority, scope
+from kb import api
+from kb.client import exploring, resources, transport
+from kb.client.transport import Rejected, Unavailable, token_file
+
+__all__ = ["Client", "Rejected", "Unavailable", "token_file"]
+
+
+class Client:
+    """Calls one knowledge base. Timeouts, limits and TLS are those of the given `http` client. A `patient` one waits
+    for calls that run a model as long as the router lets their priority wait (`crds.priority.SILENCE`).
+
+    `token` is the bearer token of a knowledge base that asks for one, or gives it before each call (`token_file`).
+    Calls that may be repeated without harm are made up to `attempts` times while they are Unavailable, as Retry-After
+    says (`kb.client.transport.Transport`); a caller that has a patience of its own gives 1.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        http: httpx.AsyncClient,
+        token: str | transport.Token = "",
+        *,
+        patient: bool = False,
+        attempts: int = 3,
+    ) -> None:
+        self._transport = transport.Transport(base_url, http, token, patient=patient, attempts=attempts)
+        self.rules = resources.Rules(self._transport)
+        self.types = resources.EntityTypes(self._transport)
+        self.memory = resources.Memory(self._transport)
+        self.aliases = resources.Aliases(self._transport)
+        self.documents = resources.Documents(self._transport)
+        self.queue = resources.Queue(self._transport)
+        self.erasing = resources.Erasing(self._transport)
+        self.projects = resources.Projects(self._transport)
+        self.reindexing = resources.Reindexing(self._transport)
+        self.learning = resources.Learning(self._transport)
+        self.looking = exploring.Exploring(self._transport)
+
+    async def ingest(
+        self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.IngestReply:
+        """Make a document known. Safe to repeat: the same request ends in the same ids.
+
+        Raises `Unavailable` (nothing is half-visible; a repeated call goes on where this one stopped) or `Rejected`.
+        """
+        return await self._transport.call(
+            "POST", "/api/v1/ingest/full", api.IngestReply, body=request, urgency=urgency, repeatable=True
+        )
+
+    async def retrieve(
+        self, request: api.RetrieveRequest, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.RetrieveReply:
+        """Evidence for a question, best first; raises `Unavailable` or `Rejected`."""
+        return await self._transport.call(
+            "POST", "/api/v1/retrieve", api.RetrieveReply, body=request, urgency=urgency, repeatable=True
+        )
+
+    async def store(self, owner: scope.Scope, body: bytes, media_type: str = "text/plain") -> api.ContentRef:
+        """Store content of any size for `owner`; the same body in the same scope gives the same key."""
+        response = await self._transport.send(
+            "POST",
+            "/api/v1/content",
+            params=owner.model_dump(by_alias=True),
+            headers={"Content-Type": media_type},
+            content=body,
+            repeatable=True,
+        )
+        return transport.parse(response, api.ContentRef)
+
+    async def fetch(self, viewer: scope.Scope, key: str) -> bytes:
+        """The stored content under `key`, if `viewer` may see it; `Rejected` with code `not_found` otherwise."""
+        response = await self._transport.send("GET", f"/api/v1/content/{key}", params=viewer.model_dump(by_alias=True))
+        return response.content
+
+    async def forget(self, owner: scope.Scope, source_urn: str) -> None:
+        """Delete a document and everything that only it says; `Rejected` with code `not_found` if it is not there."""
+        await self._transport.send(
+            "DELETE", "/api/v1/documents", params={**owner.model_dump(by_alias=True), "sourceUrn": source_urn}
+        )
+
+    async def ready(self) -> None:
+        """Return when the service says it can serve; raise `Unavailable` naming what is down."""
+        await self._transport.send("GET", "/readyz")

@@ -1,0 +1,318 @@
+"""The rooms behind the door: rules, memories, aliases, the queue, uploads. Each is a few typed calls of one client.
+
+`kb.client.Client` gives them (`client.rules.put(...)`); nobody else makes one. Calls raise `kb.client.Unavailable`
+or `kb.client.Rejected`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crds import priority, scope
+from kb import api
+from kb.client import transport
+
+
+def _query(where: scope.Scope, **more: Any) -> dict[str, str]:
+    given = {name: str(value) for name, value in more.items() if value is not None}
+    return {**where.model_dump(by_alias=True), **given}
+
+
+class Rules:
+    """Hard rules: an agent loads them before it acts."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def in_force(self, viewer: scope.Scope, kind: api.RuleType | None = None) -> list[api.Rule]:
+        """Every rule that holds for the viewer, wider ones included."""
+        query = _query(viewer, ruleType=kind.value if kind else None)
+        return (await self._way.call("GET", "/api/v1/rules", api.Rules, params=query)).rules
+
+    async def put(self, draft: api.RuleDraft) -> api.Rule:
+        """A new version, unless the one in force says the same."""
+        return await self._way.call("PUT", "/api/v1/rules", api.Rule, body=draft)
+
+    async def delete(self, owner: scope.Scope, rule_key: str, by: str) -> None:
+        """Take a rule out of force; its history stays."""
+        await self._way.send("DELETE", "/api/v1/rules", params=_query(owner, ruleKey=rule_key, deletedBy=by))
+
+    async def history(self, viewer: scope.Scope, rule_key: str) -> list[api.Rule]:
+        """Every version, newest first."""
+        query = _query(viewer, ruleKey=rule_key)
+        return (await self._way.call("GET", "/api/v1/rules/history", api.Rules, params=query)).rules
+
+
+class EntityTypes:
+    """What a scope's documents are looked through for beside what every extraction knows."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def listed(self, viewer: scope.Scope) -> list[api.EntityType]:
+        """The types that count in the scope, wider ones included."""
+        return (await self._way.call("GET", "/api/v1/entity-types", api.EntityTypes, params=_query(viewer))).types
+
+    async def put(self, draft: api.EntityTypesDraft) -> list[api.EntityType]:
+        """Replace those of exactly the scope; what counts there then."""
+        return (await self._way.call("PUT", "/api/v1/entity-types", api.EntityTypes, body=draft)).types
+
+
+class Memory:
+    """Of a task, of the last days, of procedures, and of the user."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def task(self, viewer: scope.Scope, uid: str) -> api.TaskMemory:
+        """What a task knows."""
+        return await self._way.call("GET", f"/api/v1/memory/task/{uid}", api.TaskMemory, params=_query(viewer))
+
+    async def add_findings(self, uid: str, findings: api.Findings) -> api.TaskMemory:
+        """Add structured data to a task's memory."""
+        return await self._way.call(
+            "POST", f"/api/v1/memory/task/{uid}", api.TaskMemory, body=findings, repeatable=True
+        )
+
+    async def session(self, viewer: scope.Scope, *, limit: int | None = None) -> list[api.SessionEntry]:
+        """What happened lately for exactly this client and project, newest first."""
+        query = _query(viewer, limit=limit)
+        return (await self._way.call("GET", "/api/v1/memory/session", api.Session, params=query)).entries
+
+    async def remember(self, draft: api.SessionDraft) -> api.SessionEntry:
+        """Remember for a week."""
+        return await self._way.call(
+            "POST", "/api/v1/memory/session", api.SessionEntry, body=draft, repeatable=draft.id is not None
+        )
+
+    async def procedures(
+        self, client_id: str, trigger: str | None = None, *, limit: int | None = None
+    ) -> list[api.Procedure]:
+        """How a client's tasks are done, best first."""
+        query = {"clientId": client_id, "trigger": trigger, "limit": None if limit is None else str(limit)}
+        given = {name: value for name, value in query.items() if value is not None}
+        return (await self._way.call("GET", "/api/v1/memory/procedural", api.Procedures, params=given)).procedures
+
+    async def save_procedure(self, draft: api.ProcedureDraft) -> api.Procedure:
+        """Save; the same client, source and trigger is replaced."""
+        return await self._way.call("PUT", "/api/v1/memory/procedural", api.Procedure, body=draft)
+
+    async def use_procedure(self, use: api.Use) -> api.Procedure:
+        """Count a use."""
+        return await self._way.call("POST", "/api/v1/memory/procedural/uses", api.Procedure, body=use)
+
+    async def forget_procedure(self, client_id: str, procedure_id: str) -> None:
+        """Delete."""
+        query = {"clientId": client_id, "id": procedure_id}
+        await self._way.send("DELETE", "/api/v1/memory/procedural", params=query)
+
+    async def user(self, viewer: scope.Scope) -> api.UserContext:
+        """What is known about the user, for the start of a conversation."""
+        return await self._way.call("GET", "/api/v1/user-context", api.UserContext, params=_query(viewer))
+
+
+class Aliases:
+    """Which names mean which nodes."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def listed(self, viewer: scope.Scope, *, key: str | None = None) -> list[api.Alias]:
+        """Visible aliases; with `key` those that lead from or to it."""
+        query = _query(viewer, key=key)
+        return (await self._way.call("GET", "/api/v1/aliases", api.Aliases, params=query)).aliases
+
+    async def candidates(self, viewer: scope.Scope, key: str) -> list[api.Candidate]:
+        """Nodes that may be the same thing as `key`, the likest first."""
+        query = _query(viewer, key=key)
+        return (await self._way.call("GET", "/api/v1/aliases/candidates", api.Candidates, params=query)).candidates
+
+    async def merge(self, merge: api.Merge) -> api.MergeReply:
+        """Let one node's key mean another node."""
+        return await self._way.call("PUT", "/api/v1/aliases", api.MergeReply, body=merge)
+
+    async def unmerge(self, owner: scope.Scope, alias: str) -> api.MergeReply:
+        """Take a merge back."""
+        query = _query(owner, alias=alias)
+        return await self._way.call("DELETE", "/api/v1/aliases", api.MergeReply, params=query)
+
+
+class Queue:
+    """The extraction queue."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def listed(self, viewer: scope.Scope, *, limit: int | None = None) -> api.Queue:
+        """The head of the queue, and what failed for good."""
+        return await self._way.call("GET", "/api/v1/queue", api.Queue, params=_query(viewer, limit=limit))
+
+    async def reorder(self, viewer: scope.Scope, job_id: str, position: int) -> api.Job:
+        """Give a waiting document a place."""
+        move = api.Move(scope=viewer, id=job_id, position=position)
+        return await self._way.call("POST", "/api/v1/queue/reorder", api.Job, body=move)
+
+    async def prioritize(self, viewer: scope.Scope, job_id: str) -> api.Job:
+        """Move a waiting document to the front."""
+        asked = api.Prioritize(scope=viewer, id=job_id)
+        return await self._way.call("POST", "/api/v1/queue/prioritize", api.Job, body=asked)
+
+    async def retry(self, viewer: scope.Scope, document_id: str | None = None) -> api.Retried:
+        """Queue one failed document, or all that the scope sees, once more."""
+        asked = api.Retry(scope=viewer, id=document_id)
+        return await self._way.call("POST", "/api/v1/queue/retry", api.Retried, body=asked)
+
+
+class Documents:
+    """What is known, and how far each document has come."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def listed(
+        self,
+        viewer: scope.Scope,
+        *,
+        kind: str | None = None,
+        source: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> api.Documents:
+        """A page of documents; `source` is the beginning of a source URN, `after` the `next` of the page before."""
+        query = _query(viewer, kind=kind, source=source, after=after, limit=limit)
+        return await self._way.call("GET", "/api/v1/documents", api.Documents, params=query)
+
+
+class Erasing:
+    """Forgetting a whole scope."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def ask(self, where: scope.Scope, by: str) -> api.Erasure:
+        """Forget all that the scope owns; the work goes on after this returns, a running one is answered as it is."""
+        draft = api.ErasureDraft(scope=where, by=by)
+        return await self._way.call("POST", "/api/v1/erasures", api.Erasure, body=draft)
+
+    async def listed(self, viewer: scope.Scope) -> list[api.Erasure]:
+        """Erasures of the scope and of what lies in it, the latest first."""
+        return (await self._way.call("GET", "/api/v1/erasures", api.Erasures, params=_query(viewer))).erasures
+
+    async def places(self) -> list[api.Place]:
+        """The places that can hold text, for which erasures wait."""
+        return (await self._way.call("GET", "/api/v1/erasures/places", api.Places)).places
+
+    async def forget_place(self, place_id: str, by: str) -> list[api.Place]:
+        """Say that the files of a place are gone for good; the places that remain."""
+        draft = api.PlaceDraft(id=place_id, by=by)
+        return (await self._way.call("POST", "/api/v1/erasures/places/forget", api.Places, body=draft)).places
+
+
+class Reindexing:
+    """How far a new embedding model has come."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def status(self) -> api.Reindex | None:
+        """The latest reindex, None where there was none."""
+        found = (await self._way.call("GET", "/api/v1/reindex", api.Reindexes)).reindexes
+        return found[0] if found else None
+
+    async def drop(self, by: str) -> api.Reindex:
+        """Say that the index of the model before is not needed any more."""
+        asked = api.ReindexDrop(by=by)
+        return (await self._way.call("POST", "/api/v1/reindex/drop", api.Reindexes, body=asked)).reindexes[0]
+
+
+class Projects:
+    """Which group a project is in."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def regroup(self, project: scope.Scope) -> api.Regrouped:
+        """Take all data of the project into the scope's group, or out of any; repeating it changes nothing."""
+        asked = api.Regroup(scope=project)
+        return await self._way.call("POST", "/api/v1/projects/regroup", api.Regrouped, body=asked)
+
+
+class Learning:
+    """Documents, files, pages and lessons that are made findable now and extracted later."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def index(
+        self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.IndexReply:
+        """Make a document findable now; its entities are extracted later."""
+        return await self._way.call(
+            "POST", "/api/v1/ingest", api.IndexReply, body=request, urgency=urgency, repeatable=True
+        )
+
+    async def store(self, said: api.Knowledge, *, urgency: priority.Priority = priority.Priority.P1) -> api.IndexReply:
+        """Store something learned from a person."""
+        return await self._way.call(
+            "POST", "/api/v1/store", api.IndexReply, body=said, urgency=urgency, repeatable=True
+        )
+
+    async def outcome(self, task: api.Outcome) -> api.OutcomeReply:
+        """Remember what a finished task taught, if it is worth it."""
+        return await self._way.call("POST", "/api/v1/outcomes", api.OutcomeReply, body=task, repeatable=True)
+
+    async def file(
+        self,
+        owner: scope.Scope,
+        body: bytes,
+        *,
+        filename: str = "",
+        source_urn: str | None = None,
+        metadata: Mapping[str, str | list[str]] | None = None,
+        urgency: priority.Priority = priority.Priority.P3,
+    ) -> api.FileReply:
+        """Make a file known; its type is what its content says. `metadata` is the sender's own, to narrow by."""
+        return await self._upload("/api/v1/ingest/file", owner, body, filename, source_urn, metadata, urgency)
+
+    async def image(
+        self,
+        owner: scope.Scope,
+        body: bytes,
+        *,
+        filename: str = "",
+        source_urn: str | None = None,
+        metadata: Mapping[str, str | list[str]] | None = None,
+        urgency: priority.Priority = priority.Priority.P2,
+    ) -> api.FileReply:
+        """Make an image known by what a vision model sees in it; `metadata` as with `file`."""
+        return await self._upload("/api/v1/ingest/image", owner, body, filename, source_urn, metadata, urgency)
+
+    async def attachment(
+        self, draft: api.AttachmentDraft, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.FileReply:
+        """Make a stored file known that came with a document."""
+        path = "/api/v1/ingest/attachment"
+        return await self._way.call("POST", path, api.FileReply, body=draft, urgency=urgency, repeatable=True)
+
+    async def crawl(self, crawl: api.Crawl, *, urgency: priority.Priority = priority.Priority.P3) -> api.CrawlReply:
+        """Make the pages of a site known."""
+        return await self._way.call("POST", "/api/v1/crawl", api.CrawlReply, body=crawl, urgency=urgency)
+
+    async def _upload(
+        self,
+        path: str,
+        owner: scope.Scope,
+        body: bytes,
+        filename: str,
+        source_urn: str | None,
+        metadata: Mapping[str, str | list[str]] | None,
+        urgency: priority.Priority,
+    ) -> api.FileReply:
+        headers = {"Content-Type": "application/octet-stream"}
+        query: dict[str, str | list[str]] = {**_query(owner, filename=filename or None, sourceUrn=source_urn)}
+        query |= {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+        answer = await self._way.send(
+            "POST", path, params=query, headers=headers, content=body, urgency=urgency, repeatable=True
+        )
+        return transport.parse(answer, api.FileReply)

@@ -1,0 +1,122 @@
+"""What the models say of a document: the judgement that hints are made from, and the extractions of its chunks.
+
+No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), and what is kept can be had alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from crds import priority
+from kb import api, errors
+from kb.ingest import answers, draft, entitytypes, extraction, hints, prompt
+
+
+@dataclass(frozen=True)
+class ExtractionResult:
+    """Extractions by chunk id; `problems` are the passages that nobody could extract from, in words.
+
+    `missing` counts the chunks that were not asked about yet.
+    """
+
+    extractions: Mapping[str, extraction.Extraction]
+    problems: list[str] = field(default_factory=list)
+    missing: int = 0
+
+
+class Extractor:
+    """Asks about at most `parallel` chunks of a document at once, with the entity types that hold for its owner.
+
+    `clock` gives the current time in UTC.
+    """
+
+    def __init__(
+        self,
+        asked: answers.Answers,
+        types: entitytypes.Registry,
+        clock: Callable[[], datetime],
+        *,
+        parallel: int,
+    ) -> None:
+        self._answers = asked
+        self._types = types
+        self._clock = clock
+        self._parallel = parallel
+
+    async def both(
+        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+    ) -> tuple[hints.Judgement | errors.Unusable, ExtractionResult]:
+        """The judgement, or why there is none, and the extractions. Raises what `Answers.ask` raises otherwise.
+
+        The hints are advice about a task: a model that cannot give them must not cost the document.
+        """
+        # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
+        judged, extracted = await asyncio.gather(
+            self._judge(request, text, urgency), self.extract(request, made, urgency), return_exceptions=True
+        )
+        for result in (extracted, judged):
+            if isinstance(result, BaseException) and not isinstance(result, errors.Unusable):
+                raise result
+        assert isinstance(judged, hints.Judgement | errors.Unusable)
+        assert isinstance(extracted, ExtractionResult)
+        return judged, extracted
+
+    async def extract(
+        self, request: api.IngestRequest, made: draft.Draft, urgency: priority.Priority, *, earlier: bool = False
+    ) -> ExtractionResult:
+        """What is said in each chunk. Raises an `Operational` error; what is unusable is a problem of the result.
+
+        `earlier`: an answer that was given before the owner's entity types were changed is good enough.
+        """
+        slots = asyncio.Semaphore(self._parallel)
+        sets = entitytypes.sets(await self._types.holding(request.scope))
+
+        async def ask(piece: draft.ChunkDraft) -> extraction.Extraction:
+            async with slots:
+                for types in sets if earlier else ():
+                    question = _question(request, piece, types)
+                    kept = await self._answers.kept(question, extraction.Extraction, request.scope)
+                    if kept is not None:
+                        return kept
+                question = _question(request, piece, sets[0])
+                return await self._answers.ask(question, extraction.Extraction, urgency, request.scope)
+
+        # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
+        found = await asyncio.gather(*(ask(piece) for piece in made.pieces), return_exceptions=True)
+        extractions: dict[str, extraction.Extraction] = {}
+        problems: list[str] = []
+        for piece, result in zip(made.pieces, found, strict=True):
+            if isinstance(result, extraction.Extraction):
+                extractions[piece.id] = result
+            elif isinstance(result, errors.Unusable):
+                problems.append(f"characters {piece.chunk.start}-{piece.chunk.end}: {result.message}")
+            elif isinstance(result, BaseException):
+                raise result
+        return ExtractionResult(extractions, problems)
+
+    async def kept(self, request: api.IngestRequest, made: draft.Draft) -> ExtractionResult:
+        """What was said about these chunks before; asks nobody."""
+        types = entitytypes.sets(await self._types.holding(request.scope))[0]
+        found = {
+            piece.id: said
+            for piece in made.pieces
+            if (
+                said := await self._answers.kept(_question(request, piece, types), extraction.Extraction, request.scope)
+            )
+            is not None
+        }
+        return ExtractionResult(found, missing=len(made.pieces) - len(found))
+
+    async def _judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
+        today = self._clock().astimezone(UTC).date()
+        question = prompt.hints(
+            hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team
+        )
+        return await self._answers.ask(question, hints.Judgement, urgency, request.scope)
+
+
+def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:
+    return prompt.extract(piece.chunk.text, title=request.title, kind=request.kind, types=types)

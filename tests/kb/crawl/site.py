@@ -1,0 +1,53 @@
+"""A site of a test's own on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import test_utils, web
+
+
+@dataclass
+class Site:
+    """Pages by path; counts who asked for what under which name."""
+
+    pages: dict[str, web.Response] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    port: int = 0
+    before: Callable[[str, str], Awaitable[None]] | None = None
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append((request.headers["Host"], request.path))
+        if self.before is not None:
+            await self.before(request.headers["Host"], request.path)
+        made = self.pages.get(request.path)
+        if made is None:
+            return web.Response(status=404)
+        return web.Response(status=made.status, body=made.body, headers=made.headers)
+
+
+def html(*links: str, text: str = "Some words.", head: str = "") -> web.Response:
+    anchors = "".join(f'<a href="{link}">x</a>' for link in links)
+    body = f"<html><head><title>T</title>{head}</head><body><p>{text}</p>{anchors}</body></html>"
+    return web.Response(text=body, content_type="text/html")
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[Site]:
+    """A site without pages, on a port of its own."""
+    made = Site()
+    application = web.Application()
+    application.router.add_get("/{path:.*}", made.answer)
+    server = test_utils.TestServer(application)
+    await server.start_server()
+    assert server.port is not None
+    made.port = server.port
+    yield made
+    await server.close()
+
+
+async def everything_here(host: str, port: int) -> Sequence[str]:
+    """A resolver for which every name is this machine."""
+    return ["127.0.0.1"]

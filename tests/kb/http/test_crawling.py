@@ -1,0 +1,137 @@
+"""A site crawled again over HTTP: what is gone is removed, and what breaks off says what was taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kb import api, client, metrics
+from kb.crawl import address
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.crawl import site as sites
+from tests.kb.http import whole
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[sites.Site]:
+    async with sites.served() as made:
+        yield made
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        yield made
+
+
+@pytest.fixture
+async def door(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
+) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
+    judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
+    async with whole.over(kb, meters, clock, judge=judge) as both:
+        yield both
+
+
+async def crawl(
+    door: tuple[client.Client, httpx.AsyncClient], site: sites.Site, start: str = "/", **more: object
+) -> tuple[api.CrawlReply, dict[str, str]]:
+    """The answer, and path -> "taken", "removed" or the reason."""
+    base = f"http://docs.test:{site.port}"
+    asked = api.Crawl.model_validate({"scope": scopes.SHOP, "url": base + start, "depth": 3, **more})
+    reply = await door[0].learning.crawl(asked)
+    said = {
+        one.url.removeprefix(base): "removed" if one.removed else "taken" if one.source_urn else one.reason
+        for one in reply.pages
+    }
+    return reply, said
+
+
+async def shown(kb: world.ObservedState) -> int:
+    return (await kb.graph.counts(scopes.SHOP)).documents
+
+
+async def test_pages_that_are_gone_are_removed(
+    kb: world.ObservedState, door: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+) -> None:
+    site.pages = {
+        "/": sites.html("/linked", "/unlinked", "/moved"),
+        "/linked": sites.html(text="linked"),
+        "/unlinked": sites.html(text="unlinked"),
+        "/moved": sites.html(text="moved"),
+    }
+    await crawl(door, site)
+    assert await shown(kb) == 4
+    del site.pages["/linked"], site.pages["/unlinked"]
+    site.pages["/"] = sites.html("/linked")
+    _, said = await crawl(door, site, gone="Keep")
+    assert said == {"/": "taken", "/linked": "HTTP 404"}
+    _, said = await crawl(door, site, depth=0)
+    assert said == {"/": "taken"}
+    assert await shown(kb) == 4
+    reply, said = await crawl(door, site)
+    assert said == {"/": "taken", "/linked": "removed", "/moved": "taken", "/unlinked": "removed"}
+    assert (reply.taken, reply.removed) == (2, 2)
+    assert await shown(kb) == 2
+    # A site that says so of its first page is rather broken; that page alone was asked for, and goes.
+    site.pages = {}
+    _, said = await crawl(door, site)
+    assert said == {"/": "removed"}
+    assert await shown(kb) == 1
+
+
+async def test_a_crawl_that_breaks_off_says_what_it_took(
+    kb: world.ObservedState, door: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+) -> None:
+    site.pages = {"/": sites.html("/a", "/b", "/c"), "/a": sites.html(), "/b": sites.html(), "/c": sites.html()}
+    assert isinstance(kb.vectors, memory.Vectors)
+    switch = kb.vectors.switch
+
+    async def at_b(host: str, path: str) -> None:
+        switch.away = path == "/b"
+
+    site.before = at_b
+    reply, said = await crawl(door, site)
+    assert said == {"/": "taken", "/a": "taken"}
+    assert (reply.taken, reply.truncated) == (2, False)
+    assert "weaviate" in reply.stopped
+    switch.away = True
+    site.before = None
+    with pytest.raises(client.Unavailable, match="weaviate"):
+        await crawl(door, site)
+    switch.away = False
+    reply, said = await crawl(door, site)
+    assert (reply.stopped, reply.taken) == ("", 4)
+
+
+async def test_few_crawls_run_at_once(
+    door: tuple[client.Client, httpx.AsyncClient], site: sites.Site, fake: process.Fake
+) -> None:
+    go = asyncio.Event()
+    entered: list[str] = []
+
+    async def wait(host: str, path: str) -> None:
+        if path == "/":
+            entered.append(path)
+            await go.wait()
+
+    site.pages = {"/": sites.html()}
+    site.before = wait
+    # One client has half of the four, and half of those that may wait.
+    crawls = [asyncio.create_task(crawl(door, site)) for _ in range(7)]
+    [refused], _ = await asyncio.wait(crawls, return_when=asyncio.FIRST_COMPLETED)
+    with pytest.raises(client.Unavailable, match="wait for a crawl"):
+        await refused
+    go.set()
+    crawls.remove(refused)
+    assert [(await one)[0].taken for one in crawls] == [1] * 6
+    assert len(entered) == 6

@@ -1,0 +1,126 @@
+"""A reading knowledge base of several processes on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kb import settings
+from tests.fakes.arango import server as arango
+from tests.kb import waiting
+from tests.kb.http import program
+
+_ASKED = re.compile(r'^jervis_kb_requests_total\{route="/healthz",status="200",worker="(\d)"\} (\d+)', re.MULTILINE)
+
+
+@pytest.fixture
+def graph() -> Iterator[arango.Server]:
+    with arango.Server() as running:
+        yield running
+
+
+@pytest.mark.services
+async def test_workers_share_the_port_and_their_figures(run: program.Running, graph: arango.Server) -> None:
+    reading = {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
+    async with run(**reading) as kb:
+        asked = 1  # by who waited for it
+        known = await waiting.until(lambda: _figures(kb))
+        parent = kb.pid
+        workers = _children(parent)
+        assert len(workers) == 2
+
+        # All at once, and each on a connection of its own: both get some of them, sooner or later.
+        while min(known.values()) == 0 or len(known) < 2:
+            asked += sum(await asyncio.gather(*(_alive(kb) for _ in range(40))))
+            known = await _figures(kb)
+            assert asked < 40_000
+        assert sum(known.values()) == asked, "every request is counted once, whichever worker is asked"
+        assert [await _figures(kb) for _ in range(5)] == [known] * 5
+
+        text = await _metrics(kb)
+        assert text.count("# TYPE jervis_kb_requests_total counter") == 1
+        assert {f'process_resident_memory_bytes{{worker="{number}"}}' in text for number in (0, 1)} == {True}
+
+        os.kill(workers[0], signal.SIGKILL)
+
+        async def again() -> bool:
+            there = _children(parent)
+            both = (await _metrics(kb)).count("process_resident_memory_bytes{") == 2
+            return both and len(there) == 2 and workers[0] not in there
+
+        await waiting.until(again)
+        assert await _alive(kb)
+        workers = _children(parent)
+        assert await kb.end(signal.SIGTERM) == 0
+    assert [one for one in workers if _runs(one)] == []
+
+
+@pytest.mark.services
+async def test_workers_end_with_their_parent(run: program.Running, graph: arango.Server) -> None:
+    reading = {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
+    async with run(**reading) as kb:
+        workers = _children(kb.pid)
+        await kb.end(signal.SIGKILL)
+
+        async def gone() -> bool:
+            return not [one for one in workers if _runs(one)]
+
+        assert len(workers) == 2
+        await waiting.until(gone)
+
+
+async def test_a_worker_that_cannot_work_ends_all(tmp_path: Path, graph: arango.Server) -> None:
+    log = tmp_path / "kb.log"
+    given = {"JERVIS_KB_DATA_DIR": str(tmp_path), "JERVIS_KB_HOST": "127.0.0.1", "JERVIS_KB_PORT": "0"}
+    given |= {"JERVIS_KB_MODE": "read", "JERVIS_KB_WORKERS": "2", "JERVIS_KB_ARANGO_URL": graph.url}
+    wrong = program.launch(log, given | {"JERVIS_KB_TOKENS_FILE": str(tmp_path / "none")})
+    assert await asyncio.to_thread(wrong.wait, 90) == 2
+    assert "none cannot be read" in log.read_text()
+
+
+def test_only_reading_processes_share_a_port() -> None:
+    with pytest.raises(ValueError, match="JERVIS_KB_MODE=read"):
+        settings.Settings(workers=2)
+    with pytest.raises(ValueError, match="JERVIS_KB_MODE=read"):
+        settings.Settings(workers=2, mode="write", arango_url="http://graph:8529")
+
+
+def test_settings_of_the_stores_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="JERVIS_KB_WEAVIATE_QUANTIZATION"):
+        settings.Settings(weaviate_index="flat", weaviate_quantization="pq")
+    with pytest.raises(ValueError, match="JERVIS_KB_ARANGO_WRITE_CONCERN"):
+        settings.Settings(arango_replication=2, arango_write_concern=3)
+
+
+def _children(pid: int) -> list[int]:
+    return sorted(int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+async def _alive(kb: program.Program) -> bool:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as http:
+        return (await http.get(f"{kb.url}/healthz")).is_success
+
+
+async def _metrics(kb: program.Program) -> str:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=30) as http:
+        return (await http.get(f"{kb.url}/metrics")).text
+
+
+async def _figures(kb: program.Program) -> dict[str, int]:
+    """Worker -> its answers to /healthz, of those that answer and were asked."""
+    return {number: int(count) for number, count in _ASKED.findall(await _metrics(kb))}

@@ -1,0 +1,102 @@
+"""The client makes again what may be made again, as the service asks, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from aiohttp import test_utils, web
+
+from kb import api, client
+from tests import ports
+from tests.kb import scopes, world
+
+
+class Busy:
+    """A service that answers 503 so often, asking for `wait`, and then as it should; `asked` counts by method."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.refusals = 0
+        self.wait = "0"
+        self.status = 503
+        self.asked: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.method)
+        if self.refusals:
+            self.refusals -= 1
+            problem = {"error": {"code": "unavailable", "message": "weaviate is away"}}
+            return web.json_response(problem, status=self.status, headers={"Retry-After": self.wait})
+        if request.path == "/api/v1/ingest":
+            body = {"id": "d", "sourceUrn": "u", "replaced": False, "chunkIds": [], "queued": True, "priority": 3}
+            return web.json_response(body, status=202)
+        if request.path == "/api/v1/queue":
+            return web.json_response({"jobs": [], "total": 0, "failed": []})
+        return web.Response(status=204)
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[Busy]:
+    made, app = Busy(), web.Application()
+    app.router.add_route("*", "/{path:.*}", made.answer)
+    async with test_utils.TestServer(app) as server:
+        made.url = str(server.make_url("")).rstrip("/")
+        yield made
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_repeatable_call_is_made_again(busy: Busy, http: httpx.AsyncClient, status: int) -> None:
+    busy.refusals, busy.status = 2, status
+    door = client.Client(busy.url, http)
+    assert (await door.learning.index(world.request())).queued
+    assert busy.asked == ["POST"] * 3
+
+
+async def test_so_often_and_no_more(busy: Busy, http: httpx.AsyncClient) -> None:
+    busy.refusals = 9
+    with pytest.raises(client.Unavailable, match="weaviate is away"):
+        await client.Client(busy.url, http).queue.listed(scopes.SHOP)
+    with pytest.raises(client.Unavailable):
+        await client.Client(busy.url, http, attempts=1).queue.listed(scopes.SHOP)
+    assert busy.asked == ["GET"] * 4
+
+
+async def test_what_twice_is_not_once_is_made_once(busy: Busy, http: httpx.AsyncClient) -> None:
+    door = client.Client(busy.url, http)
+    for call in (
+        door.forget(scopes.SHOP, "u:1"),
+        door.memory.use_procedure(api.Use(client_id="acme", id="p", succeeded=True)),
+        door.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary="s")),
+    ):
+        busy.refusals = 1
+        with pytest.raises(client.Unavailable):
+            await call
+        assert busy.refusals == 0
+    assert busy.asked == ["DELETE", "POST", "POST"]
+
+
+async def test_a_long_wait_is_the_callers(busy: Busy, http: httpx.AsyncClient) -> None:
+    busy.refusals, busy.wait = 1, "60"
+    with pytest.raises(client.Unavailable) as caught:
+        await client.Client(busy.url, http).queue.listed(scopes.SHOP)
+    assert (caught.value.retry_after, busy.asked) == (60, ["GET"])
+
+
+async def test_a_refusal_is_final(busy: Busy, http: httpx.AsyncClient) -> None:
+    busy.refusals, busy.status = 1, 422
+    with pytest.raises(client.Rejected):
+        await client.Client(busy.url, http).queue.listed(scopes.SHOP)
+    assert busy.asked == ["GET"]
+
+
+async def test_a_service_that_is_not_there_is_unavailable(http: httpx.AsyncClient) -> None:
+    with pytest.raises(client.Unavailable, match="cannot be reached"):
+        await client.Client(f"http://127.0.0.1:{ports.free()}", http).queue.listed(scopes.SHOP)

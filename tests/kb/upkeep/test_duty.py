@@ -1,0 +1,65 @@
+"""One process at a time does the upkeep; the next one begins when it has ended or lost its turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kb import errors, metrics
+from kb.ingest import turns
+from kb.upkeep import duty
+from tests.kb import waiting
+
+
+class Losable(turns.Turns):
+    """Turns of which the one that is held can be taken away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = False
+
+    @asynccontextmanager
+    async def attempt(self, key: str) -> AsyncIterator[turns.Turn | None]:
+        async with super().attempt(key) as turn:
+            yield None if turn is None else _Turn(self)
+
+
+class _Turn(turns.Turn):
+    def __init__(self, owner: Losable) -> None:
+        super().__init__(fence=1)
+        self._owner = owner
+
+    def check(self) -> None:
+        if self._owner.lost:
+            raise errors.Outrun("lost")
+
+
+async def test_one_leads_and_another_follows(meters: metrics.Metrics) -> None:
+    owners, working = Losable(), list[str]()
+
+    async def work(name: str) -> None:
+        working.append(name)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            working.remove(name)
+
+    first = asyncio.create_task(duty.Duty(owners, [lambda turn: work("first")], meters).run(interval=0.01))
+    await waiting.until(lambda: _is(working, ["first"]), pause=0.01)
+    second = asyncio.create_task(duty.Duty(owners, [lambda turn: work("second")], meters).run(interval=0.01))
+    await asyncio.sleep(0.05)
+    assert working == ["first"]
+    first.cancel()
+    await waiting.until(lambda: _is(working, ["second"]), pause=0.01)
+    owners.lost = True
+    await waiting.until(lambda: _is(working, []), pause=0.005)
+    owners.lost = False
+    await waiting.until(lambda: _is(working, ["second"]), pause=0.01)
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert working == []
+
+
+async def _is(working: list[str], wanted: list[str]) -> bool:
+    return working == wanted

@@ -1,0 +1,117 @@
+"""A Weaviate that asks for an API key, as clusters of others and the managed one do: a real server of this test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from weaviate.classes.init import Auth
+
+from hack.cluster import binaries, progress
+from kb import errors
+from kb.vectors import weaviate
+from tests import ports
+from tests.kb import scopes
+from tests.kb.vectors import contract
+
+pytestmark = pytest.mark.services
+KEY = "a-key-of-this-test"
+
+
+@pytest.fixture(scope="module")
+def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """URL and gRPC port of a server that knows KEY alone."""
+    folder = tmp_path_factory.mktemp("weaviate")
+    port, grpc, gossip, data, raft, internal = (ports.free() for _ in range(6))
+    program = binaries.program(binaries.WEAVIATE, "weaviate-server", progress.Progress())
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PERSISTENCE_DATA_PATH": str(folder / "data"),
+        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+        "AUTHENTICATION_APIKEY_ENABLED": "true",
+        "AUTHENTICATION_APIKEY_ALLOWED_KEYS": KEY,
+        "AUTHENTICATION_APIKEY_USERS": "jervis",
+        "DEFAULT_VECTORIZER_MODULE": "none",
+        "ENABLE_API_BASED_MODULES": "false",
+        "DISABLE_TELEMETRY": "true",
+        "CLUSTER_HOSTNAME": "protected",
+        "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+        "CLUSTER_GOSSIP_BIND_PORT": str(gossip),
+        "CLUSTER_DATA_BIND_PORT": str(data),
+        "RAFT_PORT": str(raft),
+        "RAFT_INTERNAL_RPC_PORT": str(internal),
+        "RAFT_BOOTSTRAP_EXPECT": "1",
+        "GRPC_PORT": str(grpc),
+        "GOMEMLIMIT": "256MiB",
+        "DISK_USE_WARNING_PERCENTAGE": "98",
+        "DISK_USE_READONLY_PERCENTAGE": "99",
+        "LOG_LEVEL": "error",
+    }
+    log = folder / "log"
+    with log.open("wb") as out:
+        command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--scheme", "http"]
+        running = subprocess.Popen(command, env=environment, cwd=folder, stdout=out, stderr=out)
+    try:
+        _wait(running, port, log)
+        yield f"http://127.0.0.1:{port}", grpc
+    finally:
+        running.terminate()
+        running.wait(timeout=60)
+
+
+def _wait(running: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/v1/.well-known/ready", trust_env=False).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.2)
+    pytest.fail(f"the server does not come up: {log.read_text()[-2000:]}")
+
+
+async def test_with_its_key_everything_works(protected: tuple[str, int]) -> None:
+    store = weaviate.Store(*protected, "a-model", api_key=KEY)
+    try:
+        await store.ready()
+        made = contract.chunk(scopes.SHOP, "u:1", "one")
+        await store.put(scopes.SHOP, [(made, contract.point(1))], [])
+        [hit] = await store.dense(scopes.SHOP, contract.point(1), limit=5)
+        assert hit.chunk_id == made.id
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("key", ["", "another-key"])
+async def test_without_it_the_store_is_away_and_says_which_setting_it_needs(
+    protected: tuple[str, int], key: str
+) -> None:
+    store = weaviate.Store(*protected, "a-model", api_key=key)
+    try:
+        with pytest.raises(errors.Away, match="JERVIS_KB_WEAVIATE_API_KEY") as caught:
+            await store.ready()
+        assert "another-key" not in caught.value.message
+        with pytest.raises(errors.Away, match="JERVIS_KB_WEAVIATE_API_KEY"):
+            await store.dense(scopes.SHOP, contract.point(1), limit=5)
+    finally:
+        await store.close()
+
+
+async def test_so_it_is_when_the_key_is_taken_back(protected: tuple[str, int]) -> None:
+    """By gRPC as well: the connection is there already."""
+    store = weaviate.Store(*protected, "a-model", api_key=KEY)
+    try:
+        await store.ready()
+        store._client._connection._auth = Auth.api_key("another-key")
+        store._client._connection._prepare_grpc_headers()
+        with pytest.raises(errors.Away, match="JERVIS_KB_WEAVIATE_API_KEY"):
+            await store.dense(scopes.SHOP, contract.point(1), limit=5)
+    finally:
+        await store.close()

@@ -1,0 +1,37 @@
+"""A run waits for a service that says nothing for long, and would notice if its host were gone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.fakes.ollama import process
+from tests.orchestrator_job import job, knowledge
+
+pytestmark = pytest.mark.services
+
+
+async def test_the_kernel_asks_whether_the_knowledge_base_is_still_there(
+    task: job.Job, store: job.Store, fake: process.Fake, known: knowledge.Knowledge
+) -> None:
+    port = urlsplit(known.url).port
+
+    def timers() -> list[str]:
+        """Column `tr` of /proc/net/tcp of the run's connections to it: 02 while a keepalive timer runs."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return [row[5][:2] for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+
+    store.remember(task.memory())
+    fake.set_script({job.TAG: [job.reply()]})
+    known.answers.clear()
+    running = asyncio.create_task(task.run())
+    try:
+        async with asyncio.timeout(90):
+            await job.until(lambda: bool(known.asked))
+            await job.until(lambda: bool(timers()) and set(timers()) == {"02"})
+    finally:
+        known.answers.set()
+    assert (await running).message["exitReason"] == "Answered"

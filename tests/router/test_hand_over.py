@@ -1,0 +1,239 @@
+"""A stream that has received signs of life goes on at the router that decides next, under the head that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import ports
+from tests.router import process, wire
+
+pytestmark = pytest.mark.apiserver
+
+_ASKS = [("X-Jervis-Progress", "true"), ("X-Request-Id", "mine"), ("X-Ollama-Priority", "P3")]
+_EVENTS = (b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n', b"data: [DONE]\n\n")
+_LINES = (
+    b'{"model":"m","message":{"role":"assistant","content":"hi"},"done":false}\n',
+    b'{"model":"m","message":{"role":"assistant","content":""},"done":true}\n',
+)
+_OFTEN = {"progress_seconds": "0.05"}
+
+
+class Backend:
+    """Every answer begins when the test says so."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+
+    async def play(self, message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request."""
+        await self.gate.wait()
+        lines = message.path == "/api/chat"
+        writer.write(wire.chunked_head("application/x-ndjson" if lines else "text/event-stream"))
+        for piece in _LINES if lines else _EVENTS:
+            writer.write(wire.chunk(piece))
+            await writer.drain()
+        writer.write(wire.chunk(b""))
+        return True
+
+
+class Client:
+    """A client of one stream: its only head, and every piece of the body as it came."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self.body = b""
+        self.clean = False
+
+    async def head(self) -> wire.Message:
+        """The head of the answer."""
+        return await wire.read_head(self._reader)
+
+    async def until(self, text: bytes) -> None:
+        """Read on until a piece has the text."""
+        async with asyncio.timeout(90):
+            while text not in await self._piece():
+                pass
+
+    async def rest(self) -> None:
+        """Read to the end."""
+        async with asyncio.timeout(90):
+            try:
+                while await self._piece():
+                    pass
+                self.clean = True
+            except (asyncio.IncompleteReadError, ConnectionError):
+                self.clean = False
+
+    def said(self) -> list[bytes]:
+        """The lines that are no signs."""
+        lines = (line for line in self.body.split(b"\n") if line and not line.startswith(b": "))
+        return [line for line in lines if b'"progress"' not in line]
+
+    def errors(self) -> list[bytes]:
+        """The lines that report an error."""
+        return [line for line in self.said() if b'"error"' in line]
+
+    async def _piece(self) -> bytes:
+        size = int(await self._reader.readuntil(b"\r\n"), 16)
+        piece = (await self._reader.readexactly(size + 2))[:-2]
+        self.body += piece
+        return piece
+
+
+class Pair:
+    """Two routers with one Lease before one backend with one slot; `first` decides."""
+
+    def __init__(self, first: process.Router, second: process.Router) -> None:
+        self.first, self.second = first, second
+
+    @asynccontextmanager
+    async def waiting(self, path: str = "/v1/chat/completions") -> AsyncIterator[Client]:
+        """A stream that waits at `first` for the slot that another one has, and has received a sign."""
+        body = {"model": "m", "stream": True, "messages": []}
+        async with (
+            wire.connected(self.first.port) as (_, other),
+            wire.connected(self.first.port) as (reader, writer),
+        ):
+            other.write(wire.post(path, body))
+            await self.first.until(lambda s: s["backends"][0]["inFlight"] == 1)
+            writer.write(wire.post(path, body, _ASKS))
+            client = Client(reader)
+            head = await client.head()
+            assert (head.status, head.header("X-Request-Id")) == (200, "mine")
+            await client.until(b"queued, position 1")
+            yield client
+
+    async def takes_over(self, router: process.Router) -> None:
+        """Wait until it decides."""
+
+        async def code() -> int:
+            return (await wire.ask(router.port, wire.request("GET", "/activez"))).status
+
+        await process.eventually(code, lambda seen: seen == 200)
+
+
+@asynccontextmanager
+async def _pair(
+    directory: Path, kubeconfig: Path, backend: wire.Backend, lease: str, **second: str
+) -> AsyncIterator[Pair]:
+    given = {"kubeconfig": str(kubeconfig), "namespace": "default", "lease": lease, "address": "127.0.0.1", **_OFTEN}
+    specs = [process.spec("raw", backend.url, numParallel=1)]
+    async with process.running(directory, specs, port=str(ports.free()), **given) as one:
+        pair = Pair(one, one)
+        await pair.takes_over(one)
+        async with process.running(directory, specs, port=str(ports.free()), **given, **second) as two:
+            pair.second = two
+            yield pair
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+async def test_it_goes_on_at_the_next_router_when_the_first_one_drains(
+    tmp_path: Path, kubeconfig: Path, path: str
+) -> None:
+    played = Backend()
+    async with (
+        wire.backend(played.play) as backend,
+        _pair(tmp_path, kubeconfig, backend, f"drains-{path.count('/')}") as pair,
+        pair.waiting(path) as client,
+    ):
+        pair.first.terminate()
+        # The second router's own signs, of a request that it has sent.
+        await client.until(b"sent to raw, which has not begun to answer")
+        played.gate.set()
+        await client.rest()
+        assert client.clean
+        whole = b"".join(_LINES if path == "/api/chat" else _EVENTS)
+        assert client.body.endswith(whole)
+        assert client.said() == [line for line in whole.split(b"\n") if line]
+        assert client.body.count(b"HTTP/1.1") == 0
+        assert len(backend.requests) == 2, "no request was sent twice"
+        assert await pair.first.ended() == 0
+
+
+async def test_it_goes_on_at_the_next_router_when_the_first_one_loses_its_lease(
+    tmp_path: Path, kubeconfig: Path
+) -> None:
+    played = Backend()
+    async with (
+        wire.backend(played.play) as backend,
+        _pair(tmp_path, kubeconfig, backend, "loses") as pair,
+        pair.waiting() as client,
+    ):
+        pair.first.process.send_signal(signal.SIGSTOP)
+        await pair.takes_over(pair.second)
+        pair.first.process.send_signal(signal.SIGCONT)
+        await client.until(b"sent to raw, which has not begun to answer")
+        played.gate.set()
+        await client.rest()
+        assert client.clean
+        assert client.body.endswith(b"".join(_EVENTS))
+        assert client.said() == [line for line in b"".join(_EVENTS).split(b"\n") if line]
+        assert len(backend.requests) == 2
+        # The first router serves on as a standby, and the connection is free for the next request.
+        assert (await wire.ask(pair.first.port, wire.request("GET", "/activez"))).status == 503
+
+
+async def test_a_next_router_that_is_down_is_shown_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
+    played = Backend()
+    async with (
+        wire.backend(played.play) as backend,
+        _pair(tmp_path, kubeconfig, backend, "down") as pair,
+        pair.waiting() as client,
+    ):
+        pair.first.process.send_signal(signal.SIGSTOP)
+        await pair.takes_over(pair.second)
+        pair.second.process.kill()
+        pair.second.process.wait()
+        pair.first.process.send_signal(signal.SIGCONT)
+        await client.rest()
+        assert not client.clean, "it is not taken for the end of an answer"
+        assert client.said() == client.errors()
+        (error,) = client.errors()
+        assert "another router decides now" in json.loads(error.removeprefix(b"data: "))["error"]["message"]
+        assert client.body.endswith(error + b"\n\n")
+        played.gate.set()
+
+
+async def test_what_the_next_router_refuses_is_one_error_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
+    played = Backend()
+    async with (
+        wire.backend(played.play) as backend,
+        _pair(tmp_path, kubeconfig, backend, "refuses", deadline_p3_seconds="1") as pair,
+        pair.waiting() as client,
+        wire.connected(pair.second.port) as (_, other),
+    ):
+        pair.first.process.send_signal(signal.SIGSTOP)
+        await pair.takes_over(pair.second)
+        urgent = wire.post("/v1/chat/completions", {"model": "m", "stream": True}, [("X-Ollama-Priority", "P0")])
+        other.write(urgent)
+        await pair.second.until(lambda s: s["backends"][0]["inFlight"] == 1)
+        pair.first.process.send_signal(signal.SIGCONT)
+        await client.rest()
+        assert not client.clean
+        assert len(client.errors()) == 1, client.body[-2000:]
+        assert b"waited for a slot" in client.errors()[0]
+        played.gate.set()
+
+
+async def test_a_next_router_that_dies_on_the_way_is_one_error_in_the_stream(tmp_path: Path, kubeconfig: Path) -> None:
+    played = Backend()
+    async with (
+        wire.backend(played.play) as backend,
+        _pair(tmp_path, kubeconfig, backend, "dies") as pair,
+        pair.waiting() as client,
+    ):
+        pair.first.terminate()
+        await client.until(b"sent to raw, which has not begun to answer")
+        pair.second.process.kill()
+        await client.rest()
+        assert not client.clean
+        assert client.said() == client.errors()
+        assert len(client.errors()) == 1
+        played.gate.set()
