@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -300,11 +302,14 @@ async def test_present_questions_do_not_read_the_past(tmp_path: Path) -> None:
             nonlocal counted
             counted += 1
 
+        # Two threads read; each waits for the other, so that both are watched whichever of them reads next.
+        both = threading.Barrier(2, timeout=60)
+
         def watch(connection: sqlite3.Connection) -> None:
             connection.set_progress_handler(count, 1)
+            both.wait()
 
-        for _ in range(8):
-            await store._database.read(watch)
+        await asyncio.gather(store._database.read(watch), store._database.read(watch))
         await store.leads(scopes.SHOP, ["n:hub"])
         await store.named(scopes.SHOP, ["hub"])
         await store.traverse(scopes.SHOP, ["n:hub"], model.Steps())
