@@ -63,11 +63,15 @@ class Backend:
             "/api/ps": b'{"models":[]}',
         }
         self.bodies: Counter[bytes] = Counter()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
-        self._writers.add(writer)
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, noted before anything is awaited: `close` ends it whether it was served yet or not."""
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._links[task] = writer
+        task.add_done_callback(self._links.pop)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head, body = await _message(reader)
@@ -86,13 +90,18 @@ class Backend:
         except (asyncio.IncompleteReadError, ConnectionError):
             return
         finally:
-            self._writers.discard(writer)
             writer.close()
 
-    def close(self) -> None:
-        """End every connection."""
-        for writer in list(self._writers):
+    async def close(self) -> None:
+        """End every connection, those that the kernel has accepted and the loop has not yet shown us included."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        links = dict(self._links)
+        for task, writer in links.items():
+            task.cancel()
             writer.close()
+        await asyncio.gather(*links, return_exceptions=True)
+        await asyncio.sleep(0)  # transports end in the next round of the loop
 
 
 def _plain(status: str, content_type: str, body: bytes) -> bytes:
@@ -263,7 +272,7 @@ async def compare(through: int, direct: int, numbers: range, *, connections: int
 
 async def _main(requests: int) -> dict[str, Any]:
     backend = Backend(requests)
-    server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
+    server = await asyncio.start_server(backend.accept, "127.0.0.1", 0, limit=1 << 24)
     port = server.sockets[0].getsockname()[1]
     specs = json.dumps([{"name": "b", "url": f"http://127.0.0.1:{port}", "numParallel": 4096}])
     environment = os.environ | {"GPU_BACKENDS": specs, "JERVIS_ROUTER_PORT": "0", "JERVIS_ROUTER_HOST": "127.0.0.1"}
@@ -288,7 +297,7 @@ async def _main(requests: int) -> dict[str, Any]:
         router.terminate()
         await router.communicate()
         server.close()
-        backend.close()
+        await backend.close()
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from tests.router import process
 
 async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
     backend = identity.Backend(2000)
-    server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, limit=1 << 24)
+    server = await asyncio.start_server(backend.accept, "127.0.0.1", 0, limit=1 << 24)
     port = server.sockets[0].getsockname()[1]
     try:
         specs = [process.spec("b", f"http://127.0.0.1:{port}")]
@@ -25,5 +25,4 @@ async def test_answers_and_requests_are_identical(tmp_path: Path) -> None:
             assert await router.metric('jervis_router_backend_failures_total{backend="b",phase="first_byte"}') == 0
     finally:
         server.close()
-        backend.close()
-        await asyncio.sleep(0)
+        await backend.close()

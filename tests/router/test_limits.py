@@ -215,19 +215,14 @@ async def test_questions_about_a_model_do_not_all_reach_the_backend_at_once(tmp_
 
 
 async def test_a_document_of_the_backend_is_read_up_to_a_bound(tmp_path: Path) -> None:
-    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read_head(reader)
+    async def endless(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(wire.chunked_head("application/json"))
-        with suppress(ConnectionError):
-            while True:
-                writer.write(wire.chunk(b" " * 65536))
-                await writer.drain()
-        writer.close()
+        while True:
+            writer.write(wire.chunk(b" " * 65536))
+            await writer.drain()
 
-    server = await asyncio.start_server(endless, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        specs = [process.spec("raw", url)]
+    async with wire.backend(endless, probes=False) as backend:
+        specs = [process.spec("raw", backend.url)]
         async with process.running(tmp_path, specs, probe_timeout_seconds="60") as router:
             document = await router.until(lambda s: "bytes" in s["backends"][0]["reason"])
             assert document["backends"][0]["healthy"] is False

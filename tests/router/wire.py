@@ -115,14 +115,15 @@ Script = Callable[[Message, asyncio.StreamReader, asyncio.StreamWriter], Awaitab
 
 
 class Backend:
-    """An Ollama server of bare sockets: answers probes properly and leaves everything else to `script`.
+    """An Ollama server of bare sockets: answers probes properly and leaves everything else to `script`, or probes too.
 
     The script gets the request, read whole, and may do with the connection what it likes; a true return keeps the
     connection for the next request, otherwise it is closed.
     """
 
-    def __init__(self, script: Script, models: Sequence[str]) -> None:
+    def __init__(self, script: Script, models: Sequence[str], *, probes: bool = True) -> None:
         self.script = script
+        self._probes = probes
         self.models = list(models)
         self.ps: list[Any] = []
         self.mute = False
@@ -152,7 +153,7 @@ class Backend:
                 await read_body(reader, message, until_eof=False)
                 if self.mute:
                     await asyncio.Event().wait()
-                if (document := self._probe(message.path)) is not None:
+                if self._probes and (document := self._probe(message.path)) is not None:
                     body = json.dumps(document).encode()
                     writer.write(
                         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
@@ -184,9 +185,11 @@ class Backend:
 
 
 @asynccontextmanager
-async def backend(script: Script, models: Sequence[str] = ("m:latest",), port: int = 0) -> AsyncIterator[Backend]:
+async def backend(
+    script: Script, models: Sequence[str] = ("m:latest",), port: int = 0, *, probes: bool = True
+) -> AsyncIterator[Backend]:
     """A Backend for the length of the block."""
-    served = Backend(script, models)
+    served = Backend(script, models, probes=probes)
     server = await asyncio.start_server(served.accept, "127.0.0.1", port, limit=1 << 26)
     served.server = server
     served.port = server.sockets[0].getsockname()[1]
