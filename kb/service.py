@@ -21,12 +21,13 @@ from aiohttp import web
 
 from crds import errors, keyring, runtoken, spans
 from kb import api, assembly, metrics, mongo, records, settings, sqlite, workers
+from kb import errors as kb_errors
 from kb.access import audit, grants, rates
 from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
-from kb.http import access, app, content, entitytypes, exploring, health, knowledge, memory, rules, upkeep
+from kb.http import access, app, content, entitytypes, exploring, health, knowledge, memory, rules, starting, upkeep
 from kb.ingest import entitytypes as registry
 from kb.memory import procedures, session, task, user
 from kb.reindex import indexes, phase
@@ -47,128 +48,169 @@ def _now() -> datetime:
 async def serve(config: settings.Settings, worker: workers.Worker | None = None) -> None:
     """Run until a signal asks to stop, be it as one of several workers.
 
-    Raises `kb.errors.Misconfigured` or `kb.errors.Away` (own disk) at the start.
+    Raises `kb.errors.Misconfigured` or `kb.errors.Away` (own disk) at the start, OSError when the port is taken.
     """
+    listening = workers.listening(config.host, config.port) if worker is None else worker.listening
     traced = spans.start(config.tracing, "jervis-kb")
     meters = metrics.Metrics(prometheus_client.CollectorRegistry(), traced)
     for collector in (prometheus_client.ProcessCollector, prometheus_client.GCCollector):
         collector(registry=meters.registry)
+    stop = asyncio.Event()
+    opening = asyncio.current_task()
+
+    def ask_to_stop() -> None:
+        nonlocal opening
+        stop.set()
+        if opening is not None:
+            # Nothing is served yet that would have to end in order.
+            opening.cancel()
+            opening = None
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask_to_stop)
+    if worker is not None:
+        loop.add_reader(worker.parent, ask_to_stop)
+    port = starting.Port(listening, config.shutdown_seconds)
+    begun = time.monotonic()
+
+    def reason() -> kb_errors.Away:
+        seconds = int(time.monotonic() - begun)
+        return kb_errors.Away("graph", f"its data is opened, or migrated to this version's form, for {seconds} s now")
+
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.to_thread, traced.close)
+            try:
+                await port.serve(starting.application(reason, meters))
+                addresses = await port.serve(await _built(config, worker, meters, stack))
+                opening = None
+                log.info("listening", addresses=addresses, mode=config.mode)
+                await stop.wait()
+                log.info("stopping")
+            finally:
+                # Requests that run get shutdown_seconds; an ingest that is cut off stays open and is resumed.
+                await port.close()
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
+
+
+async def _built(
+    config: settings.Settings, worker: workers.Worker | None, meters: metrics.Metrics, stack: contextlib.AsyncExitStack
+) -> web.Application:
+    """Everything behind the port; it ends with `stack`."""
     config.data_dir.mkdir(parents=True, exist_ok=True)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, traced.close)
-        http = await stack.enter_async_context(
-            httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [spans.pass_on]})
-        )
-        router = router_client.Client(
-            str(config.router_url), http, token=router_client.token_file(config.router_token_file)
-        )
-        if config.mode != "read":
-            stack.enter_context(sqlite.alone(config.data_dir))
-        graph_store = _graph(config)
-        stack.push_async_callback(graph_store.close)
-        await graph_store.prepare()
-        content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
-        stack.push_async_callback(content_store.close)
+    http = await stack.enter_async_context(
+        httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [spans.pass_on]})
+    )
+    router = router_client.Client(
+        str(config.router_url), http, token=router_client.token_file(config.router_token_file)
+    )
+    if config.mode != "read":
+        stack.enter_context(sqlite.alone(config.data_dir))
+    graph_store = _graph(config)
+    stack.push_async_callback(graph_store.close)
+    await graph_store.prepare()
+    content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
+    stack.push_async_callback(content_store.close)
 
-        database = mongo.Database(config.mongodb_uri.get_secret_value(), config.mongodb_database)
-        stack.push_async_callback(database.close)
-        book = session.Sessions(
-            database,
-            _now,
-            lambda: uuid.uuid4().hex,
-            life=timedelta(days=config.session_days),
-            most=config.session_entries,
-        )
-        more = [
-            *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
-            *entitytypes.EntityTypes(registry.Mongo(database, _now)).routes(),
-            *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
-        ]
-        writing = None
-        shut, kept = records.shut(config), await records.opened(config, database, _now, stack)
-        made = _vectors(config, router, database, kept, meters)
-        vector_store = made.store
-        stack.push_async_callback(vector_store.close)
-        if made.view is not None:
-            await assembly.follow(made.view, meters, config, stack)
-        if config.mode != "read":
-            ground = assembly.Ground(
-                config, router, made, graph_store, content_store, database, meters, _now, shut, kept
-            )
-            writing, served = await assembly.writing(ground, stack)
-            more += served
-        reading = None
-        if config.mode != "write":
-            more += memory.Users(user.Users(graph_store, vector_store, meters)).routes()
-            weights = rank.Weights(alpha=config.alpha)
-            breadth = search.Breadth(hops=config.hops)
-            names = aliases_mongo.Registry(database, _now)
-            finder = search.Search(
-                graph_store,
-                vector_store,
-                made.questions,
-                meters,
-                weights,
-                breadth,
-                names,
-                instruction=made.instruction,
-                reranker=_reranker(config, router, meters),
-                threshold=config.answer_threshold,
-            )
-            reading = knowledge.Reading(finder)
-            more += exploring.Exploring(finder, graph_store, vector_store, names).routes()
-            if config.mode == "read":
-                checker = check.Checker(graph_store, vector_store, assembly.working(kept))
-                more += upkeep.Consistency(checker, kept.ledger).routes()
-                await assembly.watch_erasures(kept, shut, database, meters, _now, config, stack)
-
-        async def ask_router() -> None:
-            # Whatever it answers, it answers: an Ollama without a router in front has no status page.
-            with contextlib.suppress(errors.Permanent):
-                await router.status()
-
-        figures = None
-        if worker is not None:
-            figures = workers.Figures(worker, meters.registry)
-            await stack.enter_async_context(figures.shared())
-        checks = {
-            "graph": graph_store.ready,
-            "weaviate": vector_store.ready,
-            "mongodb": content_store.ready,
-            "router": ask_router,
-        }
-        faces = app.Faces(
-            writing,
-            reading,
-            content.Content(content_store, limit=config.max_content_bytes),
-            # Pods of the other modes begin to serve by it. Rules and memories need no model, and the rest says 503.
-            health.Health(
-                checks,
-                meters,
-                lenient=() if config.mode == "all" else ("router",),
-                figures=None if figures is None else figures.text,
-            ),
-            more,
-        )
-        tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
-        limits = rates.Rates(config.client_rate, config.client_burst)
-        gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config))
-        trail = None
-        if config.audit != "off":
-            # Not the log: what is asked for is written whatever the log's level is.
-            trail = audit.Trail(structlog.PrintLogger(sys.stderr).msg, _now, reads=config.audit == "all")
-        application = app.build(
-            faces,
+    database = mongo.Database(config.mongodb_uri.get_secret_value(), config.mongodb_database)
+    stack.push_async_callback(database.close)
+    book = session.Sessions(
+        database,
+        _now,
+        lambda: uuid.uuid4().hex,
+        life=timedelta(days=config.session_days),
+        most=config.session_entries,
+    )
+    more = [
+        *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
+        *entitytypes.EntityTypes(registry.Mongo(database, _now)).routes(),
+        *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
+    ]
+    writing = None
+    shut, kept = records.shut(config), await records.opened(config, database, _now, stack)
+    made = _vectors(config, router, database, kept, meters)
+    vector_store = made.store
+    stack.push_async_callback(vector_store.close)
+    if made.view is not None:
+        await assembly.follow(made.view, meters, config, stack)
+    if config.mode != "read":
+        ground = assembly.Ground(config, router, made, graph_store, content_store, database, meters, _now, shut, kept)
+        writing, served = await assembly.writing(ground, stack)
+        more += served
+    reading = None
+    if config.mode != "write":
+        more += memory.Users(user.Users(graph_store, vector_store, meters)).routes()
+        weights = rank.Weights(alpha=config.alpha)
+        breadth = search.Breadth(hops=config.hops)
+        names = aliases_mongo.Registry(database, _now)
+        finder = search.Search(
+            graph_store,
+            vector_store,
+            made.questions,
             meters,
-            max_body=config.max_body_bytes,
-            version=api.VERSION,
-            gate=gate,
-            trail=trail,
-            origins=config.mcp_origins,
-            tool_seconds=config.mcp_seconds,
-            buffered=config.max_buffered_bytes,
+            weights,
+            breadth,
+            names,
+            instruction=made.instruction,
+            reranker=_reranker(config, router, meters),
+            threshold=config.answer_threshold,
         )
-        await _listen(application, config, worker)
+        reading = knowledge.Reading(finder)
+        more += exploring.Exploring(finder, graph_store, vector_store, names).routes()
+        if config.mode == "read":
+            checker = check.Checker(graph_store, vector_store, assembly.working(kept))
+            more += upkeep.Consistency(checker, kept.ledger).routes()
+            await assembly.watch_erasures(kept, shut, database, meters, _now, config, stack)
+
+    async def ask_router() -> None:
+        # Whatever it answers, it answers: an Ollama without a router in front has no status page.
+        with contextlib.suppress(errors.Permanent):
+            await router.status()
+
+    figures = None
+    if worker is not None:
+        figures = workers.Figures(worker, meters.registry)
+        await stack.enter_async_context(figures.shared())
+    checks = {
+        "graph": graph_store.ready,
+        "weaviate": vector_store.ready,
+        "mongodb": content_store.ready,
+        "router": ask_router,
+    }
+    faces = app.Faces(
+        writing,
+        reading,
+        content.Content(content_store, limit=config.max_content_bytes),
+        # Pods of the other modes begin to serve by it. Rules and memories need no model, and the rest says 503.
+        health.Health(
+            checks,
+            meters,
+            lenient=() if config.mode == "all" else ("router",),
+            figures=None if figures is None else figures.text,
+        ),
+        more,
+    )
+    tokens = grants.Book(Path(config.tokens_file)) if config.tokens_file else None
+    limits = rates.Rates(config.client_rate, config.client_burst)
+    gate = access.Gate(tokens, limits, time.monotonic, shut, _verifier(config))
+    trail = None
+    if config.audit != "off":
+        # Not the log: what is asked for is written whatever the log's level is.
+        trail = audit.Trail(structlog.PrintLogger(sys.stderr).msg, _now, reads=config.audit == "all")
+    return app.build(
+        faces,
+        meters,
+        max_body=config.max_body_bytes,
+        version=api.VERSION,
+        gate=gate,
+        trail=trail,
+        origins=config.mcp_origins,
+        tool_seconds=config.mcp_seconds,
+        buffered=config.max_buffered_bytes,
+    )
 
 
 def _vectors(
@@ -255,25 +297,3 @@ def _graph(config: settings.Settings) -> graph.Store:
             seconds=config.read_seconds,
         )
     return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds)
-
-
-async def _listen(application: web.Application, config: settings.Settings, worker: workers.Worker | None) -> None:
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=config.shutdown_seconds)
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    if worker is not None:
-        loop.add_reader(worker.parent, stop.set)
-    await runner.setup()
-    try:
-        site = (
-            web.TCPSite(runner, config.host, config.port) if worker is None else web.SockSite(runner, worker.listening)
-        )
-        await site.start()
-        log.info("listening", addresses=[str(address) for address in runner.addresses], mode=config.mode)
-        await stop.wait()
-        log.info("stopping")
-    finally:
-        # Requests that run get shutdown_seconds; an ingest that is cut off stays open and is resumed.
-        await runner.cleanup()

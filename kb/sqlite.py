@@ -18,8 +18,11 @@ from concurrent import futures
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from kb import errors
 
+log = structlog.get_logger("kb")
 _Result = TypeVar("_Result")
 
 # sqlite3 has one exception class for a full disk and for our own broken SQL; these primary codes mean the former.
@@ -32,6 +35,7 @@ _AWAY = frozenset(
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,  # closed while it migrated
     }
 )
 
@@ -102,6 +106,7 @@ class Database:
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
+        self._closing = threading.Event()
 
     async def write(self, work: Callable[[sqlite3.Connection], _Result], *, durable: bool = True) -> _Result:
         """Run `work` in one transaction: all of it becomes visible at its end, or none. Raises `errors.Away`.
@@ -127,7 +132,8 @@ class Database:
         await self.write(lambda connection: None)
 
     async def close(self) -> None:
-        """Wait for running work, then close every connection."""
+        """Wait for running work, then close every connection. A migration is given up; the next start repeats it."""
+        self._closing.set()
         await asyncio.to_thread(self._close)
 
     async def _run(self, pool: futures.ThreadPoolExecutor, work: Callable[[], _Result]) -> _Result:
@@ -204,7 +210,9 @@ class Database:
             connection.executescript(f"BEGIN;{self._schema};PRAGMA user_version={self._version};COMMIT;")
             return
         # Each step is one transaction with its version number, so that one that breaks off is simply repeated.
+        connection.set_progress_handler(self._closing.is_set, _INSTRUCTIONS)
         while found < self._version and found in self._migrations:
+            log.info("migrating", file=self._path.name, version=found, to=self._version)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 self._migrations[found](connection)
@@ -214,6 +222,7 @@ class Database:
                 raise
             connection.execute("COMMIT")
             found += 1
+        connection.set_progress_handler(None, 0)
         if found != self._version:
             raise errors.Misconfigured(
                 f"{self._path} has schema version {found}, this program needs {self._version}",

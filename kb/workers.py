@@ -53,6 +53,14 @@ class Worker:
     folder: Path
 
 
+def listening(host: str, port: int) -> socket.socket:
+    """The open port of this pod. Raises OSError when it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    opened.setblocking(False)
+    return opened
+
+
 def run(host: str, port: int, count: int, serve: Callable[[Worker], int], *, grace: float) -> int:
     """Keep `count` workers until a signal; the exit status of the first that failed.
 
@@ -60,13 +68,8 @@ def run(host: str, port: int, count: int, serve: Callable[[Worker], int], *, gra
     Raises OSError when the port cannot be opened. Call it before threads and event loops are there.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     reading, writing = os.pipe()
-    with (
-        socket.create_server((host, port), family=family, backlog=_BACKLOG) as listening,
-        tempfile.TemporaryDirectory(prefix="kb-workers-") as folder,
-    ):
-        listening.setblocking(False)
+    with listening(host, port) as opened, tempfile.TemporaryDirectory(prefix="kb-workers-") as folder:
 
         def start(number: int) -> int:
             child = os.fork()
@@ -76,7 +79,7 @@ def run(host: str, port: int, count: int, serve: Callable[[Worker], int], *, gra
             try:
                 os.close(writing)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-                status = serve(Worker(number, listening, reading, Path(folder)))
+                status = serve(Worker(number, opened, reading, Path(folder)))
             except BaseException:  # noqa: BLE001 -- the edge of a process: it is written down, and the process ends
                 traceback.print_exc()
             finally:

@@ -14,7 +14,7 @@ import pytest
 from kb import errors, identity, selection
 from kb.graph import model, sqlite, statements
 from tests.kb import scopes
-from tests.kb.graph import contract
+from tests.kb.graph import contract, old_files
 
 
 @pytest.fixture
@@ -70,37 +70,6 @@ async def test_what_was_deleted_is_not_in_the_file_any_more(tmp_path: Path) -> N
     assert secret.encode() not in path.read_bytes()
 
 
-_VERSION_1 = """
-CREATE TABLE documents (
-    client TEXT NOT NULL, document_id TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
-    source_urn TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL,
-    PRIMARY KEY (client, document_id)
-) WITHOUT ROWID;
-CREATE TABLE chunks (
-    client TEXT NOT NULL, chunk_id TEXT NOT NULL, document_id TEXT NOT NULL,
-    PRIMARY KEY (client, chunk_id)
-) WITHOUT ROWID;
-CREATE INDEX chunks_document ON chunks (client, document_id);
-CREATE TABLE mentions (
-    client TEXT NOT NULL, node_key TEXT NOT NULL, chunk_id TEXT NOT NULL, sentence_id TEXT NOT NULL,
-    document_id TEXT NOT NULL, sentence TEXT NOT NULL, node_type TEXT NOT NULL, name TEXT NOT NULL,
-    description TEXT NOT NULL,
-    PRIMARY KEY (client, node_key, chunk_id, sentence_id)
-) WITHOUT ROWID;
-CREATE INDEX mentions_chunk ON mentions (client, chunk_id);
-CREATE INDEX mentions_document ON mentions (client, document_id);
-CREATE TABLE evidence (
-    client TEXT NOT NULL, source TEXT NOT NULL, type TEXT NOT NULL, target TEXT NOT NULL,
-    chunk_id TEXT NOT NULL, sentence_id TEXT NOT NULL, document_id TEXT NOT NULL, sentence TEXT NOT NULL,
-    PRIMARY KEY (client, source, type, target, chunk_id, sentence_id)
-) WITHOUT ROWID;
-CREATE INDEX evidence_target ON evidence (client, target);
-CREATE INDEX evidence_chunk ON evidence (client, chunk_id);
-CREATE INDEX evidence_document ON evidence (client, document_id);
-PRAGMA user_version = 1;
-"""
-
-
 async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: Path) -> None:
     made = contract.patch(scopes.SHOP, "u:1", [("person:jana", "leads", "team:core"), ("n:a", "to", "n:b")], chunks=2)
     salient = tuple(replace(one, salience=model.salience(made.document.title, one.name)) for one in made.mentions)
@@ -108,7 +77,7 @@ async def test_a_file_of_version_1_becomes_what_would_be_written_now(tmp_path: P
     document, client = made.document, scopes.SHOP.client_id
     old = tmp_path / "old.sqlite"
     with sqlite3.connect(old) as connection:
-        connection.executescript(_VERSION_1)
+        connection.executescript(old_files.VERSION_1)
         place = (scopes.SHOP.project_id, scopes.SHOP.group_id)
         row = (client, document.id, *place, document.source_urn, document.kind, document.title)
         connection.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", row)

@@ -49,7 +49,7 @@ def launch(log: Path, settings: dict[str, str]) -> children.Child:
 
 @asynccontextmanager
 async def running(directory: Path, port: int, settings: dict[str, str]) -> AsyncIterator[Program]:
-    """Up and alive on loopback `port`; whatever still runs at the end is killed.
+    """Up and serving on loopback `port`; whatever still runs at the end is killed.
 
     Fails, with the exit status and the end of the log, when the process ended and the test did not end it.
     """
@@ -58,7 +58,7 @@ async def running(directory: Path, port: int, settings: dict[str, str]) -> Async
     process = launch(log, base | settings)
     url = f"http://127.0.0.1:{port}"
     try:
-        await _alive(process, url, log)
+        await _serving(process, url, log)
         program = Program(process, url, log)
         try:
             yield program
@@ -74,17 +74,17 @@ async def running(directory: Path, port: int, settings: dict[str, str]) -> Async
         await asyncio.to_thread(process.wait, _STOP_SECONDS)
 
 
-async def _alive(process: children.Child, url: str, log: Path) -> None:
+async def _serving(process: children.Child, url: str, log: Path) -> None:
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
 
-        async def listens() -> bool:
+        async def serves() -> bool:
             if process.returncode is not None:
                 raise AssertionError(_ended(process, log))
             with contextlib.suppress(httpx.TransportError):
-                return (await http.get(f"{url}/healthz")).is_success
+                return (await http.get(f"{url}/api/v1/openapi.json")).is_success
             return False
 
-        await waiting.until(listens)
+        await waiting.until(serves)
 
 
 def _ended(process: children.Child, log: Path) -> str:
