@@ -72,6 +72,7 @@ def build(
 
     application.router.add_get("/api/v1/openapi.json", describe)
     application.router.add_get("/healthz", faces.health.live)
+    application.router.add_get("/startedz", faces.health.started)
     application.router.add_get("/readyz", faces.health.ready)
     application.router.add_get("/servez", faces.health.serves)
     application.router.add_get("/metrics", faces.health.meters)

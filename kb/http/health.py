@@ -3,6 +3,8 @@
 /healthz: the event loop turns. /readyz: everything that requests need answers; otherwise 503 naming each component that
 is down and why. The service itself stays up and recovers when they come back, so only /healthz may restart it.
 
+/startedz: its files are open and the whole application answers (before: 503, `kb.http.starting`).
+
 /servez: the process belongs into its Service (decision 0093). It says what /readyz says until that was ready once, and
 200 from then on: a new pod that cannot reach its stores stops an update, and a pod that has served answers 503 with
 Retry-After and a reason during an outage, instead of being taken away with all that needs fewer stores.
@@ -49,6 +51,10 @@ class Health:
     async def live(self, request: web.Request) -> web.Response:
         """GET /healthz"""
         return web.json_response({"status": "alive"})
+
+    async def started(self, request: web.Request) -> web.Response:
+        """GET /startedz"""
+        return web.json_response({"status": "started"})
 
     async def ready(self, request: web.Request) -> web.Response:
         """GET /readyz"""

@@ -81,7 +81,7 @@ async def _serving(process: children.Child, url: str, log: Path) -> None:
             if process.returncode is not None:
                 raise AssertionError(_ended(process, log))
             with contextlib.suppress(httpx.TransportError):
-                return (await http.get(f"{url}/api/v1/openapi.json")).is_success
+                return (await http.get(f"{url}/startedz")).is_success
             return False
 
         await waiting.until(serves)

@@ -103,7 +103,7 @@ async def test_what_is_refused_is_recorded_with_what_it_asked_for(http: httpx.As
 
 
 async def test_what_is_no_use_of_the_api_is_not_recorded(http: httpx.AsyncClient, lines: list[str]) -> None:
-    for path in ("/healthz", "/readyz", "/servez", "/metrics", "/api/v1/openapi.json", "/kb/"):
+    for path in ("/healthz", "/startedz", "/readyz", "/servez", "/metrics", "/api/v1/openapi.json", "/kb/"):
         await http.get(path)
     assert lines == []
 

@@ -60,7 +60,7 @@ def _version(path: Path) -> int:
 async def test_it_lives_and_says_why_it_does_not_serve_yet(tmp_path: Path) -> None:
     old_files.write(tmp_path / "graph.sqlite", _MENTIONS)
     async with _started(tmp_path) as (_, http):
-        for method, path in (("GET", "/readyz"), ("GET", "/servez"), ("POST", "/api/v1/ingest")):
+        for method, path in (("GET", "/readyz"), ("GET", "/servez"), ("GET", "/startedz"), ("POST", "/api/v1/ingest")):
             answer = await http.request(method, path)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5"), path
             assert answer.json()["error"]["code"] == "unavailable"
@@ -69,7 +69,7 @@ async def test_it_lives_and_says_why_it_does_not_serve_yet(tmp_path: Path) -> No
 
         async def serves() -> bool:
             assert (await http.get("/healthz")).status_code == 200, "the port is open all the time"
-            return (await http.get("/api/v1/openapi.json")).is_success
+            return (await http.get("/startedz")).is_success
 
         await waiting.until(serves)
     with sqlite3.connect(tmp_path / "graph.sqlite") as connection:
@@ -87,7 +87,7 @@ async def test_a_signal_ends_a_migration_and_the_next_start_repeats_it(tmp_path:
     async with _started(tmp_path) as (_, http):
 
         async def serves() -> bool:
-            return (await http.get("/api/v1/openapi.json")).is_success
+            return (await http.get("/startedz")).is_success
 
         await waiting.until(serves)
     with sqlite3.connect(path) as connection:

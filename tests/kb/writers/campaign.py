@@ -108,7 +108,7 @@ class Writer:
                 assert self._process is not None
                 assert self._process.returncode is None, self.log.read_text(errors="replace")[-3000:]
                 try:
-                    return (await http.get(f"{self.url}/api/v1/openapi.json")).is_success
+                    return (await http.get(f"{self.url}/startedz")).is_success
                 except httpx.TransportError:
                     return False
 
