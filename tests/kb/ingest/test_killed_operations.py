@@ -190,11 +190,14 @@ async def test_what_is_recorded_is_done_by_the_next_process(
     assert await differences(tmp_path, router, fake, prepare, operation, text, promise, [STARTED]) == []
 
 
-@pytest.mark.parametrize("prepare", [attached, waiting])
+@pytest.mark.parametrize(("prepare", "orders"), [(attached, [STARTED]), (waiting, [STARTED, STARTED[::-1]])])
 async def test_what_began_to_be_deleted_does_not_return(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake, prepare: Prepare
+    tmp_path: Path,
+    router: router_client.Client,
+    fake: process.Fake,
+    prepare: Prepare,
+    orders: Sequence[Sequence[Prepare]],
 ) -> None:
-    orders = [STARTED, STARTED[::-1]]
     assert await differences(tmp_path, router, fake, prepare, "forget", MAIL, "open", orders) == []
 
 

@@ -2,7 +2,8 @@
 
 Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, the operation and its text, and the
 number of the call before which SIGKILL comes (0: never). With Weaviate's place and index that is the vector store, else
-one in memory that lies in the folder. The names of the calls, in order, are left in the folder's file `calls`.
+one in memory that lies in the folder; `erase` needs MongoDB's URI and the name of a database. The names of the calls,
+in order, are left in the folder's file `calls`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import prometheus_client
 
 from crds import errors
 from crds.priority import Priority
-from kb import metrics
+from kb import metrics, mongo
+from kb.erasure import book, eraser, holdings, places, watch
 from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
 from kb.vectors import weaviate
@@ -62,6 +64,19 @@ def reconciler(kb: world.ObservedState) -> reconcile.Reconciler:
     checker = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
     turn, working = kb.pipeline.turn, kb.ledger.working
     return reconcile.Reconciler(checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, meters)
+
+
+def erasing(
+    kb: world.ObservedState, database: mongo.Database, watched: Callable[[Any], Any] = lambda inner: inner
+) -> tuple[eraser.Eraser, watch.Watch]:
+    """What erases scopes in a process with files of its own, and what closes them."""
+    clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
+    records = watched(book.Book(database, clock))
+    place = watched(places.Places(database, "files", "Files", "kb-0", clock, lambda: 0.0))
+    closes = watch.Watch(records, kb.shut, place, (kb.queue, kb.ledger), meters, lambda: 0.0)
+    others = {name: watched(one) for name, one in holdings.of(database).items()}
+    drop = kb.pipeline.drop
+    return eraser.Eraser(records, closes, place, kb.graph, kb.vectors, drop, others, meters), closes
 
 
 async def worked(kb: world.ObservedState) -> None:
@@ -134,6 +149,14 @@ async def main(asked: dict[str, Any]) -> list[str]:
         router = router_client.Client(asked["ollama"], http)
         folder = Path(asked["folder"])
         kb = await stack.enter_async_context(opened(folder, router, held, lambda inner: writers.Watched(inner, before)))
+        if asked["operation"] == "erase":
+            database = mongo.Database(asked["mongodb"], asked["name"])
+            stack.push_async_callback(database.close)
+            works, _ = erasing(kb, database, lambda inner: writers.Watched(inner, before))
+            await works.ask(scopes.SHOP, "jana")
+            while not await works.step():
+                pass
+            return calls
         with contextlib.suppress(errors.Permanent):
             await OPERATIONS[asked["operation"]](kb, asked["text"])
     return calls

@@ -1,0 +1,90 @@
+"""kill -9 before each call of an erasure: the next process goes on with it, and nothing of the scope returns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pymongo
+import pytest
+
+from crds.priority import Priority
+from kb import errors, mongo
+from kb.rules import mongo as rules
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import conftest, scopes, world
+from tests.kb.ingest import test_killed_operations as killed
+from tests.kb.ingest import victim
+
+pytestmark = pytest.mark.services
+
+
+@asynccontextmanager
+async def filled(uri: str, name: str) -> AsyncIterator[mongo.Database]:
+    """A database with a rule of each of two projects; it is gone at the end."""
+    database = mongo.Database(uri, name)
+    for owner in (scopes.SHOP, scopes.BLOG):
+        await database[rules.COLLECTION].insert_one({"_id": str(owner), **mongo.names(owner)})
+    yield database
+    await database.close()
+    with pymongo.MongoClient[dict[str, object]](uri) as client:
+        client.drop_database(name)
+
+
+async def prepare(kb: world.ObservedState) -> None:
+    """Of one project a document with a version before, one that waits for models and one that broke off."""
+    await kb.ingest(world.request("JERV-1 is done.", owner=scopes.BLOG))
+    await kb.ingest(world.request("JERV-1 is assigned to Jana Novak.", urn="note:1"))
+    await kb.ingest(world.request("JERV-1 is done.", urn="note:1"))
+    await kb.pipeline.index(world.request(), Priority.P3)
+    kb.vectors.switch.away = True  # type: ignore[attr-defined]  # the one in memory
+    with pytest.raises(errors.Away):
+        await kb.ingest(world.request("Jana Novak fixed JERV-123.", urn="note:2"))
+    kb.vectors.switch.away = False  # type: ignore[attr-defined]
+    await kb.vectors.ready()
+
+
+async def succeeded(folder: Path, router: router_client.Client, database: mongo.Database) -> dict[str, object]:
+    """What there is when the next process has nothing more to do."""
+    async with victim.opened(folder, router) as kb:
+        works, closes = victim.erasing(kb, database)
+        await closes.look()
+        for loop in (killed.recover, victim.worked):
+            await loop(kb)
+        passes = 0
+        while await closes.look():
+            await works.step()
+            assert (passes := passes + 1) < 4
+        for loop in killed.LATER:
+            await loop(kb)
+        rows = [row["_id"] async for row in database[rules.COLLECTION].find({})]
+        return await killed.everything(kb, folder) | {"rules": rows}
+
+
+async def test_an_erasure_is_gone_on_from_before_each_call(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake
+) -> None:
+    uri = conftest.required("JERVIS_TEST_MONGODB_URI")
+    (before := tmp_path / "before").mkdir()
+    async with victim.opened(before, router) as kb:
+        await prepare(kb)
+
+    async def ended(deadly: int) -> tuple[list[str], dict[str, object]]:
+        folder = Path(shutil.copytree(before, tmp_path / f"killed{deadly}"))
+        name = f"test_kb_killed_{tmp_path.name[-20:]}_{deadly}"
+        async with filled(uri, name) as database:
+            place = {"ollama": fake.url, "mongodb": uri, "name": name}
+            calls = victim.run(place, folder, "erase", "", deadly)
+            return calls, await succeeded(folder, router, database)
+
+    calls, expected = await ended(0)
+    assert expected["rules"] == [str(scopes.BLOG)]
+    assert len(expected["graph"]) == 1  # type: ignore[arg-type]  # the rows of another project
+    wrong = []
+    for deadly in range(calls.index("open") + 2, len(calls) + 1):
+        _, found = await ended(deadly)
+        wrong += [(calls[deadly - 1], key) for key in found if found[key] != expected[key]]
+    assert wrong == []
