@@ -58,10 +58,12 @@ async def succeeded(folder: Path, router: router_client.Client, database: mongo.
         while await closes.look():
             await works.step()
             assert (passes := passes + 1) < 4
+        rows = [row["_id"] async for row in database[rules.COLLECTION].find({})]
+        found = await killed.everything(kb, folder)
         for loop in killed.LATER:
             await loop(kb)
-        rows = [row["_id"] async for row in database[rules.COLLECTION].find({})]
-        return await killed.everything(kb, folder) | {"rules": rows}
+        assert await killed.everything(kb, folder) == found
+        return found | {"rules": rows}
 
 
 async def test_an_erasure_is_gone_on_from_before_each_call(
