@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pymongo
 import pytest
 
 from crds.priority import Priority
 from kb import errors, mongo
+from kb.erasure import book, places
 from kb.rules import mongo as rules
 from router import client as router_client
 from tests.fakes.ollama import process
@@ -22,16 +20,12 @@ from tests.kb.ingest import victim
 pytestmark = pytest.mark.services
 
 
-@asynccontextmanager
-async def filled(uri: str, name: str) -> AsyncIterator[mongo.Database]:
-    """A database with a rule of each of two projects; it is gone at the end."""
-    database = mongo.Database(uri, name)
+async def fill(database: mongo.Database) -> None:
+    """Nothing but a rule of each of two projects."""
+    for name in (book.COLLECTION, places.COLLECTION, rules.COLLECTION):
+        await database[name].delete_many({})
     for owner in (scopes.SHOP, scopes.BLOG):
         await database[rules.COLLECTION].insert_one({"_id": str(owner), **mongo.names(owner)})
-    yield database
-    await database.close()
-    with pymongo.MongoClient[dict[str, object]](uri) as client:
-        client.drop_database(name)
 
 
 async def prepare(kb: world.ObservedState) -> None:
@@ -67,7 +61,7 @@ async def succeeded(folder: Path, router: router_client.Client, database: mongo.
 
 
 async def test_an_erasure_is_gone_on_from_before_each_call(
-    tmp_path: Path, router: router_client.Client, fake: process.Fake
+    tmp_path: Path, router: router_client.Client, fake: process.Fake, database: mongo.Database
 ) -> None:
     uri = conftest.required("JERVIS_TEST_MONGODB_URI")
     (before := tmp_path / "before").mkdir()
@@ -76,11 +70,10 @@ async def test_an_erasure_is_gone_on_from_before_each_call(
 
     async def ended(deadly: int) -> tuple[list[str], dict[str, object]]:
         folder = Path(shutil.copytree(before, tmp_path / f"killed{deadly}"))
-        name = f"test_kb_killed_{tmp_path.name[-20:]}_{deadly}"
-        async with filled(uri, name) as database:
-            place = {"ollama": fake.url, "mongodb": uri, "name": name}
-            calls = victim.run(place, folder, "erase", "", deadly)
-            return calls, await succeeded(folder, router, database)
+        await fill(database)
+        place = {"ollama": fake.url, "mongodb": uri, "name": database.name}
+        calls = victim.run(place, folder, "erase", "", deadly)
+        return calls, await succeeded(folder, router, database)
 
     calls, expected = await ended(0)
     assert expected["rules"] == [str(scopes.BLOG)]
