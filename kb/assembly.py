@@ -109,7 +109,14 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     reading = reader.Reader(parser, seeing, meters)
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
-        checker, ground.graph, ground.vectors.store, ground.vectors.documents, pipe.turn, book.working, meters
+        checker,
+        ground.graph,
+        ground.vectors.store,
+        ground.content,
+        ground.vectors.documents,
+        pipe.turn,
+        book.working,
+        meters,
     )
     asked_for = erasures.Book(ground.database, clock)
     others: dict[str, holdings.Holding] = {"contents": ground.content, **holdings.of(ground.database)}
@@ -164,7 +171,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     way = intake.Intake(pipe, writers, workers.wake)
     routes = [
         *upkeep.Consistency(checker, book).routes(),
-        *upkeep.Upkeep(reconciler, ground.content).routes(),
+        *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),
         *aliases.Aliases(merger, registry, ground.graph).routes(),

@@ -7,7 +7,6 @@ from typing import Literal
 from aiohttp import web
 
 from kb import api, errors, visibility
-from kb.content import store as content
 from kb.http import answering, body, openapi
 from kb.ingest import intent
 from kb.upkeep import check, reconcile
@@ -60,9 +59,8 @@ class Consistency:
 class Upkeep:
     """The route of a process that writes."""
 
-    def __init__(self, reconciler: reconcile.Reconciler, kept: content.Store) -> None:
+    def __init__(self, reconciler: reconcile.Reconciler) -> None:
         self._reconciler = reconciler
-        self._content = kept
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
@@ -76,7 +74,6 @@ class Upkeep:
                 "scope.projectId is missing", field="scope.projectId", remedy="Name the project that moves."
             )
         documents, vectors = await self._reconciler.regroup(asked.scope)
-        await self._content.regroup(asked.scope)
         return answering.json(api.Regrouped(documents=documents, vectors=vectors))
 
 

@@ -32,6 +32,8 @@ from kb.vectors import embedding
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
+_FORGET = "forget"
+"""In the place of a request, in the record of a document that is being deleted."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,9 @@ class Pipeline:
             if await self.queued(document_id):
                 return False
             with self._stores.shut.entered(found[0].owner):
+                if found[1] == _FORGET:
+                    await self._forget(found[0].owner, found[0].source_urn, turn)
+                    return True
                 try:
                     request = source.recorded(found[1])
                 except root.Permanent as error:
@@ -132,7 +137,7 @@ class Pipeline:
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        async with self._settled(document_id, turn, former):
+        async with self._settled(request, opened, turn, former):
             reply = await self._run(request, text, made, opened, urgency, turn)
             await self._supersede_attachments(request)
         await self._finish(document_id, turn, replaced=reply.replaced)
@@ -150,7 +155,7 @@ class Pipeline:
             former = await self._waiting(document_id)
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
-            async with self._settled(document_id, turn, former):
+            async with self._settled(request, opened, turn, former):
                 extracted = await self._extractor.kept(request, made)
                 built = await self._committer.commit(request, made, extracted, urgency, turn)
                 await self._supersede_attachments(request)
@@ -202,7 +207,7 @@ class Pipeline:
                     raise failure
                 document = await self._to_read(*held, request)
                 if document is not None and read is not None:
-                    await self._write(*held, document, read)
+                    await self._write(*held, request, document, read)
 
     @asynccontextmanager
     async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
@@ -211,6 +216,11 @@ class Pipeline:
         async with self._writing(asked.owner, asked.document_id) as turn:
             found = await queue.find(asked.document_id)
             if found is None or found[0].revision != asked.revision:
+                yield None
+                return
+            if asked.action is job.Action.EXTRACT and await self._overtaken(asked.document_id, request):
+                # As the process would have done that recorded the other request, and ended then.
+                await queue.drop(asked.document_id, revision=asked.revision)
                 yield None
                 return
             try:
@@ -222,8 +232,10 @@ class Pipeline:
                 # The intent was finished when the document was indexed, and its request forgotten then.
                 where = (asked.document_id, asked.owner, asked.source_urn)
                 await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
-                await self._failed(asked.document_id, error, turn)
                 await queue.drop(asked.document_id, revision=asked.revision)
+                if asked.action is job.Action.EXTRACT and not found[0].indexed:
+                    await self._extract_shown(asked.owner, asked.source_urn, asked.kind, turn)
+                await self._failed(asked.document_id, error, turn)
                 raise
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -244,9 +256,19 @@ class Pipeline:
             return True
 
     async def forget(self, owner: scope.Scope, source_urn: str) -> bool:
-        """Delete a document, and before it the files that came with it. True when it was known."""
+        """Delete a document, and before it the files that came with it. True when it was known.
+
+        It is recorded first: what breaks off, or meets an `Operational` error, is finished by `resume`.
+        """
+        document_id = identity.document(owner, source_urn)
+        async with self._turns.take(document_id) as turn:
+            now, fence = self._clock(), turn.fence
+            await self._stores.intents.open(document_id, owner, source_urn, _FORGET, now, fence=fence)
+            return await self._forget(owner, source_urn, turn)
+
+    async def _forget(self, owner: scope.Scope, source_urn: str, turn: turns.Turn) -> bool:
         await self._drop_attachments(owner, source_urn)
-        return await self.drop(owner, identity.document(owner, source_urn))
+        return await self._drop(owner, identity.document(owner, source_urn), turn)
 
     async def _supersede_attachments(self, request: api.IngestRequest) -> None:
         if request.attachments is not None:
@@ -262,7 +284,7 @@ class Pipeline:
             for one in found:
                 # "mail,name:x" begins like "mail", and its files are not those of "mail".
                 if api.came_with(one.source_urn, source_urn) and one.source_urn not in kept:
-                    await self.drop(owner, one.id)
+                    await self.forget(owner, one.source_urn)
             if not found:
                 return
             after = found[-1].source_urn
@@ -270,19 +292,28 @@ class Pipeline:
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
         """Delete one document from the graph, then from the vectors. True when it was known."""
         async with self._turns.take(document_id) as turn:
-            if self._stores.queue is not None:
-                # First of all: a job that outlived the rest would bring the document back.
-                await self._stores.queue.drop(document_id, fence=turn.fence)
-            chunks = await self._stores.vectors.known(owner, document_id) if turn.fence else None
-            known = await self._stores.graph.remove(owner, document_id, fence=turn.fence)
-            turn.check()
-            await self._stores.vectors.drop(owner, document_id, known=chunks)
-            await self._stores.intents.forget(document_id, fence=turn.fence)
-            return known
+            return await self._drop(owner, document_id, turn)
+
+    async def _drop(self, owner: scope.Scope, document_id: str, turn: turns.Turn) -> bool:
+        if self._stores.queue is not None:
+            # First of all: a job that outlived the rest would bring the document back.
+            await self._stores.queue.drop(document_id, fence=turn.fence)
+        chunks = await self._stores.vectors.known(owner, document_id) if turn.fence else None
+        known = await self._stores.graph.remove(owner, document_id, fence=turn.fence)
+        turn.check()
+        await self._stores.vectors.drop(owner, document_id, known=chunks)
+        await self._stores.intents.forget(document_id, fence=turn.fence)
+        return known
 
     async def queued(self, document_id: str) -> bool:
-        """Whether the queue has a job for the document, and so finishes what is open."""
-        return self._stores.queue is not None and await self._stores.queue.find(document_id) is not None
+        """Whether the queue has the job of the request that is open, and so finishes it."""
+        found = await self._waiting(document_id)
+        return found is not None and not await self._overtaken(document_id, found[1])
+
+    async def _overtaken(self, document_id: str, request: str) -> bool:
+        """Whether another request than a job's `request` is open: it was recorded to replace the job."""
+        found = await self._stores.intents.find(document_id)
+        return found is not None and found[0].state is intent.State.OPEN and found[1] != request
 
     def turn(self, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
         """Wait until nobody works on the document, and keep it so."""
@@ -333,6 +364,7 @@ class Pipeline:
             found = await intents.find(document_id)
             if found is not None and found[1] == _json(request):
                 # Accepted before: its content has gone since.
+                await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
                 await intents.fail(document_id, error.message, now, fence=fence)
             else:
                 urn = request.source_urn
@@ -360,19 +392,31 @@ class Pipeline:
         if old.indexed:
             await queue.mark_indexed(old.document_id, put.revision)
 
+    async def _extract_shown(self, owner: scope.Scope, source_urn: str, kind: str, turn: turns.Turn) -> None:
+        """Queue what is shown of a document of which a newer version failed: its job may have ended with a process."""
+        document_id = identity.document(owner, source_urn)
+        if self._stores.queue is not None and await self._committed(owner, document_id):
+            what = (source_urn, kind, job.Action.REWEAVE, priority.Priority.P3, "")
+            await self._stores.queue.put(document_id, owner, *what, fence=turn.fence)
+
     @asynccontextmanager
     async def _settled(
-        self, document_id: str, turn: turns.Turn, former: tuple[job.Job, str] | None
+        self, request: api.IngestRequest, opened: intent.Intent, turn: turns.Turn, former: tuple[job.Job, str] | None
     ) -> AsyncIterator[None]:
         """Record how the work on a document failed; the version before it stays whole, with its job `former`."""
+        document_id, queue = opened.document_id, self._stores.queue
         try:
             yield
         except root.Permanent as error:
-            await self._failed(document_id, error, turn)
+            if queue is not None and (former is None or former[0].action is job.Action.REWEAVE):
+                await queue.drop(document_id, fence=turn.fence)
             if former is not None:
                 await self._restore(former, turn)
-            elif self._stores.queue is not None:
-                await self._stores.queue.drop(document_id, fence=turn.fence)
+            elif opened.attempts > 1:
+                # The process that tried before had the job in its memory alone.
+                await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
+            # Last: until then the next process tries the request again.
+            await self._failed(document_id, error, turn)
             raise
         except root.Operational as error:
             await self._interrupted(document_id, error, turn)
@@ -455,10 +499,11 @@ class Pipeline:
         self,
         asked: job.Job,
         turn: turns.Turn,
+        text: str,
         document: tuple[api.IngestRequest, draft.Draft],
         read: tuple[draft.Draft, extractor.ExtractionResult],
     ) -> None:
-        """Commit what models said of the draft that they `read`, and drop the job."""
+        """Commit what models said of the draft that they `read`, and drop the job, whose request is `text`."""
         (request, made), (before, extracted) = document, read
         if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
             raise errors.Outrun("the document was changed while models read it")
@@ -471,7 +516,10 @@ class Pipeline:
                 await self._supersede_attachments(request)
             if extracted.problems:
                 log.warning("passages without entities", document=asked.document_id, problems=extracted.problems[:5])
-            await self._stores.intents.finish(asked.document_id, self._clock(), fence=turn.fence)
+            found = await self._stores.intents.find(asked.document_id)
+            # A newer request that failed stays listed.
+            if found is not None and found[1] == text:
+                await self._stores.intents.finish(asked.document_id, self._clock(), fence=turn.fence)
         await self._queue().drop(asked.document_id, revision=asked.revision)
 
     async def _committed(self, owner: scope.Scope, document_id: str, chunk_ids: Collection[str] = ()) -> set[str]:

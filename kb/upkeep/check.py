@@ -46,6 +46,10 @@ class Checker:
         self._vectors = vector_store
         self._working = working
 
+    async def working(self, document_ids: Collection[str]) -> set[str]:
+        """Those of the documents that are being written, or are to be."""
+        return await self._working(document_ids)
+
     async def look(self, client_id: str, *, after: str | None = None, limit: int = 5000) -> Look:
         """Look at about `limit` rows from `after` on."""
         stage, place = _parse(after)

@@ -14,6 +14,7 @@ import structlog
 
 from crds import errors, priority, scope
 from kb import loops, metrics
+from kb.content import store as content
 from kb.graph import model
 from kb.graph import store as graph
 from kb.ingest import turns
@@ -36,6 +37,7 @@ class Reconciler:
         checker: check.Checker,
         graph_store: graph.Store,
         vector_store: vectors.Store,
+        content_store: content.Store,
         embedder: embedding.Port,
         turn: Turn,
         working: check.Working,
@@ -44,6 +46,7 @@ class Reconciler:
         self._checker = checker
         self._graph = graph_store
         self._vectors = vector_store
+        self._content = content_store
         self._embedder = embedder
         self._turn = turn
         self._working = working
@@ -93,10 +96,28 @@ class Reconciler:
     async def regroup(self, owner: scope.Scope) -> tuple[int, int]:
         """Take a project's data into the owner's group: at once in the graph, which decides what is shown.
 
-        Returns how many documents, and how many chunks and sentences, changed. Repeating it finishes what broke off.
+        Returns how many documents, and how many chunks and sentences, changed. What breaks off is finished by the next
+        sweep, or by repeating it. A document that is being written can be committed with the group that it had when
+        that began: its turn is awaited, and it is moved again.
         """
-        documents = await self._graph.regroup(owner)
-        return len(documents), await self._vectors.regroup(owner)
+        documents: set[str] = set()
+        vectors = 0
+        while True:
+            moved = await self._graph.regroup(owner)
+            documents.update(moved)
+            vectors += await self._follow(owner)
+            written = await self._checker.working(moved)
+            if not written:
+                return len(documents), vectors
+            for document_id in sorted(written):
+                async with self._turn(document_id):
+                    pass
+
+    async def _follow(self, owner: scope.Scope) -> int:
+        """Let contents and vectors of the project have the group that the graph says; how many vectors changed."""
+        # The vectors last: as long as they differ from the graph, a sweep sees that this is not done.
+        await self._content.regroup(owner)
+        return await self._vectors.regroup(owner)
 
     async def _repair(
         self, client_id: str, document_id: str, findings: Sequence[compare.Finding], turn: turns.Turn
@@ -116,7 +137,7 @@ class Reconciler:
         await self._vectors.discard(client_id, chunk_ids=strays, sentence_ids=lines)
         mended = len(strays) + len(lines)
         for owner in {one.owner for one in wrong if one.kind == "OwnerDiffers" and one.owner.project_id}:
-            await self._vectors.regroup(owner)
+            await self._follow(owner)
         differing = kinds.get("OwnerDiffers", set()) | kinds.get("GraphRefsDiffer", set())
         for held in (await self._graph.held(client_id, differing)).values():
             chunk = (await self._vectors.chunks(held.owner, [held.chunk_id], history=True)).get(held.chunk_id)

@@ -1,15 +1,20 @@
 """Vectors and content in memory: stand-ins for Weaviate and MongoDB that pass the same contract suites.
 
 They serve the tests that are about something else and must run without the data services. `away` makes a store answer
-as if it were down; `fail_after` lets that many calls through first, to stop an ingest at a chosen step.
+as if it were down; `fail_after` lets that many calls through first, to stop an ingest at a chosen step. `Kept` lets a
+store outlive the process that uses it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
+import pickle
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from crds import scope
 from kb import api, errors, identity, selection, visibility, words
@@ -31,6 +36,27 @@ class _Switch:
             self.fail_after -= 1
         if self.away:
             raise errors.Away(self._component, "switched off")
+
+
+class Kept:
+    """A store in memory that lies in the file `path` between two calls, as one with a server of its own does."""
+
+    def __init__(self, path: Path, empty: Any) -> None:
+        self._path = path
+        self._inner = pickle.loads(path.read_bytes()) if path.exists() else empty
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*args: Any, **more: Any) -> Any:
+            try:
+                return await found(*args, **more)
+            finally:
+                self._path.write_bytes(pickle.dumps(self._inner))
+
+        return call
 
 
 class Vectors:

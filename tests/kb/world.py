@@ -108,17 +108,24 @@ async def opened(
     *,
     documents: embedding.Port | None = None,
     questions: embedding.Port | None = None,
+    watched: Callable[[Any], Any] = lambda inner: inner,
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
-    """A world whose files live in `path`: opening it again there is a restart of the process."""
-    ledger = sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000)
-    graph = graph_sqlite.Store(path / "graph.sqlite")
-    queue = queue_sqlite.Queue(path / "queue.sqlite", clock, limit=20_000, per_client=15_000)
-    names = registry.Nothing() if aliases is None else aliases
+    """A world whose files live in `path`: opening it again there is a restart of the process.
+
+    Every store, and the router, is used through what `watched` makes of it.
+    """
+    files = (
+        sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000),
+        graph_sqlite.Store(path / "graph.sqlite"),
+        queue_sqlite.Queue(path / "queue.sqlite", clock, limit=20_000, per_client=15_000),
+    )
+    for file in files:
+        await file.prepare()
+    ledger, graph, queue = (watched(file) for file in files)
+    names = watched(registry.Nothing() if aliases is None else aliases)
+    vector_store, content_store, router = watched(vector_store), watched(content_store), watched(router)
     shut = closed.Closed()
-    await queue.prepare()
-    await ledger.prepare()
-    await graph.prepare()
     embedder = documents or embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
@@ -157,6 +164,5 @@ async def opened(
             embedder,
         )
     finally:
-        await queue.close()
-        await ledger.close()
-        await graph.close()
+        for file in files:
+            await file.close()

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
-import signal
-import sys
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,20 +15,12 @@ from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
+from tests.kb.ingest import victim
 
 pytestmark = pytest.mark.services
 
 OLD = "Zdenek Veverka wrote Oldthing.java for Initech."
 NEW = world.LONG[:1500]
-
-
-async def run(arguments: dict[str, Any]) -> tuple[int, str]:
-    """Exit code and last line of the process that ingests."""
-    program = [sys.executable, "-m", "tests.kb.ingest.victim", json.dumps(arguments)]
-    child = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
-    out, _ = await child.communicate()
-    assert child.returncode is not None
-    return child.returncode, out.decode().rpartition("\n")[2]
 
 
 async def test_killed_before_each_call_and_resumed_by_the_next_process(
@@ -62,19 +49,17 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     async with world.opened(folder("before"), router, clock, meters, *stores, chunk_chars=900) as kb:
         await kb.ingest(world.request(OLD))
     reference = Path(shutil.copytree(tmp_path / "before", tmp_path / "reference"))
-    code, calls = await run({**place, "folder": str(reference), "text": NEW, "deadly": 0})
-    assert code == 0
+    calls = victim.run(place, reference, "ingest", NEW)
     async with world.opened(reference, router, clock, meters, *stores, chunk_chars=900) as kb:
         expected = await kb.state()
-    assert int(calls) > 12
+    assert len(calls) > 12
 
-    for deadly in range(2, int(calls) + 1):
+    for deadly in range(2, len(calls) + 1):
         path = Path(shutil.copytree(tmp_path / "before", tmp_path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
         async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
             await kb.ingest(world.request(OLD))
-        code, _ = await run({**place, "folder": str(path), "text": NEW, "deadly": deadly})
-        assert code == -signal.SIGKILL
+        victim.run(place, path, "ingest", NEW, deadly)
         asked = fake.count(tag="kb.extract/v1")
         async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:
             kept = await answered(kb)

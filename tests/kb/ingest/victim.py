@@ -1,86 +1,167 @@
-"""A process that ingests one document and is killed at a chosen call: `python -m tests.kb.ingest.victim ARGUMENTS`.
+"""A process that does one operation and is killed at a chosen call: `victim.py ARGUMENTS`.
 
-Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, Weaviate's place and index, the
-text, and the number of the call before which SIGKILL comes (0: never). It prints how many calls there were.
+Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, the operation and its text, and the
+number of the call before which SIGKILL comes (0: never). With Weaviate's place and index that is the vector store, else
+one in memory that lies in the folder; `erase` needs MongoDB's URI and the name of a database. The names of the calls,
+in order, are left in the folder's file `calls`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import prometheus_client
 
+from crds import errors
 from crds.priority import Priority
-from kb import metrics
-from kb.ingest import answers, pipeline
-from kb.vectors import embedding, weaviate
+from kb import metrics, mongo
+from kb.erasure import book, eraser, holdings, places, watch
+from kb.upkeep import check, reconcile
+from kb.vectors import store as vectors
+from kb.vectors import weaviate
 from router import client as router_client
 from tests.kb import clock as clocks
-from tests.kb import memory, world
+from tests.kb import memory, scopes, world
+from tests.kb.aliases import memory as aliases
+from tests.kb.writers import victim as writers
+from tests.nursery import children
+
+FILE = Path(__file__)
+MOVED = scopes.make("acme", "shop", "wholesale")
 
 
-class Deadly:
-    """Whatever it stands for, until the call with the deadly number."""
+@asynccontextmanager
+async def opened(
+    folder: Path,
+    router: router_client.Client,
+    vector_store: vectors.Store | None = None,
+    watched: Callable[[Any], Any] = lambda inner: inner,
+) -> AsyncIterator[world.ObservedState]:
+    """The world of one process: all that the processes before it have left in `folder`."""
+    clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
+    held: Any = memory.Kept(folder / "vectors", memory.Vectors()) if vector_store is None else vector_store
+    content: Any = memory.Kept(folder / "content", memory.Content())
+    names: Any = memory.Kept(folder / "aliases", aliases.Registry(clock))
+    stores = (held, content, names)
+    # One passage after the other, so that the calls come in one order.
+    async with world.opened(folder, router, clock, meters, *stores, watched=watched, chunk_chars=900, parallel=1) as kb:
+        yield kb
 
-    def __init__(self, inner: Any, burn: Callable[[], None]) -> None:
-        self._inner = inner
-        self._burn = burn
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if not asyncio.iscoroutinefunction(found):
-            return found
-
-        async def call(*args: Any, **more: Any) -> Any:
-            self._burn()
-            return await found(*args, **more)
-
-        return call
+def reconciler(kb: world.ObservedState) -> reconcile.Reconciler:
+    """As the process that writes has it."""
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    checker = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
+    turn, working = kb.pipeline.turn, kb.ledger.working
+    return reconcile.Reconciler(checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, meters)
 
 
-async def main(asked: dict[str, Any]) -> int:
-    """Ingest; the number of calls to stores and models."""
-    calls = itertools.count(1)
-    last = 0
+def erasing(
+    kb: world.ObservedState, database: mongo.Database, watched: Callable[[Any], Any] = lambda inner: inner
+) -> tuple[eraser.Eraser, watch.Watch]:
+    """What erases scopes in a process with files of its own, and what closes them."""
+    clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
+    records = watched(book.Book(database, clock))
+    place = watched(places.Places(database, "files", "Files", "kb-0", clock, lambda: 0.0))
+    closes = watch.Watch(records, kb.shut, place, (kb.queue, kb.ledger), meters, lambda: 0.0)
+    others = {name: watched(one) for name, one in holdings.of(database).items()}
+    drop = kb.pipeline.drop
+    return eraser.Eraser(records, closes, place, kb.graph, kb.vectors, drop, others, meters), closes
 
-    def burn() -> None:
-        nonlocal last
-        last = next(calls)
-        if last == asked["deadly"]:
+
+async def worked(kb: world.ObservedState) -> None:
+    """Do all jobs of the queue that are due."""
+    while await kb.workers.step() is not None:
+        pass
+
+
+async def _ingest(kb: world.ObservedState, text: str) -> None:
+    await kb.pipeline.ingest(world.request(text), Priority.P3)
+
+
+async def _index(kb: world.ObservedState, text: str) -> None:
+    await kb.pipeline.index(world.request(text), Priority.P3)
+
+
+async def _perform(kb: world.ObservedState, text: str) -> None:
+    await worked(kb)
+
+
+async def _reweave(kb: world.ObservedState, text: str) -> None:
+    alias, _, canonical = text.partition("=")
+    await kb.merger.merge(scopes.ACME, alias, canonical, "jana")
+    await worked(kb)
+
+
+async def _regroup(kb: world.ObservedState, text: str) -> None:
+    await reconciler(kb).regroup(MOVED)
+
+
+async def _forget(kb: world.ObservedState, text: str) -> None:
+    await kb.pipeline.forget(scopes.SHOP, text)
+
+
+OPERATIONS: Mapping[str, Callable[[world.ObservedState, str], Awaitable[None]]] = {
+    "ingest": _ingest,
+    "index": _index,
+    "perform": _perform,
+    "reweave": _reweave,
+    "regroup": _regroup,
+    "forget": _forget,
+}
+
+
+def run(place: Mapping[str, Any], folder: Path, operation: str, text: str, deadly: int = 0) -> list[str]:
+    """Let a process do it; the names of its calls, none when it was killed. Anything else is an error of the test."""
+    asked = {**place, "folder": str(folder), "operation": operation, "text": text, "deadly": deadly}
+    log, calls = folder / "log", folder / "calls"
+    calls.unlink(missing_ok=True)
+    code = children.of(str(FILE)).start(dict(os.environ), log, [json.dumps(asked)]).wait(60)
+    assert code == (-signal.SIGKILL if deadly else 0), log.read_text()
+    return [] if deadly else list(json.loads(calls.read_text()))
+
+
+async def main(asked: dict[str, Any]) -> list[str]:
+    """Do the operation, which may fail for good; the names of the calls of stores and models."""
+    calls: list[str] = []
+
+    def before(name: str) -> None:
+        calls.append(name)
+        if len(calls) == asked["deadly"]:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
-    vectors = weaviate.Store(asked["weaviate"], asked["grpc"], asked["index"], index=asked["index"])
-    try:
-        async with httpx.AsyncClient(trust_env=False) as http:
-            router = router_client.Client(asked["ollama"], http)
-            stores = (vectors, memory.Content())
-            async with world.opened(Path(asked["folder"]), router, clock, meters, *stores) as kb:
-                models: Any = Deadly(router, burn)
-                ledger: Any = Deadly(kb.ledger, burn)
-                held: list[Any] = [Deadly(store, burn) for store in (kb.graph, vectors, kb.content, kb.queue)]
-                pipe = pipeline.Pipeline(
-                    pipeline.Stores(ledger, *held),
-                    answers.Answers(models, "qwen2.5:7b", ledger, meters),
-                    embedding.Embedder(models, "qwen3-embedding:8b", meters),
-                    meters,
-                    clock,
-                    pipeline.Limits(chunk_chars=900, parallel=1),
-                )
-                await pipe.ingest(world.request(asked["text"]), Priority.P3)
-    finally:
-        await vectors.close()
-    return last
+    async with AsyncExitStack() as stack:
+        held = None
+        if "weaviate" in asked:
+            held = weaviate.Store(asked["weaviate"], asked["grpc"], asked["index"], index=asked["index"])
+            stack.push_async_callback(held.close)
+        http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False))
+        router = router_client.Client(asked["ollama"], http)
+        folder = Path(asked["folder"])
+        kb = await stack.enter_async_context(opened(folder, router, held, lambda inner: writers.Watched(inner, before)))
+        if asked["operation"] == "erase":
+            database = mongo.Database(asked["mongodb"], asked["name"])
+            stack.push_async_callback(database.close)
+            works, _ = erasing(kb, database, lambda inner: writers.Watched(inner, before))
+            await works.ask(scopes.SHOP, "jana")
+            while not await works.step():
+                pass
+            return calls
+        with contextlib.suppress(errors.Permanent):
+            await OPERATIONS[asked["operation"]](kb, asked["text"])
+    return calls
 
 
 if __name__ == "__main__":
-    sys.stdout.write(str(asyncio.run(main(json.loads(sys.argv[1])))))
+    ASKED = json.loads(sys.argv[1])
+    (Path(ASKED["folder"]) / "calls").write_text(json.dumps(asyncio.run(main(ASKED))))

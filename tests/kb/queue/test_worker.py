@@ -291,7 +291,7 @@ async def test_chunks_that_a_broken_off_version_left_do_not_void_the_job(kb: wor
 
 async def test_a_request_of_another_version_fails_and_is_listed(kb: world.ObservedState, clock: clocks.Clock) -> None:
     await kb.queue.put("d", scopes.SHOP, "u:1", "email", job.Action.EXTRACT, Priority.P3, '{"not": "a request"}')
-    await kb.ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
+    await kb.ledger.open("d", scopes.SHOP, "u:1", '{"not": "a request"}', clock())
     await kb.workers.step()
     assert await kb.queue.depth() == {}
     [failed] = await kb.ledger.failed(scopes.SHOP, limit=5)

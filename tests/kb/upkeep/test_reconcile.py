@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from crds import priority
+from crds import priority, scope
 from kb import errors, metrics
 from kb.graph import arango, model
 from kb.ingest import turns
 from kb.upkeep import check, reconcile
 from router import client as router_client
 from tests.fakes.arango import server
+from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 from tests.kb.graph import contract as graph_contract
 from tests.kb.vectors import contract
 
@@ -41,7 +43,8 @@ def reconciler(kb: world.ObservedState, meters: metrics.Metrics) -> reconcile.Re
 
 def between(kb: world.ObservedState, meters: metrics.Metrics, turn: reconcile.Turn) -> reconcile.Reconciler:
     """One that takes its turns so: what happens between its look and its repair is the test's."""
-    return reconcile.Reconciler(checker(kb), kb.graph, kb.vectors, kb.embedder, turn, kb.ledger.working, meters)
+    stores = (kb.graph, kb.vectors, kb.content)
+    return reconcile.Reconciler(checker(kb), *stores, kb.embedder, turn, kb.ledger.working, meters)
 
 
 async def kinds(kb: world.ObservedState) -> list[str]:
@@ -198,6 +201,32 @@ async def test_a_project_takes_its_old_data_into_its_new_group(
     assert [item.provenance.chunk_id for item in (await kb.ask("login bug", neighbour)).items] == reply.chunk_ids
     assert (await kb.ask("login bug", scopes.TILL)).items == []
     assert await kinds(kb) == []
+
+
+async def test_what_is_being_written_while_its_project_moves_is_moved_too(
+    kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake
+) -> None:
+    await kb.ingest(world.request("JERV-1 is assigned to Jana Novak."))
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"gate": "read"}}])
+    writing = asyncio.create_task(kb.ingest(world.request()))
+    await waiting.until(lambda: _asked(fake, 2))
+    moved = scopes.make("acme", "shop", "wholesale")
+    moving = asyncio.create_task(reconciler(kb, meters).regroup(moved))
+    await waiting.until(lambda: _in(kb, moved))
+    fake.open_gate("read")
+    await writing
+    assert (await moving)[0] == 1
+    assert await kb.graph.regroup(moved) == []
+    assert await kinds(kb) == []
+
+
+async def _asked(fake: process.Fake, times: int) -> bool:
+    return fake.count(tag="kb.extract/v1") == times
+
+
+async def _in(kb: world.ObservedState, owner: scope.Scope) -> bool:
+    page, _ = await kb.graph.audit(owner.client_id)
+    return all(row.owner == owner for row in page)
 
 
 async def test_a_move_that_broke_off_is_finished_by_the_next_round(

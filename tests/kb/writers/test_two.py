@@ -93,7 +93,7 @@ async def start(
         asked = answers.Answers(router, "qwen2.5:7b", book, meters)
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits())
         checker = check.Checker(graph, stored, pipe.working)
-        repairs = reconcile.Reconciler(checker, graph, stored, embedder, pipe.turn, book.working, meters)
+        repairs = reconcile.Reconciler(checker, graph, stored, content, embedder, pipe.turn, book.working, meters)
         again = recovery.Recovery(book, pipe, lanes.Lanes(meters), meters, clock, patience=timedelta(seconds=1))
         return Process(pipe, repairs, again, book, jobs, graph, vectors, reading)
 
