@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Iterator
 
@@ -18,6 +19,7 @@ from kb.vectors import weaviate as vectors_weaviate
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
+from tests.kb import instructions
 
 pytest.register_assert_rewrite(
     "tests.kb.aliases.contract",
@@ -50,6 +52,14 @@ def meters() -> metrics.Metrics:
     return metrics.Metrics(prometheus_client.CollectorRegistry())
 
 
+@pytest.fixture
+def effort(monkeypatch: pytest.MonkeyPatch) -> instructions.Counter:
+    """What SQLite does on the connections that are opened from now on."""
+    counted = instructions.Counter()
+    monkeypatch.setattr(sqlite3, "connect", counted.connect)
+    return counted
+
+
 @pytest.fixture(scope="session")
 def simulator() -> Iterator[process.Fake]:
     """One simulated Ollama for all tests of this folder."""
@@ -74,12 +84,17 @@ async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
 
 
 @pytest.fixture
-async def weaviate_store() -> AsyncIterator[vectors_weaviate.Store]:
+def weaviate_index() -> str:
+    """The name of the index of `weaviate_store`, and of its model."""
+    return f"test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+async def weaviate_store(weaviate_index: str) -> AsyncIterator[vectors_weaviate.Store]:
     """A real Weaviate with collections of this test alone."""
     url, port = required("JERVIS_TEST_WEAVIATE_URL"), int(required("JERVIS_TEST_WEAVIATE_GRPC_PORT"))
-    name = f"test-{uuid.uuid4().hex}"
     # An index of its own as well: who drops a document looks at the collections of every model of the index.
-    store = vectors_weaviate.Store(url, port, name, index=name)
+    store = vectors_weaviate.Store(url, port, weaviate_index, index=weaviate_index)
     yield store
     await store.destroy()
     await store.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from kb import errors, identity, selection
 from kb.graph import model, sqlite, statements
-from tests.kb import scopes
+from tests.kb import instructions, scopes
 from tests.kb.graph import contract, old_files
 
 
@@ -257,41 +255,27 @@ async def test_a_file_of_version_4_admits_what_it_has_no_labels_of(tmp_path: Pat
     await again.close()
 
 
-async def test_present_questions_do_not_read_the_past(tmp_path: Path) -> None:
-    """Measured in the instructions that SQLite executes: a hub of two hundred old versions costs no more."""
+async def test_present_questions_do_not_read_the_past(tmp_path: Path, effort: instructions.Counter) -> None:
+    """A hub of two hundred old versions costs no more."""
     store = sqlite.Store(tmp_path / "graph.sqlite")
     await store.prepare()
     made = contract.version(scopes.SHOP, [("n:hub", "to", "n:b")], 1)
     await store.replace(scopes.SHOP, made)
 
-    async def cost() -> int:
-        counted = 0
-
-        def count() -> None:
-            nonlocal counted
-            counted += 1
-
-        # Two threads read; each waits for the other, so that both are watched whichever of them reads next.
-        both = threading.Barrier(2, timeout=60)
-
-        def watch(connection: sqlite3.Connection) -> None:
-            connection.set_progress_handler(count, 1)
-            both.wait()
-
-        await asyncio.gather(store._database.read(watch), store._database.read(watch))
+    async def questions() -> None:
         await store.leads(scopes.SHOP, ["n:hub"])
         await store.named(scopes.SHOP, ["hub"])
         await store.traverse(scopes.SHOP, ["n:hub"], model.Steps())
         await store.relationships(scopes.SHOP, source="n:hub")
         await store.nodes(scopes.SHOP, keys=["n:hub"])
-        return counted
 
-    alone = await cost()
+    alone = await effort.least(questions)
+    assert alone > 100
     for number in range(200):
         [present, *_] = await store.versions(scopes.SHOP, made.document.id)
         kept = model.Keep(identity.version(made.document.id, present.revision, number), number + 1)
         since = replace(made.document, since_ms=number + 1)
         await store.replace(scopes.SHOP, replace(made, document=since, keep=kept))
     assert len(await store.versions(scopes.SHOP, made.document.id)) == 201
-    assert await cost() <= 1.2 * alone
+    assert await effort.least(questions) <= 1.2 * alone
     await store.close()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import itertools
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,98 +15,114 @@ from hypothesis import strategies as st
 
 from crds.priority import Priority
 from kb import errors
-from kb.queue import job, sqlite, statements
+from kb.queue import job, sqlite
 from tests.kb import clock as clocks
-from tests.kb import scopes
+from tests.kb import instructions, scopes
+from tests.kb.queue import contract
 
 OWNERS = [scopes.SHOP, scopes.OTHER, scopes.GLOBAL]
 
 
-def opened(path: Path, clock: clocks.Clock, *, limit: int = 10_000, per_client: int = 9_000) -> sqlite.Queue:
-    return sqlite.Queue(path / "queue.sqlite", clock, limit=limit, per_client=per_client)
+def opened(
+    path: Path, clock: clocks.Clock, *, limit: int = 10_000, per_client: int = 9_000, **more: int
+) -> sqlite.Queue:
+    return sqlite.Queue(path / "queue.sqlite", clock, limit=limit, per_client=per_client, **more)
 
 
-async def put(queue: sqlite.Queue, name: str, urgency: Priority = Priority.P3, owner: int = 0) -> job.Job:
-    return await queue.put(name, OWNERS[owner], f"u:{name}", "email", job.Action.EXTRACT, urgency, "{}")
+async def put(
+    queue: sqlite.Queue, name: str, urgency: Priority = Priority.P3, owner: int = 0, size: int = 2
+) -> job.Job:
+    return await contract.put(queue, name, urgency, OWNERS[owner], "x" * size)
 
 
-async def watched(queue: sqlite.Queue) -> itertools.count[int]:
-    """Counts the instructions that SQLite's machine runs for the queue: rows looked at, and no seconds."""
-    taken = itertools.count()
-
-    def watch(connection: sqlite3.Connection) -> None:
-        connection.set_progress_handler(lambda: next(taken) < 0, 1)
-
-    await queue._database.write(watch)
-    # Two threads read; each has a connection of its own, and which one is asked is not known: both open theirs here.
-    both = threading.Barrier(2, timeout=60)
-    await asyncio.gather(*(queue._database.read(lambda connection: both.wait()) for _ in range(2)))
-    for connection in queue._database._open:
-        watch(connection)
-    return taken
-
-
-async def test_a_full_queue_costs_no_more_than_an_empty_one(tmp_path: Path, clock: clocks.Clock) -> None:
+async def test_a_full_queue_costs_no_more_than_an_empty_one(
+    tmp_path: Path, clock: clocks.Clock, effort: instructions.Counter
+) -> None:
     queue = opened(tmp_path, clock)
     await queue.prepare()
     costs: list[dict[str, int]] = []
     for size in (20, 2_000):
         for number in range(sum((await queue.depth()).values()), size):
             await put(queue, f"d{number}", owner=number % 2)
-        await queue.next(clock(), skip=())
-        await queue.depth()
-        taken = await watched(queue)
-        cost = {}
+        more, done = (map("more{}".format, itertools.count()) for _ in range(2))
         asked: dict[str, Callable[[], Awaitable[object]]] = {
-            "put": lambda: put(queue, "one more"),
+            "put": lambda: put(queue, next(more)),  # noqa: B023 -- called within the round
             "look": lambda: queue.next(clock(), skip=["d0", "d1"]),
             "look for the urgent": lambda: queue.next(clock(), skip=(), most=Priority.P2),
             "depth": queue.depth,
-            "drop": lambda: queue.drop("one more"),
+            "drop": lambda: queue.drop(next(done)),  # noqa: B023 -- called within the round
         }
-        for name, work in asked.items():
-            before = next(taken)
-            await work()
-            cost[name] = next(taken) - before
-        costs.append(cost)
+        costs.append({name: await effort.least(work) for name, work in asked.items()})
     small, large = costs
     assert all(cost > 10 for cost in small.values()), small
     assert all(large[name] <= 2 * small[name] for name in small), costs
     await queue.close()
 
 
+JOBS, CLIENT_JOBS, BYTES, CLIENT_BYTES = 7, 3, 30, 14
 _OPERATIONS = st.lists(
-    st.tuples(st.sampled_from(["put", "drop", "erase", "move"]), st.integers(0, 5), st.integers(0, 3)), max_size=25
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "drop", "erase", "move"]),
+        st.integers(0, 8),
+        st.sampled_from(Priority),
+        st.integers(0, 7),
+    ),
+    max_size=25,
 )
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=_OPERATIONS)
 async def test_what_is_counted_is_what_is_there(
-    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, int]]
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, Priority, int]]
 ) -> None:
-    queue = opened(tmp_path_factory.mktemp("q"), clocks.Clock())
+    clock = clocks.Clock()
+    bounds = {"limit": JOBS, "per_client": CLIENT_JOBS, "max_bytes": BYTES, "client_bytes": CLIENT_BYTES}
+    queue = opened(tmp_path_factory.mktemp("q"), clock, **bounds)
     await queue.prepare()
-    for action, number, urgency in operations:
+    held: dict[int, tuple[Priority, int]] = {}
+    for action, number, urgency, size in operations:
         owner = number % len(OWNERS)
         if action == "put":
-            await put(queue, f"d{number}", Priority(urgency), owner)
+            with contextlib.suppress(errors.Crowded):
+                held[number] = ((await put(queue, f"d{number}", urgency, owner, size)).urgency, size)
         elif action == "drop":
             await queue.drop(f"d{number}")
+            held.pop(number, None)
         elif action == "move":
-            await queue.move(OWNERS[owner], f"d{number}", urgency + 1)
+            await queue.move(OWNERS[owner], f"d{number}", size + 1)
         else:
             await queue.erase(OWNERS[owner])
-        rows = await _rows(queue, "SELECT client, priority, length(request) AS size FROM jobs")
-        assert await queue.depth() == Counter(Priority(row["priority"]) for row in rows)
-        counted = await _rows(queue, "SELECT * FROM clients")
-        held = {(row["priority"], row["client"]): row["n"] for row in counted}
-        assert held == Counter((row["priority"], row["client"]) for row in rows)
-        assert sum(row["bytes"] for row in counted) == sum(row["size"] for row in rows)
-        assert [row["bytes"] for row in await _rows(queue, "SELECT sum(bytes) AS bytes FROM depths")] in (
-            [sum(row["size"] for row in rows)],
-            [None],
-        )
+            held = {other: one for other, one in held.items() if other % len(OWNERS) != owner}
+        assert await queue.depth() == Counter(urgency for urgency, _ in held.values())
+    listed = [one for owner in OWNERS for one in (await queue.listed(owner, limit=10))[0]]
+    order = await contract.order(queue, clock)
+    assert sorted(order) == sorted(f"d{number}" for number in held)
+    assert {one.document_id: one.ahead for one in listed} == {name: place for place, name in enumerate(order)}
+    # What room there is shows what the queue takes for held, to the byte.
+    everything = [size for _, size in held.values()]
+    for owner in range(len(OWNERS)):
+        mine = [size for number, (_, size) in held.items() if number % len(OWNERS) == owner]
+        room = min(CLIENT_BYTES - sum(mine) if sum(mine) else BYTES, BYTES - sum(everything))
+        if len(mine) >= CLIENT_JOBS or len(everything) >= JOBS:
+            room = -1
+        if sum(everything):
+            with pytest.raises(errors.Crowded):
+                await put(queue, "more", owner=owner, size=room + 1)
+        if room >= 0:
+            await put(queue, "more", owner=owner, size=room)
+            await queue.drop("more")
+    await queue.close()
+
+
+async def test_a_client_that_comes_back_is_behind_those_that_wait(tmp_path: Path, clock: clocks.Clock) -> None:
+    queue = opened(tmp_path, clock)
+    await put(queue, "first")
+    assert await contract.order(queue, clock) == ["first"]
+    await queue.drop("first")
+    for name, owner in (("a0", 1), ("a1", 1), ("b", 2), ("again", 0)):
+        await put(queue, name, owner=owner)
+    assert await contract.order(queue, clock) == ["a0", "b", "again", "a1"]
     await queue.close()
 
 
@@ -125,33 +140,54 @@ async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks
             DROP INDEX jobs_scope; CREATE INDEX jobs_client ON jobs (client); PRAGMA user_version = 1;
         """)
     connection.close()
-    again = opened(tmp_path, clock, limit=3)
+    again = opened(tmp_path, clock, limit=3, max_bytes=8)
     await again.prepare()
     assert await again.depth() == {Priority.P1: 2, Priority.P3: 1}
     with pytest.raises(errors.Crowded, match="3 documents"):
         await put(again, "more", owner=1)
+    with pytest.raises(errors.Crowded, match=r"^4 bytes of requests wait"):
+        await put(again, "d0", size=5)
     await again.drop("d0")
     await put(again, "more", owner=1)
     assert await again.depth() == {Priority.P1: 2, Priority.P3: 1}
-    assert [row["bytes"] for row in await _rows(again, "SELECT * FROM depths ORDER BY priority")] == [4, 2]
-    fresh = sqlite3.connect(":memory:")
-    fresh.executescript(statements.SCHEMA)
-    listed = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    assert [tuple(row) for row in await _rows(again, listed)] == fresh.execute(listed).fetchall()
-    fresh.close()
     await again.close()
+    (tmp_path / "new").mkdir()
+    fresh = opened(tmp_path / "new", clock)
+    await fresh.prepare()
+    await fresh.close()
+    assert _schema(tmp_path) == _schema(tmp_path / "new")
+
+
+def _schema(path: Path) -> list[tuple[str, str, str]]:
+    connection = sqlite3.connect(path / "queue.sqlite")
+    listed = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+    found = connection.execute(listed).fetchall()
+    connection.close()
+    return found
 
 
 async def test_how_many_there_are_is_answered_without_their_requests(tmp_path: Path, clock: clocks.Clock) -> None:
-    queue = opened(tmp_path, clock)
-    await queue.prepare()
-    explained, viewer = f"EXPLAIN QUERY PLAN {statements.COUNT}", {"client": "shop", "project": "p", "grp": "g"}
-    plan = await queue._database.read(lambda connection: connection.execute(explained, viewer).fetchall())
-    steps = [row["detail"] for row in plan if "jobs" in row["detail"]]
-    assert steps, "and jobs are looked for"
-    assert all("USING COVERING INDEX jobs_scope" in step for step in steps)
-    await queue.close()
+    """What is read of the file does not grow with the requests in it."""
+    read: dict[int, int] = {}
+    for size in (10, 4_000):
+        path = tmp_path / str(size)
+        path.mkdir()
+        written = opened(path, clock)
+        for number in range(300):
+            await put(written, f"d{number}", size=size)
+        await written.close()
+        # Opened anew: nothing of it is in SQLite's memory.
+        queue = opened(path, clock)
+        before = _read()
+        _, total = await queue.listed(scopes.SHOP, limit=1)
+        read[size] = _read() - before
+        assert total == 300
+        await queue.close()
+    assert read[10] > 4_096, "at least a page"
+    assert read[4_000] < 2 * read[10], read
 
 
-async def _rows(queue: sqlite.Queue, statement: str) -> list[sqlite3.Row]:
-    return await queue._database.read(lambda connection: connection.execute(statement).fetchall())
+def _read() -> int:
+    """The bytes that this process has read of files."""
+    found = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(found["rchar"])

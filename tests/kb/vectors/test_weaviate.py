@@ -281,12 +281,14 @@ async def test_a_collection_of_schema_2_is_searched_by_its_words(store: weaviate
     assert [hit.chunk_id for hit in await store.lexical(scopes.SHOP, "請求", limit=9)] == [made[1].id]
 
 
-async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(store: weaviate.Store) -> None:
+async def test_words_are_made_again_when_diacritics_begin_or_cease_to_count(
+    store: weaviate.Store, weaviate_index: str
+) -> None:
     one = contract.chunk(scopes.SHOP, "u:1", "Résumé")
     await store.put(scopes.SHOP, [(one, contract.point(1))], [])
     assert await store.lexical(scopes.SHOP, "resume", limit=9) != []
     url, port = os.environ["JERVIS_TEST_WEAVIATE_URL"], int(os.environ["JERVIS_TEST_WEAVIATE_GRPC_PORT"])
-    exact = weaviate.Store(url, port, store._model, index=store._model, folded=False)
+    exact = weaviate.Store(url, port, weaviate_index, index=weaviate_index, folded=False)
     found = [await exact.lexical(scopes.SHOP, query, limit=9) for query in ("résumé", "resume")]
     await exact.close()
     assert [[hit.chunk_id for hit in hits] for hits in found] == [[one.id], []]
