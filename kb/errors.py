@@ -78,11 +78,11 @@ class Unconfigured(errors.Operational):
 
 
 class Unauthorized(errors.Permanent):
-    """Nobody that the service knows."""
+    """No caller that the service knows."""
 
 
 class Forbidden(errors.Permanent):
-    """Somebody known who may not do that there."""
+    """A known caller that may not do that there."""
 
 
 class Invalid(errors.Permanent):

@@ -22,7 +22,7 @@ from kb import errors
 AFTER = pymongo.collection.ReturnDocument.AFTER
 """What `find_one_and_update` returns: the document as it is then."""
 DuplicateKey = pymongo_errors.DuplicateKeyError
-"""Somebody has inserted this `_id` before."""
+"""This `_id` was inserted before."""
 # Codes of a server (MongoDB's error_codes.yml) that cannot now do what it is asked, whatever that is.
 _AWAY = frozenset(
     {

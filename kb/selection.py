@@ -2,8 +2,8 @@
 
 Both stores translate a `Selection` into their own filters; `admits` is the rule and the oracle of their tests. Time is
 when the source says that it happened (`observedAt`). A document without it satisfies no span (`since`, `until`),
-because nobody can say that it happened then; it is part of the knowledge of every moment (`as_of`), because nobody can
-say that it was not known yet. A version of a document is part of the knowledge from its beginning, which is that time
+because it may have happened at another time; it is part of the knowledge of every moment (`as_of`), because it may have
+been known already. A version of a document is part of the knowledge from its beginning, which is that time
 unless another one is given, until the next version begins (decision 0073).
 
 This module is pure.

@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     queue_workers: int = Field(default=2, ge=1, le=64)
     queue_urgent_workers: int = Field(default=2, ge=1, le=64)
 
-    # Empty: whoever reaches the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
+    # Empty: all that reach the service may use it. Otherwise a YAML or JSON file of tokens with their scopes.
     tokens_file: str = ""
     # Empty: run tokens are unknown. Otherwise the folder of their keys (crds.keyring), read again when it changes.
     run_token_keys: str = ""
@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
     crawl_page_seconds: float = Field(default=20.0, gt=0)
 
-    # Stored content that nobody refers to and nobody has used for so long is deleted; 0 keeps it for ever.
+    # Stored content without a reference that was not used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)
     sweep_interval: float = Field(default=3600.0, gt=0)
     # Versions of a document that were replaced are forgotten after so long, the oldest beyond so many; 0 keeps none.

@@ -3,7 +3,7 @@
 Source: seed 001 "Multi-tenant Scoping (with Project Groups)". An owner is the Scope that data was written with,
 a viewer the Scope that a question carries:
 
-    global data                        everybody
+    global data                        every viewer
     client data    (X, "", "")         every viewer of client X
     group data     (X, "", G)          viewers of client X in group G
     project data   (X, Y, G or "")     viewers of client X in project Y, and, through its group, those in group G

@@ -126,13 +126,13 @@ class Merger:
         """Queue every document whose nodes change with the record, then settle it; the queue outlives a crash."""
         retiring = record.state is registry.State.RETIRING
         current = record.canonical if retiring else record.alias
-        mended: set[str] = set()
+        repaired: set[str] = set()
         for node_key in dict.fromkeys((current, *record.former)):
-            mended |= await self._queue_naming(record.owner, node_key)
+            repaired |= await self._queue_naming(record.owner, node_key)
         await self._aliases.settle(record)
         # Names are what documents are about; the registry tells them to those who may see them.
-        log.info("aliases", state=record.state.value, client=record.owner.client_id, documents=len(mended))
-        return len(mended)
+        log.info("aliases", state=record.state.value, client=record.owner.client_id, documents=len(repaired))
+        return len(repaired)
 
     async def _queue_naming(self, owner: scope.Scope, node_key: str) -> set[str]:
         """Queue the documents that have the node and for which an alias of `owner` holds; their ids."""

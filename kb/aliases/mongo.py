@@ -109,7 +109,7 @@ class Registry:
         return None if row is None else _alias(row)
 
     async def settle(self, alias: registry.Alias) -> None:
-        # Only as it was mended: one that was pointed elsewhere meanwhile is another one's to settle.
+        # Only as it was repaired: one that was pointed elsewhere meanwhile is another one's to settle.
         mine = {
             "_id": _id(alias.owner, alias.alias),
             "canonicalKey": alias.canonical,

@@ -2,8 +2,8 @@
 
 An alias belongs to an owner and holds where that one says (`kb.visibility.governs`): what a project calls its things
 does not rename another project's, not even in its group.
-Resolution is one look-up and never a chain: a canonical key is not itself an alias, and an alias is nobody's canonical
-key (kb page, trap 6).
+Resolution is one look-up and never a chain: a canonical key is not itself an alias, and no alias is a
+canonical key (kb page, trap 6).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kb.graph import model
 class State(StrEnum):
     """How far a merge has come. The record comes before the documents that are corrected, so that a crash is seen.
 
-    Merging    resolves already; documents that said the alias may not be mended yet
+    Merging    resolves already; documents that said the alias may not be repaired yet
     Merged     everything is in place
     Retiring   resolves no more; documents may still have the canonical key
     """
@@ -94,7 +94,7 @@ class Registry(Protocol):
         ...
 
     async def pending(self) -> list[Alias]:
-        """Every record whose documents may not be mended, of every owner; for whoever resumes after a crash."""
+        """Every record whose documents may not be repaired yet, of every owner; for resuming after a crash."""
         ...
 
 

@@ -22,7 +22,7 @@ class Merge(message.Request):
 
 
 class Alias(message.Reply):
-    """An alias of the registry. `state` is Merging until every document that says it is mended."""
+    """An alias of the registry. `state` is Merging until every document that says it is repaired."""
 
     scope: scope.Scope
     alias: str

@@ -1,4 +1,4 @@
-"""The door of the knowledge base: a typed client over one `httpx.AsyncClient` that the caller owns.
+"""The client of the knowledge base: typed, over one `httpx.AsyncClient` that the caller owns.
 
 Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504: ask again, after `retry_after` if given
 Rejected    (Permanent)     the request is wrong, or the service has a bug: asking again cannot help

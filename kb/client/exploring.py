@@ -1,4 +1,4 @@
-"""Looking around behind the door: hybrid search, chunks, nodes, walks, relationships, consistency.
+"""The client's questions: hybrid search, chunks, nodes, walks, relationships, consistency.
 
 `kb.client.Client` gives it as `client.looking`. Calls raise `kb.client.Unavailable` or `kb.client.Rejected`.
 """

@@ -1,6 +1,6 @@
-"""The rooms behind the door: rules, memories, aliases, the queue, uploads. Each is a few typed calls of one client.
+"""The parts of the client: rules, memories, aliases, the queue, uploads. Each is a few typed calls of one client.
 
-`kb.client.Client` gives them (`client.rules.put(...)`); nobody else makes one. Calls raise `kb.client.Unavailable`
+`kb.client.Client` gives them (`client.rules.put(...)`); no other code makes one. Calls raise `kb.client.Unavailable`
 or `kb.client.Rejected`.
 """
 

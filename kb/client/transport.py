@@ -1,4 +1,4 @@
-"""What every call through the door has in common: address, token, priority, and errors by retry meaning.
+"""What every call of the client has in common: address, token, priority, and errors by retry meaning.
 
 Unavailable (Operational)   busy, away, timeout, 429, 502, 503, 504: ask again, after `retry_after` if given
 Rejected    (Permanent)     the request is wrong, or the service has a bug: asking again cannot help

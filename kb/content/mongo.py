@@ -76,7 +76,7 @@ class Store:
             mine = await self._bucket.upload_from_stream(key, body, metadata=metadata)
             first = await self._entry(key)
             if first is not None and first["_id"] != mine:
-                # Somebody uploaded the same bytes at the same moment; one copy is enough.
+                # Another caller uploaded the same bytes at the same moment; one copy is enough.
                 await self._bucket.delete(mine)
         return reference
 
@@ -108,7 +108,7 @@ class Store:
         return body
 
     async def idle(self, *, before: datetime, limit: int = 500) -> list[str]:
-        """Keys of what nobody has stored or loaded since `before`, the longest unused first."""
+        """Keys of what was neither stored nor loaded since `before`, the longest unused first."""
         with mongo.translated():
             cursor = self._files.find(_idle(before), {"filename": 1}).sort([("metadata.usedAt", 1)]).limit(limit)
             return [row["filename"] async for row in cursor]
@@ -119,7 +119,7 @@ class Store:
             await self._files.update_one({"filename": key}, {"$set": {"metadata.usedAt": self._clock()}})
 
     async def discard(self, key: str, *, before: datetime) -> bool:
-        """Delete the content, unless somebody has used it since `before`. A crash leaves chunks that nobody sees."""
+        """Delete the content, unless it was used since `before`. A crash leaves chunks that no caller sees."""
         with mongo.translated():
             gone = await self._files.find_one_and_delete({"filename": key, **_idle(before)}, {"_id": 1})
             if gone is not None:

@@ -27,7 +27,7 @@ class Shelf(Protocol):
     """What the sweeper asks of the content store."""
 
     async def idle(self, *, before: datetime, limit: int = 500) -> list[str]:
-        """Keys of what nobody has used since `before`."""
+        """Keys of what was not used since `before`."""
         ...
 
     async def touch(self, key: str) -> None:

@@ -15,9 +15,9 @@ from kb import errors
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or nobody's.
+# All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or unassigned.
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-# What Python takes for public and nobody serves pages from: RFC 6890 (metadata services live there), 7526, 9637.
+# What Python takes for public and no page is served from: RFC 6890 (metadata services live there), 7526, 9637.
 _SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
 _NAME = re.compile(rb"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _REMEDY = "Allow the network with JERVIS_KB_CRAWL_NETWORKS, if it is yours to read."
@@ -63,7 +63,7 @@ class Judge:
         if not found:
             raise errors.Away("dns", f"{host!r} has no address")
         for text in found:
-            # One bad address spoils the name: whoever owns it chooses which one is tried.
+            # One bad address spoils the name: its owner chooses which one is tried.
             self._judge(host, text)
         return Target(parts.scheme, host.lower(), port, found[0])
 

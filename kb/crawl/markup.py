@@ -18,7 +18,7 @@ _TAG = re.compile(r"(/?)([A-Za-z][^\s/>]{0,63})")
 _REST = re.compile(r"""[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>"']*+)))?+""")
 _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
-# Longer ones hold data that nobody reads.
+# Longer ones hold data that no person reads.
 _TAG_CHARS = 65_536
 
 

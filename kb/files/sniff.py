@@ -80,7 +80,7 @@ def _office(body: bytes) -> Type:
 
 
 def _check_directory(body: bytes) -> None:
-    """Raises `TooLarge` for an archive whose directory alone would fill the memory of whoever reads it.
+    """Raises `TooLarge` for an archive whose directory alone would fill the memory of its reader.
 
     Its length stands at the archive's end (APPNOTE 4.3.16), found as `zipfile` finds it; a ZIP64 record, which would
     override it, is for archives larger than any that is taken.

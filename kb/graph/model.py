@@ -232,7 +232,7 @@ class Proven:
 
 @dataclass(frozen=True)
 class Committed:
-    """What the graph holds of one chunk, for whoever compares the stores."""
+    """What the graph holds of one chunk, for the comparison of the stores."""
 
     chunk_id: str
     owner: scope.Scope

@@ -1,7 +1,7 @@
 """The port that every graph store implements; `tests/kb/graph/contract.py` is its meaning.
 
 Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may see is `kb.visibility.sees`, applied to
-every row that a hop touches and not to the result. Only `audit`, `held` and `clients`, which serve whoever repairs the
+every row that a hop touches and not to the result. Only `audit`, `held` and `clients`, which serve the repair of the
 stores, go by the client alone; what they answer says whose each row is.
 
 Versions that were replaced lie apart (decision 0073): a question reads them only where it gives `as_of`, which narrows
@@ -182,7 +182,7 @@ class Store(Protocol):
     ) -> list[tuple[model.Document, scope.Scope]]:
         """Documents of the owner's client that mention the node and whose own owner sees `owner`'s data.
 
-        For whoever has to mend them, not for answers: with a client's scope these are all of its projects' documents.
+        For their repair, not for answers: with a client's scope these are all of its projects' documents.
         In order of their ids, those after `after`; each with its owner.
         """
         ...

@@ -17,7 +17,7 @@ def json(reply: pydantic.BaseModel, status: int = 200) -> web.Response:
 
 
 def or_background(urgency: priority.Priority | None) -> priority.Priority:
-    """What nobody gave a priority is background work."""
+    """A request without a priority is background work."""
     return priority.Priority.P3 if urgency is None else urgency
 
 

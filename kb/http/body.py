@@ -18,10 +18,10 @@ from kb.http import access, buffers, problems
 _Model = TypeVar("_Model", bound=pydantic.BaseModel)
 GIVEN = web.RequestKey("given", dict[str, Any])
 """The body of a call of a route that came in another form than as the request's bytes (`kb.http.mcp`)."""
-# Whoever sends slower holds one of the few places for large bodies. Bytes a second, and what everybody gets on top.
+# A slower caller holds one of the few places for large bodies. Bytes a second, and what each one gets on top.
 _SLOWEST = 256 << 10
 _FIRST_SECONDS = 30.0
-_GLOBAL = 'Name the client whose data it is; "" is the global scope, which everybody sees.'
+_GLOBAL = 'Name the client whose data it is; "" is the global scope, which every client sees.'
 
 
 async def read(request: web.Request, model: type[_Model], *, seconds: float | None = None) -> _Model:

@@ -46,7 +46,7 @@ def key(model: str, question: prompt.Prompt, shape: type[pydantic.BaseModel]) ->
     return identity.digest(json.dumps([model, question.name, question.messages, _schema(shape)], sort_keys=True))
 
 
-# Made anew it takes longer than everything else about an answer that is kept; nobody changes it.
+# Made anew it takes longer than everything else about an answer that is kept; it never changes.
 @functools.cache
 def _schema(shape: type[pydantic.BaseModel]) -> dict[str, object]:
     return shape.model_json_schema(by_alias=True)
@@ -78,12 +78,12 @@ class Answers:
         answer = await self._converse(question, shape, _schema(shape), urgency)
         where = key(self._model, question, shape)
         await self._shelf.keep_answer(where, question.name, answer.model_dump_json(by_alias=True), owner)
-        # Counted once it is kept: from here on nobody asks it again.
+        # Counted once it is kept: from here on it is not asked again.
         self._meters.answers.labels(question.name, "model").inc()
         return answer
 
     async def kept(self, question: prompt.Prompt, shape: type[_Shape], owner: scope.Scope) -> _Shape | None:
-        """The answer that was given before, if it is still kept; asks nobody."""
+        """The answer that was given before, if it is still kept; asks no model."""
         known = await self._shelf.answer(key(self._model, question, shape), owner)
         if known is None:
             return None

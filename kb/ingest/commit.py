@@ -82,7 +82,7 @@ class Committer:
                 await self._embed(request.scope, named, known, urgency, turn)
             with self._meters.stages.labels("graph").time():
                 await self._graph.replace(request.scope, named.patch, fence=turn.fence)
-            # A merge looks for the documents to mend after it is recorded: it saw this commit, or is seen here.
+            # A merge looks for the documents to repair after it is recorded: it saw this commit, or is seen here.
             if mapping == await self._aliases.resolve(request.scope, keys):
                 break
             known = await self._vectors.known(request.scope, made.document_id)

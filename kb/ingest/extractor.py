@@ -17,7 +17,7 @@ from kb.ingest import answers, draft, entitytypes, extraction, hints, prompt
 
 @dataclass(frozen=True)
 class ExtractionResult:
-    """Extractions by chunk id; `problems` are the passages that nobody could extract from, in words.
+    """Extractions by chunk id; `problems` are the passages without an extraction, in words.
 
     `missing` counts the chunks that were not asked about yet.
     """
@@ -98,7 +98,7 @@ class Extractor:
         return ExtractionResult(extractions, problems)
 
     async def kept(self, request: api.IngestRequest, made: draft.Draft) -> ExtractionResult:
-        """What was said about these chunks before; asks nobody."""
+        """What was said about these chunks before; asks no model."""
         types = entitytypes.sets(await self._types.holding(request.scope))[0]
         found = {
             piece.id: said

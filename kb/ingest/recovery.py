@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 class Recovery:
     """Call `sweep` once, or `run` for ever.
 
-    At the start everything open is taken, because its process is gone; later only what nobody touched for `patience`.
+    At the start everything open is taken, because its process is gone; later only what was not touched for `patience`.
     """
 
     def __init__(

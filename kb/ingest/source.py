@@ -42,7 +42,7 @@ def recorded(text: str) -> api.IngestRequest:
     try:
         return api.IngestRequest.model_validate_json(text)
     except pydantic.ValidationError as error:
-        # Written by another version of this program: nobody but the caller can say it anew.
+        # Written by another version of this program: only the caller can send it anew.
         raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None
 
 

@@ -1,7 +1,7 @@
 """Procedural memory: how tasks of a pattern are done for a client (seed 001 "Procedural Memory").
 
 A procedure is named by client, source and trigger: what a user defined and what was learned live side by side, and the
-user's comes first. A learned one loses weight while nobody uses it; when a client has too many, the lightest goes.
+user's comes first. A learned one loses weight while it is not used; when a client has too many, the lightest goes.
 Stored in MongoDB in every profile: the seed's ArangoDB collection does not exist where the graph is embedded.
 """
 

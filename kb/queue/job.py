@@ -37,8 +37,8 @@ class Action(StrEnum):
 class Job:
     """One document's place in the queue; `revision` changes whenever the job is put, `seq` tells the age.
 
-    `indexed`: the document was committed as this job has it. If it is stored otherwise by then, somebody else has
-    replaced or deleted it, in another process, and the job is void.
+    `indexed`: the document was committed as this job has it. If it is stored otherwise by then, another process
+    has replaced or deleted it, and the job is void.
     """
 
     document_id: str

@@ -1,6 +1,6 @@
 """The queue in one SQLite file of the writing process. A job that was put is there after kill -9 and after a power cut.
 
-Which jobs are being worked on is not written down: one process owns the file, and after a crash nobody works on any.
+Which jobs are being worked on is not written down: one process owns the file, and after a crash no job is in work.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Rules:
         """
         with mongo.translated():
             await self._index()
-            # Deleted ones too: one hides an older version that nobody marked as superseded before dying.
+            # Deleted ones too: one hides an older version whose writer died before it was marked as superseded.
             query = {"$and": [mongo.governing(viewer), {"supersededAt": None}]}
             cursor = self._rules.find(query).sort([("ruleKey", 1), ("version", -1)])
             rows = [row async for row in cursor]

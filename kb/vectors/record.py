@@ -103,7 +103,7 @@ def observed_ms(observed_at: str) -> int:
 
 
 def stored(client_id: str, uuid: str, properties: Mapping[str, Any]) -> model.Stored:
-    """A chunk as whoever compares the stores sees it."""
+    """A chunk as the comparison of the stores sees it."""
     return model.Stored(
         uuid,
         owner(client_id, properties),

@@ -78,7 +78,7 @@ def fake(simulator: process.Fake) -> Iterator[process.Fake]:
 
 @pytest.fixture
 async def router(fake: process.Fake) -> AsyncIterator[router_client.Client]:
-    """The router's door, held straight to the simulator."""
+    """The router's client, pointed straight at the simulator."""
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
         yield router_client.Client(fake.url, http)
 

@@ -55,8 +55,8 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_repeatable_call_is_made_again(busy: Busy, http: httpx.AsyncClient, status: int) -> None:
     busy.refusals, busy.status = 2, status
-    door = client.Client(busy.url, http)
-    assert (await door.learning.index(world.request())).queued
+    kb_client = client.Client(busy.url, http)
+    assert (await kb_client.learning.index(world.request())).queued
     assert busy.asked == ["POST"] * 3
 
 
@@ -70,11 +70,11 @@ async def test_so_often_and_no_more(busy: Busy, http: httpx.AsyncClient) -> None
 
 
 async def test_what_twice_is_not_once_is_made_once(busy: Busy, http: httpx.AsyncClient) -> None:
-    door = client.Client(busy.url, http)
+    kb_client = client.Client(busy.url, http)
     for call in (
-        door.forget(scopes.SHOP, "u:1"),
-        door.memory.use_procedure(api.Use(client_id="acme", id="p", succeeded=True)),
-        door.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary="s")),
+        kb_client.forget(scopes.SHOP, "u:1"),
+        kb_client.memory.use_procedure(api.Use(client_id="acme", id="p", succeeded=True)),
+        kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary="s")),
     ):
         busy.refusals = 1
         with pytest.raises(client.Unavailable):

@@ -20,12 +20,12 @@ async def test_a_token_file_is_read_anew_for_each_call(tmp_path: Path) -> None:
 
     path = tmp_path / "token"
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        door = client.Client("http://kb", http, client.token_file(str(path)))
+        kb_client = client.Client("http://kb", http, client.token_file(str(path)))
         with pytest.raises(client.Unavailable, match="cannot be read"):
-            await door.fetch(scope.Scope(client_id="acme"), "key")
+            await kb_client.fetch(scope.Scope(client_id="acme"), "key")
         for text in ("first\n", "second", ""):
             path.write_text(text)
-            await door.fetch(scope.Scope(client_id="acme"), "key")
+            await kb_client.fetch(scope.Scope(client_id="acme"), "key")
         await client.Client("http://kb", http, client.token_file("")).fetch(scope.Scope(client_id="acme"), "key")
         await client.Client("http://kb", http, "fixed").fetch(scope.Scope(client_id="acme"), "key")
     assert seen == ["Bearer first", "Bearer second", None, None, "Bearer fixed"]

@@ -35,12 +35,12 @@ async def test_an_answer_that_comes_late(patient: bool) -> None:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with httpx.AsyncClient(trust_env=False, timeout=0.2) as http:
-            door = client.Client(url, http, patient=patient)
-            asked = asyncio.create_task(door.retrieve(api.RetrieveRequest(scope=WHERE, query="x")))
+            kb_client = client.Client(url, http, patient=patient)
+            asked = asyncio.create_task(kb_client.retrieve(api.RetrieveRequest(scope=WHERE, query="x")))
             await asyncio.sleep(0)
             # Asked later, and given up first: it runs no model.
             with pytest.raises(client.Unavailable, match="in time"):
-                await door.fetch(WHERE, "key")
+                await kb_client.fetch(WHERE, "key")
             if not patient:
                 with pytest.raises(client.Unavailable, match="in time"):
                     await asked
@@ -60,9 +60,9 @@ async def test_the_time_is_the_router_s_and_some_for_the_service_itself() -> Non
         return httpx.Response(200, text=api.RetrieveReply(items=[], summary="").model_dump_json(by_alias=True))
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        door = client.Client("http://kb", http, patient=True)
+        kb_client = client.Client("http://kb", http, patient=True)
         for urgency in priority.Priority:
-            await door.retrieve(api.RetrieveRequest(scope=WHERE, query="x"), urgency=urgency)
+            await kb_client.retrieve(api.RetrieveRequest(scope=WHERE, query="x"), urgency=urgency)
     assert [(one["read"], one["connect"]) for one in seen] == [
         (priority.SILENCE[urgency] + 60.0, 5.0) for urgency in priority.Priority
     ]

@@ -13,7 +13,7 @@ but their key and type. A replacement runs in one stream transaction.
 
 python-arango is synchronous; every call runs in a thread.
 
-Who may call me: `kb.__main__` builds a `Store`; everybody else knows the port `kb.graph.store` alone.
+Who may call me: `kb.__main__` builds a `Store`; all others know the port `kb.graph.store` alone.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class Connection:
             if error.http_code in _COME_BACK or error.error_code in _LOST:
                 raise errors.Away("arangodb", str(error)[:300], retry_after=1) from error
             if error.http_code in (401, 403):
-                # A person mends that while documents wait; none of them is at fault.
+                # A person repairs that while documents wait; none of them is at fault.
                 said = "it does not take the user and password of JERVIS_KB_ARANGO_USERNAME and _PASSWORD"
                 raise errors.Away("arangodb", said) from error
             if error.error_code == errno.DATABASE_NOT_FOUND:

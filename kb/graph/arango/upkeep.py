@@ -1,4 +1,4 @@
-"""Looking through everything that a client owns, for whoever mends documents or compares the stores."""
+"""Looking through everything that a client owns, for the repair of documents and the comparison of stores."""
 
 from __future__ import annotations
 

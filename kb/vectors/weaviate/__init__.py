@@ -8,7 +8,7 @@ Weaviate's own hybrid query normalises scores within one tenant; a viewer's data
 global one), so dense and lexical hits are fetched with raw scores and fused in `kb.retrieve.rank` by the same rule
 (relativeScoreFusion).
 
-Who may call me: `kb.__main__` builds a `Store`; everybody else knows the port `kb.vectors.store` alone.
+Who may call me: `kb.__main__` builds a `Store`; all others know the port `kb.vectors.store` alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Looking through everything that a client owns, for whoever compares the stores."""
+"""Looking through everything that a client owns, for the comparison of the stores."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from kb import errors, words
 from kb.vectors import record
 from kb.vectors.weaviate import faults
 
-# Part of the collections' names: changes when objects must be made anew. What can be mended in place is a schema.
+# Part of the collections' names: changes when objects must be made anew. What can be changed in place is a schema.
 LAYOUT = 1
 VERSION = 3
 _SAID = re.compile(r"schema (\d+)")

@@ -41,7 +41,7 @@ async def ends(kb: world.ObservedState, viewer: scope.Scope = scopes.SHOP) -> se
 
 
 async def settle(kb: world.ObservedState) -> int:
-    """Let the queue mend what is to be mended; how many documents that were."""
+    """Let the queue repair what is to be repaired; how many documents that were."""
     count = 0
     while await kb.workers.step() is not None:
         count += 1
@@ -62,8 +62,8 @@ async def consistent(kb: world.ObservedState, chunk_ids: list[str]) -> None:
 async def test_a_merge_changes_what_was_known_and_what_comes(kb: world.ObservedState, fake: process.Fake) -> None:
     before = await kb.ingest(world.request(ONE, urn="note:1"))
     asked = fake.count(path="/api/chat")
-    _, mended = await kb.merger.merge(scopes.ACME, "user:John", "user:john.doe@example.com", "jana")
-    assert mended == 1
+    _, repaired = await kb.merger.merge(scopes.ACME, "user:John", "user:john.doe@example.com", "jana")
+    assert repaired == 1
     assert await settle(kb) == 1
     assert fake.count(path="/api/chat") == asked  # nothing is asked again for it
     assert "user:john" not in await ends(kb)
@@ -90,8 +90,8 @@ async def test_taken_back_it_is_as_if_it_had_never_been(
     await settle(kb)
     await kb.ingest(world.request(TWO, urn="note:2"))
     assert await kb.state() != expected
-    gone, mended = await kb.merger.unmerge(scopes.ACME, "user:john")
-    assert (gone.canonical, mended) == ("user:john.doe@example.com", 2)
+    gone, repaired = await kb.merger.unmerge(scopes.ACME, "user:john")
+    assert (gone.canonical, repaired) == ("user:john.doe@example.com", 2)
     await settle(kb)
     assert await kb.state() == expected
     with pytest.raises(errors.NotFound):
@@ -113,8 +113,8 @@ async def test_pointed_elsewhere_it_is_as_if_it_had_never_meant_anything_else(
     await kb.ingest(world.request(ONE, urn="note:1"))
     await kb.merger.merge(scopes.ACME, "user:john", "user:smith", "jana")
     await settle(kb)
-    made, mended = await kb.merger.merge(scopes.ACME, "user:john", "user:doe", "petr")
-    assert (made.former, mended) == (("user:smith",), 1)
+    made, repaired = await kb.merger.merge(scopes.ACME, "user:john", "user:doe", "petr")
+    assert (made.former, repaired) == (("user:smith",), 1)
     await settle(kb)
     assert await kb.state() == expected
     [record] = await kb.aliases.listed(scopes.ACME)
@@ -160,8 +160,8 @@ async def test_a_crash_while_it_is_pointed_elsewhere_forgets_no_former_meaning(
 async def test_a_projects_alias_is_not_its_siblings(kb: world.ObservedState) -> None:
     for owner in (scopes.SHOP, scopes.TILL):
         await kb.ingest(world.request(TWO, urn="note:2", owner=owner))
-    _, mended = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
-    assert mended == 1
+    _, repaired = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
+    assert repaired == 1
     await settle(kb)
     for urn, owner in (("note:3", scopes.SHOP), ("note:3", scopes.TILL)):
         await kb.ingest(world.request("user:john|SAW|file:x.py", urn=urn, owner=owner))
@@ -186,8 +186,8 @@ async def test_no_chain_over_the_bounds_of_two_owners(kb: world.ObservedState) -
 async def test_a_projects_alias_renames_nobody_elses_things(kb: world.ObservedState) -> None:
     for owner in (scopes.SHOP, scopes.BLOG, scopes.OTHER):
         await kb.ingest(world.request(TWO, urn="note:2", owner=owner))
-    _, mended = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
-    assert mended == 1
+    _, repaired = await kb.merger.merge(scopes.SHOP, "user:john", "user:real", "jana")
+    assert repaired == 1
     await settle(kb)
     assert "user:real" in await ends(kb, scopes.SHOP)
     assert "user:john" in await ends(kb, scopes.BLOG)
@@ -216,8 +216,8 @@ async def test_no_chains_no_documents_no_homonyms(kb: world.ObservedState) -> No
 
 async def test_a_crash_between_the_record_and_the_documents_is_made_good(kb: world.ObservedState) -> None:
     await kb.ingest(world.request(TWO, urn="note:2"))
-    _, mended = await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
-    assert mended == 1
+    _, repaired = await kb.merger.merge(scopes.ACME, "user:john", "user:real", "jana")
+    assert repaired == 1
     await kb.queue.drop((await kb.queue.listed(scopes.SHOP, limit=1))[0][0].document_id)
     [alias] = await kb.aliases.listed(scopes.SHOP)
     await kb.aliases.put(replace(alias, state=registry.State.MERGING))
@@ -250,7 +250,7 @@ async def test_likeness_alone_merges_nothing(kb: world.ObservedState) -> None:
 
 
 class Late(memory.Registry):
-    """Somebody merges right after the ingest has looked its names up."""
+    """A merge comes right after the ingest has looked its names up."""
 
     async def resolve(self, owner: scope.Scope, keys: Collection[str]) -> Mapping[str, str]:
         found = await super().resolve(owner, keys)
@@ -325,7 +325,7 @@ async def test_two_merges_at_once_make_no_chain(kb: world.ObservedState, monkeyp
     looked = memory.Registry.listed
 
     async def later(self: memory.Registry, viewer: scope.Scope, **more: Any) -> list[registry.Alias]:
-        """As a server answers: whoever else waits comes first."""
+        """As a server answers: every other waiter comes first."""
         found = await looked(self, viewer, **more)
         await asyncio.sleep(0)
         return found

@@ -1,4 +1,4 @@
-"""Stored content that nobody refers to goes, and nothing else does."""
+"""Stored content without a reference goes, and nothing else does."""
 
 from __future__ import annotations
 

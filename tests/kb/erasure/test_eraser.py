@@ -1,4 +1,4 @@
-"""A scope that is erased is as if nobody had ever told anything about it, whatever breaks off in between."""
+"""A scope that is erased is as if nothing had ever been ingested about it, whatever breaks off in between."""
 
 from __future__ import annotations
 
@@ -95,21 +95,21 @@ async def kb(
         yield opened_world
 
 
-async def fill(kb: world.ObservedState, door: client.Client, owner: scope.Scope) -> None:
+async def fill(kb: world.ObservedState, kb_client: client.Client, owner: scope.Scope) -> None:
     """One of everything that a scope can own, and a version that was replaced."""
     await kb.ingest(world.request("Jana Novak fixed JERV-7.", owner=owner))
     await kb.ingest(world.request(owner=owner))
-    await door.learning.index(world.request("Jana Novak likes tea. " * 20, owner=owner, urn="note::1"))
+    await kb_client.learning.index(world.request("Jana Novak likes tea. " * 20, owner=owner, urn="note::1"))
     await kb.content.save(owner, f"a file of {owner}".encode(), "text/plain")
     draft = {"scope": owner, "rule_key": "r", "rule_type": "CUSTOM", "rule_content": "Be kind.", "created_by": "jana"}
-    await door.rules.put(api.RuleDraft.model_validate(draft))
+    await kb_client.rules.put(api.RuleDraft.model_validate(draft))
     own = {"scope": owner, "types": [{"name": "medicine", "description": "a drug"}], "by": "jana"}
-    await door.types.put(api.EntityTypesDraft.model_validate(own))
-    await door.memory.remember(api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
+    await kb_client.types.put(api.EntityTypesDraft.model_validate(own))
+    await kb_client.memory.remember(api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
     if owner.client_id:
         way = api.ProcedureDraft(client_id=owner.client_id, trigger_pattern="t", procedure_steps=[STEP])
-        await door.memory.save_procedure(way)
-        await door.aliases.merge(api.Merge(scope=owner, alias="person:jana", canonical="person:jana novak"))
+        await kb_client.memory.save_procedure(way)
+        await kb_client.aliases.merge(api.Merge(scope=owner, alias="person:jana", canonical="person:jana novak"))
 
 
 async def keep_tasks(database: mongo.Database, owner: scope.Scope) -> None:
@@ -173,22 +173,22 @@ async def test_erased_equals_never_told(
     where: scope.Scope,
 ) -> None:
     works = made(kb, database, meters, clock)
-    async with whole.over(kb, meters, clock, database=database, works=works) as (door, _):
+    async with whole.over(kb, meters, clock, database=database, works=works) as (kb_client, _):
         for owner in OWNERS:
-            await fill(kb, door, owner)
+            await fill(kb, kb_client, owner)
             if not owner.is_global:
                 await keep_tasks(database, owner)
         before = {owner: await owned(kb, database, owner) for owner in OWNERS}
-        said = await door.erasing.ask(where, "jana")
+        said = await kb_client.erasing.ask(where, "jana")
         assert (said.state, said.requested_by, said.scope) == ("Running", "jana", where)
-        assert (await door.erasing.ask(where, "petr")).id == said.id
+        assert (await kb_client.erasing.ask(where, "petr")).id == said.id
         with pytest.raises(client.Unavailable, match="being erased") as caught:
-            await door.learning.index(world.request(owner=where, urn="late"))
+            await kb_client.learning.index(world.request(owner=where, urn="late"))
         assert caught.value.retry_after == 10
         await finished(works)
         assert isinstance(kb.vectors, memory.Vectors)
         assert ("vacate" in kb.vectors.switch.calls) == (where == scopes.ACME), "it has owners left"
-        [done] = await door.erasing.listed(where)
+        [done] = await kb_client.erasing.listed(where)
         assert (done.state, done.id, done.reason) == ("Done", said.id, "")
         assert done.erased["documents"] > 0
         assert done.erased["tasks"] == 3 * sum(where.covers(owner) for owner in OWNERS)
@@ -200,7 +200,7 @@ async def test_erased_equals_never_told(
             else:
                 kept = {name: value for name, value in after.items() if name != "jobs"}
                 assert kept == {name: value for name, value in before[owner].items() if name != "jobs"}, owner
-        await door.learning.index(world.request(owner=where, urn="new"))
+        await kb_client.learning.index(world.request(owner=where, urn="new"))
         assert (await kb.ask("login bug", where, sources=["new"])).items
 
 
@@ -272,18 +272,18 @@ async def test_an_erasure_waits_for_files_that_are_down(
     mine = places.Places(database, "p/1", "Process", "kb-write-0", clock, lambda: reading[0])
     works = made(kb, database, meters, clock, place=mine)
     await kb.ingest(world.request())
-    async with whole.over(kb, meters, clock, database=database, works=works, registry=mine) as (door, http):
-        await door.erasing.ask(scopes.SHOP, "jana")
+    async with whole.over(kb, meters, clock, database=database, works=works, registry=mine) as (kb_client, http):
+        await kb_client.erasing.ask(scopes.SHOP, "jana")
         for _ in range(3):
             reading[0] += 10 * places.LIFE
             assert await works.step() == 0
-        [waits] = await door.erasing.listed(scopes.SHOP)
+        [waits] = await kb_client.erasing.listed(scopes.SHOP)
         assert waits.state == "Running"
         assert "kb-write-1 (Files, last report at 2026-03-02 09:00 UTC)" in waits.reason
         # What can be deleted is, and the scope stays closed.
         assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
         with pytest.raises(client.Unavailable, match="being erased"):
-            await door.learning.index(world.request(urn="late"))
+            await kb_client.learning.index(world.request(urn="late"))
         listed = (await http.get("/api/v1/erasures/places")).json()["places"]
         assert [(one["id"], one["kind"]) for one in listed] == [("files", "Files"), ("p/1", "Process")]
         # It starts again: it closes the scope and clears its files before it says so.

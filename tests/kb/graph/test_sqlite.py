@@ -31,7 +31,7 @@ async def test_no_more_is_read_at_a_hub_than_its_bound(tmp_path: Path) -> None:
     store = sqlite.Store(tmp_path / "graph.sqlite", hub=20)
     await store.prepare()
     await contract.check_hub(store)
-    # The most salient are read, whoever sees them: of the shop's two, the one behind the blog's is not reached.
+    # The most salient are read, visible or not: of the shop's two, the one behind the blog's is not reached.
     for urn, salience in (("u:behind", 0.0), ("u:before", 1.0)):
         made = contract.patch(scopes.SHOP, urn, [("n:hub", "to", "n:b")])
         mentions = tuple(replace(one, salience=salience) for one in made.mentions)

@@ -29,7 +29,7 @@ async def over(
     origins: Collection[str] = (),
     tool_seconds: float = 60.0,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    """The typed door and a raw client, both at the service's root."""
+    """The typed client and a raw one, both at the service's root."""
     finder = made.finder(search.Breadth())
     checker = check.Checker(made.graph, made.vectors, made.ledger.working)
     turn = made.pipeline.turn

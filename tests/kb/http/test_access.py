@@ -58,7 +58,7 @@ async def http(
         yield raw
 
 
-def door(http: httpx.AsyncClient, token: str) -> client.Client:
+def kb_client(http: httpx.AsyncClient, token: str) -> client.Client:
     return client.Client(str(http.base_url), http, token)
 
 
@@ -76,7 +76,7 @@ async def test_nobody_comes_in_without_a_token(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_token_opens_its_scopes_and_no_other(http: httpx.AsyncClient) -> None:
-    shop = door(http, "shop-token")
+    shop = kb_client(http, "shop-token")
     await shop.learning.store(said(scopes.SHOP))
     for where in (
         scopes.BLOG,
@@ -89,13 +89,13 @@ async def test_a_token_opens_its_scopes_and_no_other(http: httpx.AsyncClient) ->
         with pytest.raises(client.Rejected) as caught:
             await shop.learning.store(said(where))
         assert (caught.value.code, caught.value.status, caught.value.field) == ("forbidden", 403, "scope")
-    assert (await shop.queue.listed(scopes.GLOBAL)).total == 0  # global data is everybody's to read
+    assert (await shop.queue.listed(scopes.GLOBAL)).total == 0  # every client reads global data
     with pytest.raises(client.Rejected):
         await shop.queue.listed(scopes.BLOG)
 
 
 async def test_a_readers_token_writes_nothing(http: httpx.AsyncClient) -> None:
-    reader = door(http, "reader-token")
+    reader = kb_client(http, "reader-token")
     await reader.queue.listed(scopes.SHOP)
     with pytest.raises(client.Rejected, match="may not write"):
         await reader.learning.store(said(scopes.SHOP))
@@ -103,21 +103,21 @@ async def test_a_readers_token_writes_nothing(http: httpx.AsyncClient) -> None:
         await reader.learning.file(scopes.SHOP, b"text")
     with pytest.raises(client.Rejected, match="may not read"):
         await reader.memory.user(scopes.OTHER)
-    await door(http, "operator-token").learning.store(said(scopes.OTHER))
+    await kb_client(http, "operator-token").learning.store(said(scopes.OTHER))
 
 
 async def test_who_sees_a_wider_scope_may_not_change_it(http: httpx.AsyncClient) -> None:
-    wide = await door(http, "operator-token").learning.store(said(scopes.ACME))
-    everybodys = await door(http, "operator-token").learning.store(said(scopes.GLOBAL))
-    shop = door(http, "shop-token")
+    wide = await kb_client(http, "operator-token").learning.store(said(scopes.ACME))
+    global_fact = await kb_client(http, "operator-token").learning.store(said(scopes.GLOBAL))
+    shop = kb_client(http, "shop-token")
     mine = await shop.learning.store(said(scopes.SHOP))
-    assert {one.id for one in (await shop.queue.listed(scopes.SHOP)).jobs} == {wide.id, everybodys.id, mine.id}
-    for job_id in (wide.id, everybodys.id):
+    assert {one.id for one in (await shop.queue.listed(scopes.SHOP)).jobs} == {wide.id, global_fact.id, mine.id}
+    for job_id in (wide.id, global_fact.id):
         for move in (shop.queue.prioritize(scopes.SHOP, job_id), shop.queue.reorder(scopes.SHOP, job_id, 2)):
             with pytest.raises(client.Rejected, match="may not write"):
                 await move
     assert (await shop.queue.prioritize(scopes.SHOP, mine.id)).place == 1
-    assert (await door(http, "operator-token").queue.prioritize(scopes.ACME, wide.id)).place == 1
+    assert (await kb_client(http, "operator-token").queue.prioritize(scopes.ACME, wide.id)).place == 1
 
 
 @pytest.mark.services
@@ -134,7 +134,7 @@ async def test_nor_the_memories_of_a_wider_scope(
         world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made,
         whole.over(made, meters, clock, database=database, gate=gate) as (_, raw),
     ):
-        shop, operator = door(raw, "shop-token"), door(raw, "operator-token")
+        shop, operator = kb_client(raw, "shop-token"), kb_client(raw, "operator-token")
         step = api.Step(agent="a", action="b")
         draft = api.ProcedureDraft(client_id="acme", trigger_pattern="t", procedure_steps=[step])
         way = await operator.memory.save_procedure(draft)

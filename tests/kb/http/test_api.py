@@ -56,7 +56,7 @@ async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
     assert isinstance(kb.vectors, memory.Vectors)
-    async with serving.over(kb, meters) as (door, http):
+    async with serving.over(kb, meters) as (kb_client, http):
         kb.vectors.switch.away = True
         early = await http.get("/servez")
         assert (early.status_code, early.headers["Retry-After"], early.json()["down"]) == (503, "5", ["weaviate"])
@@ -65,11 +65,11 @@ async def test_a_pod_that_has_served_stays_in_its_service_during_an_outage(
         kb.vectors.switch.away = True
         assert [(await http.get(path)).status_code for path in ("/readyz", "/servez")] == [503, 200]
         with pytest.raises(client.Unavailable, match="weaviate") as caught:
-            await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
+            await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
         assert caught.value.retry_after == 5
         # What needs MongoDB alone is answered all the same.
-        reference = await door.store(scopes.SHOP, b"body")
-        assert await door.fetch(scopes.SHOP, reference.key) == b"body"
+        reference = await kb_client.store(scopes.SHOP, b"body")
+        assert await kb_client.fetch(scopes.SHOP, reference.key) == b"body"
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ async def served(
 
 
 @pytest.fixture
-def door(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
     return served[0]
 
 
@@ -90,28 +90,28 @@ def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
     return served[1]
 
 
-async def test_through_the_door(door: client.Client) -> None:
-    reply = await door.ingest(world.request())
+async def test_through_the_door(kb_client: client.Client) -> None:
+    reply = await kb_client.ingest(world.request())
     assert (reply.source_urn, reply.replaced) == ("email::<m1@acme.com>", False)
-    found = await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
+    found = await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
     assert [item.provenance.chunk_id for item in found.items] == reply.chunk_ids
     assert found.items[0].provenance.title == "Login bug"
     assert found.summary == "Found 1 RAG results and 1 related graph nodes."
-    await door.forget(scopes.SHOP, reply.source_urn)
-    assert (await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
+    await kb_client.forget(scopes.SHOP, reply.source_urn)
+    assert (await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="UserService?"))).items == []
     with pytest.raises(client.Rejected) as caught:
-        await door.forget(scopes.SHOP, reply.source_urn)
+        await kb_client.forget(scopes.SHOP, reply.source_urn)
     assert (caught.value.code, caught.value.status) == ("not_found", 404)
 
 
-async def test_content_through_the_door(door: client.Client) -> None:
-    reference = await door.store(scopes.SHOP, b"large \xff content", "application/octet-stream")
-    assert await door.fetch(scopes.SHOP, reference.key) == b"large \xff content"
+async def test_content_through_the_door(kb_client: client.Client) -> None:
+    reference = await kb_client.store(scopes.SHOP, b"large \xff content", "application/octet-stream")
+    assert await kb_client.fetch(scopes.SHOP, reference.key) == b"large \xff content"
     with pytest.raises(client.Rejected) as caught:
-        await door.fetch(scopes.OTHER, reference.key)
+        await kb_client.fetch(scopes.OTHER, reference.key)
     assert caught.value.code == "not_found"
     with pytest.raises(client.Rejected) as large:
-        await door.store(scopes.SHOP, b"x" * 100_001)
+        await kb_client.store(scopes.SHOP, b"x" * 100_001)
     assert (large.value.code, large.value.status, large.value.field) == ("too_large", 413, "body")
 
 
@@ -187,7 +187,7 @@ async def _pieces(count: int) -> AsyncIterator[bytes]:
 
 
 async def test_operational_failures_say_when_to_come_back(
-    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 503, "retryAfter": 9}}])
     busy = await http.post("/api/v1/ingest/full", content=world.request().model_dump_json(by_alias=True))
@@ -196,56 +196,56 @@ async def test_operational_failures_say_when_to_come_back(
     assert isinstance(kb.vectors, memory.Vectors)
     kb.vectors.switch.away = True
     with pytest.raises(client.Unavailable, match="weaviate") as caught:
-        await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
+        await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="anything"))
     assert caught.value.retry_after == 5
     with pytest.raises(client.Unavailable, match="weaviate"):
-        await door.ready()
+        await kb_client.ready()
     document = (await http.get("/readyz")).json()
     assert (document["down"], document["components"]["mongodb"]) == (["weaviate"], "ok")
     assert (await http.get("/healthz")).status_code == 200
     kb.vectors.switch.away = False
-    await door.ready()
+    await kb_client.ready()
 
 
 async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "lane"}}])
-    async with serving.over(kb, meters, width=1, waiting=0) as (door, _):
-        first = asyncio.create_task(door.ingest(world.request(urn="u:1")))
+    async with serving.over(kb, meters, width=1, waiting=0) as (kb_client, _):
+        first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
 
         async def asked() -> int:
             return fake.count(path="/api/chat")
 
         await waiting.until(asked)
         with pytest.raises(client.Unavailable, match="normal lane"):
-            await door.ingest(world.request(urn="u:2"))
+            await kb_client.ingest(world.request(urn="u:2"))
         # What asks no model does not wait for one.
         async with asyncio.timeout(10):
-            assert (await door.learning.index(world.request(urn="u:4"))).queued
-        urgent = asyncio.create_task(door.ingest(world.request(urn="u:3"), urgency=Priority.P2))
+            assert (await kb_client.learning.index(world.request(urn="u:4"))).queued
+        urgent = asyncio.create_task(kb_client.ingest(world.request(urn="u:3"), urgency=Priority.P2))
         fake.open_gate("lane")
         assert {(await first).source_urn, (await urgent).source_urn} == {"u:1", "u:3"}
 
 
 async def test_an_unknown_model_is_the_operators_to_mend_and_the_same_request_succeeds_then(
-    door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     with pytest.raises(client.Unavailable, match=r"qwen2\.5:7b.* add it to a GpuBackend") as caught:
-        await door.ingest(world.request())
+        await kb_client.ingest(world.request())
     assert caught.value.retry_after == 60
     answer = await http.post("/api/v1/ingest/full", json=world.request().model_dump(mode="json", by_alias=True))
     problem = answer.json()["error"]
     assert (answer.status_code, problem["code"], problem["field"]) == (503, "misconfigured", "model")
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "too long"}}])
     with pytest.raises(client.Rejected, match=r"qwen2\.5:7b") as refused:
-        await door.ingest(world.request())
+        await kb_client.ingest(world.request())
     assert (refused.value.code, refused.value.status) == ("model_rejected", 422)
     fake.set_faults([])
-    assert (await door.ingest(world.request())).chunk_ids
+    assert (await kb_client.ingest(world.request())).chunk_ids
 
 
-async def test_metrics_count_by_route(door: client.Client, http: httpx.AsyncClient) -> None:
-    await door.ingest(world.request())
+async def test_metrics_count_by_route(kb_client: client.Client, http: httpx.AsyncClient) -> None:
+    await kb_client.ingest(world.request())
     await http.get("/api/v1/content/some-key?clientId=acme")
     text = (await http.get("/metrics")).text
     assert 'jervis_kb_requests_total{route="/api/v1/ingest/full",status="200"} 1.0' in text
@@ -294,11 +294,11 @@ def _references(part: Any) -> set[str]:
     return set()
 
 
-async def test_the_door_tells_away_from_wrong() -> None:
+async def test_the_client_tells_away_from_wrong() -> None:
     async with httpx.AsyncClient(trust_env=False, verify=False) as http:
-        nobody = client.Client(f"http://127.0.0.1:{ports.free()}", http, attempts=1)
+        absent = client.Client(f"http://127.0.0.1:{ports.free()}", http, attempts=1)
         with pytest.raises(client.Unavailable, match="cannot be reached"):
-            await nobody.ready()
+            await absent.ready()
         with pytest.raises(client.Rejected, match="not a usable address") as caught:
             await client.Client("not-a-url", http).ready()
         assert caught.value.field == "baseUrl"

@@ -30,17 +30,19 @@ async def kb(
 
 
 @pytest.fixture
-async def door(kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock) -> AsyncIterator[client.Client]:
+async def kb_client(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
+) -> AsyncIterator[client.Client]:
     async with whole.over(kb, meters, clock, limit=2_000) as (typed, _):
         yield typed
 
 
 @pytest.fixture
-def attach(kb: world.ObservedState, door: client.Client) -> Attach:
+def attach(kb: world.ObservedState, kb_client: client.Client) -> Attach:
     async def send(raw: bytes, name: str = "note.txt", urn: str = MAIL) -> api.FileReply:
         kept = await kb.content.save(scopes.SHOP, raw, "application/octet-stream")
         draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept, title="Login bug")
-        return await door.learning.attachment(draft)
+        return await kb_client.learning.attachment(draft)
 
     return send
 
@@ -75,7 +77,7 @@ async def test_it_goes_with_its_document_and_with_no_other(kb: world.ObservedSta
 
 
 async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
-    kb: world.ObservedState, door: client.Client, attach: Attach
+    kb: world.ObservedState, kb_client: client.Client, attach: Attach
 ) -> None:
     await kb.ingest(world.request(attachments=["note.txt"]))
     await attach(NOTE)
@@ -84,7 +86,7 @@ async def test_what_a_newer_version_comes_without_goes_and_leaves_no_evidence(
     assert (await kb.ask("lease")).items
     await kb.ingest(world.request())
     assert (await kb.ask("lease")).items, "nothing was said of the files"
-    for again in (kb.ingest, door.learning.index):
+    for again in (kb.ingest, kb_client.learning.index):
         await again(world.request(attachments=["note.txt"]))
         assert await kb.state() == alone
         assert [one.provenance.source_urn for one in (await kb.ask("importer")).items[:1]] == [
@@ -144,13 +146,13 @@ async def test_a_bad_one_says_why(attach: Attach, raw: bytes, code: str, field: 
     assert (caught.value.code, caught.value.field, bool(caught.value.remedy)) == (code, field, True)
 
 
-async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedState, door: client.Client) -> None:
+async def test_what_is_not_there_or_not_the_same_is_refused(kb: world.ObservedState, kb_client: client.Client) -> None:
     kept = await kb.content.save(scopes.BLOG, NOTE, "text/plain")
     wrong = api.ContentRef(key=kept.key, sha256="0" * 64, bytes=kept.bytes)
     for where, reference, code in ((scopes.SHOP, kept, "not_found"), (scopes.BLOG, wrong, "invalid")):
         draft = api.AttachmentDraft(scope=where, attached_to=MAIL, name="n", content_ref=reference)
         with pytest.raises(client.Rejected) as caught:
-            await door.learning.attachment(draft)
+            await kb_client.learning.attachment(draft)
         assert caught.value.code == code
 
 

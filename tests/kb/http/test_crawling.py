@@ -34,7 +34,7 @@ async def kb(
 
 
 @pytest.fixture
-async def door(
+async def kb_client(
     kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
@@ -43,12 +43,12 @@ async def door(
 
 
 async def crawl(
-    door: tuple[client.Client, httpx.AsyncClient], site: sites.Site, start: str = "/", **more: object
+    kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site, start: str = "/", **more: object
 ) -> tuple[api.CrawlReply, dict[str, str]]:
     """The answer, and path -> "taken", "removed" or the reason."""
     base = f"http://docs.test:{site.port}"
     asked = api.Crawl.model_validate({"scope": scopes.SHOP, "url": base + start, "depth": 3, **more})
-    reply = await door[0].learning.crawl(asked)
+    reply = await kb_client[0].learning.crawl(asked)
     said = {
         one.url.removeprefix(base): "removed" if one.removed else "taken" if one.source_urn else one.reason
         for one in reply.pages
@@ -61,7 +61,7 @@ async def shown(kb: world.ObservedState) -> int:
 
 
 async def test_pages_that_are_gone_are_removed(
-    kb: world.ObservedState, door: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+    kb: world.ObservedState, kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site
 ) -> None:
     site.pages = {
         "/": sites.html("/linked", "/unlinked", "/moved"),
@@ -69,28 +69,28 @@ async def test_pages_that_are_gone_are_removed(
         "/unlinked": sites.html(text="unlinked"),
         "/moved": sites.html(text="moved"),
     }
-    await crawl(door, site)
+    await crawl(kb_client, site)
     assert await shown(kb) == 4
     del site.pages["/linked"], site.pages["/unlinked"]
     site.pages["/"] = sites.html("/linked")
-    _, said = await crawl(door, site, gone="Keep")
+    _, said = await crawl(kb_client, site, gone="Keep")
     assert said == {"/": "taken", "/linked": "HTTP 404"}
-    _, said = await crawl(door, site, depth=0)
+    _, said = await crawl(kb_client, site, depth=0)
     assert said == {"/": "taken"}
     assert await shown(kb) == 4
-    reply, said = await crawl(door, site)
+    reply, said = await crawl(kb_client, site)
     assert said == {"/": "taken", "/linked": "removed", "/moved": "taken", "/unlinked": "removed"}
     assert (reply.taken, reply.removed) == (2, 2)
     assert await shown(kb) == 2
     # A site that says so of its first page is rather broken; that page alone was asked for, and goes.
     site.pages = {}
-    _, said = await crawl(door, site)
+    _, said = await crawl(kb_client, site)
     assert said == {"/": "removed"}
     assert await shown(kb) == 1
 
 
 async def test_a_crawl_that_breaks_off_says_what_it_took(
-    kb: world.ObservedState, door: tuple[client.Client, httpx.AsyncClient], site: sites.Site
+    kb: world.ObservedState, kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site
 ) -> None:
     site.pages = {"/": sites.html("/a", "/b", "/c"), "/a": sites.html(), "/b": sites.html(), "/c": sites.html()}
     assert isinstance(kb.vectors, memory.Vectors)
@@ -100,21 +100,21 @@ async def test_a_crawl_that_breaks_off_says_what_it_took(
         switch.away = path == "/b"
 
     site.before = at_b
-    reply, said = await crawl(door, site)
+    reply, said = await crawl(kb_client, site)
     assert said == {"/": "taken", "/a": "taken"}
     assert (reply.taken, reply.truncated) == (2, False)
     assert "weaviate" in reply.stopped
     switch.away = True
     site.before = None
     with pytest.raises(client.Unavailable, match="weaviate"):
-        await crawl(door, site)
+        await crawl(kb_client, site)
     switch.away = False
-    reply, said = await crawl(door, site)
+    reply, said = await crawl(kb_client, site)
     assert (reply.stopped, reply.taken) == ("", 4)
 
 
 async def test_few_crawls_run_at_once(
-    door: tuple[client.Client, httpx.AsyncClient], site: sites.Site, fake: process.Fake
+    kb_client: tuple[client.Client, httpx.AsyncClient], site: sites.Site, fake: process.Fake
 ) -> None:
     go = asyncio.Event()
     entered: list[str] = []
@@ -127,7 +127,7 @@ async def test_few_crawls_run_at_once(
     site.pages = {"/": sites.html()}
     site.before = wait
     # One client has half of the four, and half of those that may wait.
-    crawls = [asyncio.create_task(crawl(door, site)) for _ in range(7)]
+    crawls = [asyncio.create_task(crawl(kb_client, site)) for _ in range(7)]
     [refused], _ = await asyncio.wait(crawls, return_when=asyncio.FIRST_COMPLETED)
     with pytest.raises(client.Unavailable, match="wait for a crawl"):
         await refused

@@ -308,9 +308,9 @@ async def test_the_page_is_served_with_a_policy_for_exactly_its_script(http: htt
     assert (await http.get("/kb")).headers["Location"] == "kb/"
 
 
-async def test_through_the_door(kb: world.ObservedState, meters: metrics.Metrics) -> None:
-    async with serving.over(kb, meters) as (door, _):
-        see = door.looking
+async def test_through_the_typed_client(kb: world.ObservedState, meters: metrics.Metrics) -> None:
+    async with serving.over(kb, meters) as (kb_client, _):
+        see = kb_client.looking
         hits = (await see.search(api.HybridRequest(scope=scopes.SHOP, query="login bug"))).hits
         said = (await see.chunk(scopes.SHOP, hits[0].chunk.chunk_id)).said
         assert "jira::JERV-1" in {one.node_key for one in said}

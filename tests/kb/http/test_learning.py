@@ -1,4 +1,4 @@
-"""Documents by way of the queue, what people and tasks taught, images, and the queue itself, through the typed door."""
+"""Documents by way of the queue, what people and tasks taught, images, and the queue itself, by the typed client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def served(
 
 
 @pytest.fixture
-def door(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
     return served[0]
 
 
@@ -49,42 +49,44 @@ def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
     return served[1]
 
 
-async def test_the_queue_as_its_owner_sees_it(kb: world.ObservedState, door: client.Client, fake: process.Fake) -> None:
+async def test_the_queue_as_its_owner_sees_it(
+    kb: world.ObservedState, kb_client: client.Client, fake: process.Fake
+) -> None:
     for number in range(3):
-        await door.learning.index(world.request(urn=f"u:{number}"))
-    await door.learning.index(world.request(urn="u:other", owner=scopes.OTHER))
-    held = await door.queue.listed(scopes.SHOP)
+        await kb_client.learning.index(world.request(urn=f"u:{number}"))
+    await kb_client.learning.index(world.request(urn="u:other", owner=scopes.OTHER))
+    held = await kb_client.queue.listed(scopes.SHOP)
     assert [(one.source_urn, one.place, one.state) for one in held.jobs] == [
         (f"u:{n}", n + 1, "Waiting") for n in range(3)
     ]
     assert (held.total, held.failed) == (3, [])
-    moved = await door.queue.reorder(scopes.SHOP, held.jobs[2].id, 1)
+    moved = await kb_client.queue.reorder(scopes.SHOP, held.jobs[2].id, 1)
     assert (moved.place, moved.queue_position) == (1, 1)
-    assert (await door.queue.prioritize(scopes.SHOP, held.jobs[1].id)).place == 1
-    order = [one.source_urn for one in (await door.queue.listed(scopes.SHOP)).jobs]
+    assert (await kb_client.queue.prioritize(scopes.SHOP, held.jobs[1].id)).place == 1
+    order = [one.source_urn for one in (await kb_client.queue.listed(scopes.SHOP)).jobs]
     assert order == ["u:1", "u:2", "u:0"]
     for viewer in (scopes.OTHER, scopes.BLOG):
         with pytest.raises(client.Rejected) as caught:
-            await door.queue.prioritize(viewer, held.jobs[0].id)
+            await kb_client.queue.prioritize(viewer, held.jobs[0].id)
         assert caught.value.code == "not_found"
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 404, "message": "model not found"}}])
     await kb.workers.step()
-    after = await door.queue.listed(scopes.SHOP)
-    assert (after.total, after.failed) == (3, []), "a model that is not there is the operator's to mend"
+    after = await kb_client.queue.listed(scopes.SHOP)
+    assert (after.total, after.failed) == (3, []), "a model that is not there is the operator's to fix"
     waits = next(one for one in after.jobs if one.source_urn == "u:1")
     assert (waits.state, "qwen2.5:7b" in waits.reason) == ("Postponed", True)
 
 
 async def test_what_failed_is_listed_and_tried_again(
-    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     fake.set_faults([{"match": {"path": "/api/chat"}, "status": {"code": 400, "message": "context too small"}}])
     for number in range(3):
-        await door.learning.index(world.request(urn=f"u:{number}"))
+        await kb_client.learning.index(world.request(urn=f"u:{number}"))
         await kb.workers.step()
     with pytest.raises(client.Rejected):
-        await door.learning.index(world.request(" ", urn="u:empty"))
-    held = await door.queue.listed(scopes.SHOP)
+        await kb_client.learning.index(world.request(" ", urn="u:empty"))
+    held = await kb_client.queue.listed(scopes.SHOP)
     assert held.total == 0
     assert {(one.source_urn, one.retryable) for one in held.failed} == {
         ("u:0", True),
@@ -92,36 +94,36 @@ async def test_what_failed_is_listed_and_tried_again(
         ("u:2", True),
         ("u:empty", False),
     }
-    assert (await door.queue.listed(scopes.OTHER)).failed == []
+    assert (await kb_client.queue.listed(scopes.OTHER)).failed == []
     first = next(one for one in held.failed if one.source_urn == "u:1")
     for viewer in (scopes.OTHER, scopes.BLOG):
         with pytest.raises(client.Rejected) as caught:
-            await door.queue.retry(viewer, first.id)
+            await kb_client.queue.retry(viewer, first.id)
         assert (caught.value.code, caught.value.field) == ("not_found", "id")
-        assert (await door.queue.retry(viewer)).retried == []
+        assert (await kb_client.queue.retry(viewer)).retried == []
     fake.set_faults([])
-    assert (await door.queue.retry(scopes.SHOP, first.id)).retried == ["u:1"]
-    rest = await door.queue.retry(scopes.SHOP)
+    assert (await kb_client.queue.retry(scopes.SHOP, first.id)).retried == ["u:1"]
+    rest = await kb_client.queue.retry(scopes.SHOP)
     assert sorted(rest.retried) == ["u:0", "u:2"]
     assert [(one.source_urn, "send it again" in one.reason) for one in rest.left] == [("u:empty", True)]
     for _ in range(3):
         assert await kb.workers.step() is not None
-    after = await door.queue.listed(scopes.SHOP)
+    after = await kb_client.queue.listed(scopes.SHOP)
     assert (after.total, [one.source_urn for one in after.failed]) == (0, ["u:empty"])
     wrong = await http.post("/api/v1/queue/retry", json={"scope": {"clientId": "acme"}, "ids": ["x"]})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ids")
 
 
 async def test_documents_are_listed_with_their_states(
-    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     await kb.ingest(world.request(urn="u:extracted", observed_at=datetime(2026, 3, 1, 12, tzinfo=UTC)))
-    await door.learning.index(world.request(world.LONG, urn="u:indexed", kind="wiki", owner=scopes.ACME))
+    await kb_client.learning.index(world.request(world.LONG, urn="u:indexed", kind="wiki", owner=scopes.ACME))
     with pytest.raises(client.Rejected):
-        await door.learning.index(world.request(" ", urn="u:never"))
+        await kb_client.learning.index(world.request(" ", urn="u:never"))
     await kb.ingest(world.request(urn="u:worse"))
     with pytest.raises(client.Rejected):
-        await door.learning.index(world.request(" ", urn="u:worse"))
+        await kb_client.learning.index(world.request(" ", urn="u:worse"))
     vectors = kb.vectors
     assert isinstance(vectors, memory.Vectors)
     vectors.switch.away = True
@@ -132,7 +134,7 @@ async def test_documents_are_listed_with_their_states(
     found: list[api.Document] = []
     after: str | None = None
     while True:
-        page = await door.documents.listed(scopes.SHOP, after=after, limit=2)
+        page = await kb_client.documents.listed(scopes.SHOP, after=after, limit=2)
         found += page.documents
         after = page.next
         if after is None:
@@ -149,73 +151,73 @@ async def test_documents_are_listed_with_their_states(
     assert by_urn["u:extracted"].observed_at == datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert (by_urn["u:indexed"].scope, by_urn["u:open"].scope) == (scopes.ACME, scopes.SHOP)
     assert ("empty" in by_urn["u:worse"].reason, "away" in by_urn["u:open"].reason) == (True, True)
-    [wiki] = (await door.documents.listed(scopes.SHOP, kind="wiki")).documents
+    [wiki] = (await kb_client.documents.listed(scopes.SHOP, kind="wiki")).documents
     assert wiki.source_urn == "u:indexed"
-    begun = (await door.documents.listed(scopes.SHOP, source="u:ne")).documents
+    begun = (await kb_client.documents.listed(scopes.SHOP, source="u:ne")).documents
     assert [one.source_urn for one in begun] == ["u:never"]
     await kb.workers.step()
-    assert (await door.documents.listed(scopes.SHOP, kind="wiki")).documents[0].state == "Extracted"
+    assert (await kb_client.documents.listed(scopes.SHOP, kind="wiki")).documents[0].state == "Extracted"
     wrong = await http.get("/api/v1/documents", params={"clientId": "acme", "limit": "0"})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "limit")
 
 
 async def test_documents_are_listed_with_the_versions_that_are_kept_of_them(
-    kb: world.ObservedState, door: client.Client
+    kb: world.ObservedState, kb_client: client.Client
 ) -> None:
     days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 5, 7)]
     for number, day in enumerate(days):
         await kb.ingest(world.request(f"Version {number}.", urn="u:1", title=f"Title {number}", observed_at=day))
     await kb.ingest(world.request("Once.", urn="u:2"))
-    listed = {one.source_urn: one for one in (await door.documents.listed(scopes.SHOP)).documents}
+    listed = {one.source_urn: one for one in (await kb_client.documents.listed(scopes.SHOP)).documents}
     assert [(one.title, one.valid_from, one.valid_until) for one in listed["u:1"].versions] == [
         ("Title 1", days[1], days[2]),
         ("Title 0", days[0], days[1]),
     ]
     assert (listed["u:1"].valid_from, listed["u:1"].title) == (days[2], "Title 2")
     assert listed["u:2"].versions == []
-    assert (await door.documents.listed(scopes.BLOG)).documents == []
+    assert (await kb_client.documents.listed(scopes.BLOG)).documents == []
 
 
 async def test_what_a_person_says_is_there_at_once(
-    kb: world.ObservedState, door: client.Client, clock: clocks.Clock, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     def said(subject: str, content: str, category: api.Category) -> api.Knowledge:
         return api.Knowledge(scope=scopes.SHOP, subject=subject, content=content, category=category)
 
     domain = said("BMS", "Brokerage Management System", api.Category.DOMAIN)
-    first = await door.learning.store(domain)
+    first = await kb_client.learning.store(domain)
     assert first.source_urn.startswith("user-knowledge:domain:")
     assert "BMS" not in first.source_urn
     assert {one["priority"] for one in fake.requests()} == {"1"}
     clock.advance(hours=1)
-    await door.learning.store(said("Editor", "Prefers\nvim.", api.Category.PREFERENCE))
-    assert (await door.learning.store(domain)).replaced  # said twice, known once
+    await kb_client.learning.store(said("Editor", "Prefers\nvim.", api.Category.PREFERENCE))
+    assert (await kb_client.learning.store(domain)).replaced  # said twice, known once
     clock.advance(hours=1)
-    await door.learning.store(said("KYC", "Know your customer.", api.Category.DOMAIN))
+    await kb_client.learning.store(said("KYC", "Know your customer.", api.Category.DOMAIN))
     await kb.ingest(world.request())  # a mail is no user knowledge
-    context = await door.memory.user(scopes.SHOP)
+    context = await kb_client.memory.user(scopes.SHOP)
     assert context.markdown == (
         "### Preferences\n- **Editor**: Prefers vim.\n\n"
         "### Domain Context\n- **KYC**: Know your customer.\n- **BMS**: Brokerage Management System"
     )
     assert set(context.categories) == {"preference", "domain"}
-    assert (await door.memory.user(scopes.BLOG)).markdown == ""
-    assert (await door.memory.user(scopes.TILL)).markdown == context.markdown  # of the same group
+    assert (await kb_client.memory.user(scopes.BLOG)).markdown == ""
+    assert (await kb_client.memory.user(scopes.TILL)).markdown == context.markdown  # of the same group
 
 
 async def test_what_an_earlier_version_stored_is_replaced_by_what_is_said_again(
-    kb: world.ObservedState, door: client.Client, clock: clocks.Clock
+    kb: world.ObservedState, kb_client: client.Client, clock: clocks.Clock
 ) -> None:
     said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
     now = learning.knowledge(said, clock())
     await kb.ingest(now.model_copy(update={"source_urn": learning.former_urn(said)}))
-    await door.learning.store(said)
-    assert (await door.memory.user(scopes.SHOP)).markdown == "### Domain Context\n- **BMS**: Brokerage"
+    await kb_client.learning.store(said)
+    assert (await kb_client.memory.user(scopes.SHOP)).markdown == "### Domain Context\n- **BMS**: Brokerage"
 
 
-async def test_the_users_context_asks_no_model(door: client.Client, fake: process.Fake) -> None:
+async def test_the_users_context_asks_no_model(kb_client: client.Client, fake: process.Fake) -> None:
     before = fake.count()
-    await door.memory.user(scopes.SHOP)
+    await kb_client.memory.user(scopes.SHOP)
     assert fake.count() == before
 
 
@@ -249,68 +251,68 @@ STEP = [api.StepResult(action="search", result="found retry.py")]
     ],
 )
 async def test_the_table_decides_what_is_remembered(
-    door: client.Client, fake: process.Fake, change: dict[str, Any], remembered: bool
+    kb_client: client.Client, fake: process.Fake, change: dict[str, Any], remembered: bool
 ) -> None:
-    reply = await door.learning.outcome(outcome(**change))
+    reply = await kb_client.learning.outcome(outcome(**change))
     assert (reply.remembered, bool(reply.reason)) == (remembered, True)
     assert (fake.count(tag="kb.outcome/v1") > 0) is remembered
     assert (reply.source_urn == "task-outcome:t1") is remembered
 
 
 async def test_an_outcome_is_found_and_overwritten(
-    kb: world.ObservedState, door: client.Client, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, fake: process.Fake
 ) -> None:
-    first = await door.learning.outcome(outcome(title="Retry of the poller"))
+    first = await kb_client.learning.outcome(outcome(title="Retry of the poller"))
     [item] = (await kb.ask("retry backoff", kinds=["task_outcome"])).items
     assert item.provenance.source_urn == "task-outcome:t1"
     assert item.content.startswith("## Summary")
     assert {one["priority"] for one in fake.requests()} == {"3"}
-    again = await door.learning.outcome(outcome(title="Retry of the poller"))
+    again = await kb_client.learning.outcome(outcome(title="Retry of the poller"))
     assert again.chunk_ids == first.chunk_ids
     assert fake.count(tag="kb.outcome/v1") == 1
 
 
 async def test_an_image_is_what_the_model_sees_in_it(
-    door: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     body = making.png(20, 10)
-    reply = await door.learning.image(scopes.SHOP, body, filename="login flow.png")
+    reply = await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert (reply.media_type, reply.size) == ("image/png", len(body))
     [asked] = fake.requests(tag="kb.describe/v1")
     assert asked["priority"] == "2"
     assert asked["body"]["messages"][1]["images"]
     assert reply.characters > 0
-    await door.learning.image(scopes.SHOP, body, filename="login flow.png")
+    await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert fake.count(tag="kb.describe/v1") == 1
     with pytest.raises(client.Rejected) as caught:
-        await door.learning.image(scopes.SHOP, making.pdf("hello"))
+        await kb_client.learning.image(scopes.SHOP, making.pdf("hello"))
     assert (caught.value.code, caught.value.field) == ("invalid", "body")
     text = (await http.get("/metrics")).text
     assert 'jervis_kb_uploads_total{outcome="taken",type="image/png"} 2.0' in text
     assert 'jervis_kb_uploads_total{outcome="refused",type="unknown"} 1.0' in text
 
 
-async def test_an_image_among_files_is_recognised(door: client.Client, fake: process.Fake) -> None:
-    reply = await door.learning.file(scopes.SHOP, making.png(20, 10), filename="login flow.txt")
+async def test_an_image_among_files_is_recognised(kb_client: client.Client, fake: process.Fake) -> None:
+    reply = await kb_client.learning.file(scopes.SHOP, making.png(20, 10), filename="login flow.txt")
     assert (reply.media_type, reply.queued) == ("image/png", True)
     assert reply.source_urn.startswith("image::name:login flow.txt,sha256:")
     assert fake.count(tag="kb.describe/v1") == 1
 
 
-async def test_text_needs_no_tika_and_everything_else_says_so(door: client.Client) -> None:
-    reply = await door.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", filename="note.txt")
+async def test_text_needs_no_tika_and_everything_else_says_so(kb_client: client.Client) -> None:
+    reply = await kb_client.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", filename="note.txt")
     assert (reply.media_type, reply.queued) == ("text/plain", True)
     assert reply.source_urn.startswith("file::name:note.txt,sha256:")
     with pytest.raises(client.Rejected) as caught:
-        await door.learning.file(scopes.SHOP, making.pdf("hello"))
+        await kb_client.learning.file(scopes.SHOP, making.pdf("hello"))
     assert (caught.value.code, caught.value.field) == ("misconfigured", "tikaUrl")
 
 
 async def test_a_file_keeps_its_senders_metadata(
-    kb: world.ObservedState, door: client.Client, http: httpx.AsyncClient
+    kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient
 ) -> None:
-    await door.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", metadata={"team": "core"})
-    await door.learning.index(world.request("Petr Svoboda wrote b.py.", urn="u:other"))
+    await kb_client.learning.file(scopes.SHOP, b"Petr Svoboda wrote a.py.\n", metadata={"team": "core"})
+    await kb_client.learning.index(world.request("Petr Svoboda wrote b.py.", urn="u:other"))
     [item] = (await kb.ask("Who wrote a.py?", metadata={"team": "core"})).items
     assert (item.provenance.metadata, "a.py" in item.content) == ({"team": "core"}, True)
     large = world.request().model_dump(mode="json", by_alias=True) | {"metadata": {"key": "x" * 17_000}}
@@ -347,21 +349,23 @@ async def test_mistakes_name_their_field(http: httpx.AsyncClient) -> None:
     assert (unknown.status_code, unknown.json()["error"]["field"]) == (422, "x")
 
 
-async def test_merges_through_the_door(kb: world.ObservedState, door: client.Client) -> None:
+async def test_merges_through_the_door(kb: world.ObservedState, kb_client: client.Client) -> None:
     await kb.ingest(world.request("user:john|OWNS|file:a.py", urn="n:1"))
     await kb.ingest(world.request("user:john.doe@x.com|OWNS|file:b.py", urn="n:2"))
     await kb.ingest(world.request("user:john.roe@x.com|OWNS|file:b.py", urn="n:3", owner=scopes.OTHER))
-    offered = await door.aliases.candidates(scopes.SHOP, "user:john")
+    offered = await kb_client.aliases.candidates(scopes.SHOP, "user:john")
     assert [one.other for one in offered] == ["user:john.doe@x.com"]
-    made = await door.aliases.merge(api.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana"))
+    made = await kb_client.aliases.merge(
+        api.Merge(scope=scopes.ACME, alias="User:John", canonical="user:jd", by="jana")
+    )
     assert (made.alias, made.canonical, made.documents) == ("user:john", "user:jd", 1)
     await kb.workers.step()
-    [alias] = await door.aliases.listed(scopes.SHOP, key="user:jd")
+    [alias] = await kb_client.aliases.listed(scopes.SHOP, key="user:jd")
     assert (alias.state, alias.created_by, alias.scope) == ("Merged", "jana", scopes.ACME)
-    assert await door.aliases.listed(scopes.OTHER) == []
-    assert (await door.aliases.unmerge(scopes.ACME, "user:john")).documents == 1
+    assert await kb_client.aliases.listed(scopes.OTHER) == []
+    assert (await kb_client.aliases.unmerge(scopes.ACME, "user:john")).documents == 1
     with pytest.raises(client.Rejected) as caught:
-        await door.aliases.unmerge(scopes.ACME, "user:john")
+        await kb_client.aliases.unmerge(scopes.ACME, "user:john")
     assert caught.value.code == "not_found"
 
 

@@ -1,4 +1,4 @@
-"""Rules, the memories and the user's context through the typed door, in the real MongoDB wire."""
+"""Rules, the memories and the user's context through the typed client, in the real MongoDB wire."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def served(
 
 
 @pytest.fixture
-def door(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
+def kb_client(served: tuple[client.Client, httpx.AsyncClient]) -> client.Client:
     return served[0]
 
 
@@ -47,27 +47,27 @@ def rule(key: str, content: str, owner: scope.Scope = scopes.SHOP, **more: Any) 
     return api.RuleDraft(scope=owner, rule_key=key, rule_content=content, **filled)
 
 
-async def test_versions_and_their_history(door: client.Client, clock: clocks.Clock) -> None:
-    first = await door.rules.put(rule("mail", "to core"))
-    assert await door.rules.put(rule("mail", "to core")) == first  # a repeated call makes no version
+async def test_versions_and_their_history(kb_client: client.Client, clock: clocks.Clock) -> None:
+    first = await kb_client.rules.put(rule("mail", "to core"))
+    assert await kb_client.rules.put(rule("mail", "to core")) == first  # a repeated call makes no version
     clock.advance(minutes=1)
-    second = await door.rules.put(rule("mail", "to sales"))
+    second = await kb_client.rules.put(rule("mail", "to sales"))
     assert (first.version, second.version) == (1, 2)
-    assert await door.rules.in_force(scopes.SHOP) == [second]
-    newest, oldest = await door.rules.history(scopes.SHOP, "mail")
+    assert await kb_client.rules.in_force(scopes.SHOP) == [second]
+    newest, oldest = await kb_client.rules.history(scopes.SHOP, "mail")
     assert (newest, oldest.superseded_at) == (second, second.created_at)
-    await door.rules.delete(scopes.SHOP, "mail", "petr")
-    assert await door.rules.in_force(scopes.SHOP) == []
-    [deleted, _] = await door.rules.history(scopes.SHOP, "mail")
+    await kb_client.rules.delete(scopes.SHOP, "mail", "petr")
+    assert await kb_client.rules.in_force(scopes.SHOP) == []
+    [deleted, _] = await kb_client.rules.history(scopes.SHOP, "mail")
     assert (deleted.deleted_at, deleted.deleted_by) == (clock(), "petr")
     with pytest.raises(client.Rejected) as caught:
-        await door.rules.delete(scopes.SHOP, "mail", "petr")
+        await kb_client.rules.delete(scopes.SHOP, "mail", "petr")
     assert caught.value.code == "not_found"
-    again = await door.rules.put(rule("mail", "to sales"))
+    again = await kb_client.rules.put(rule("mail", "to sales"))
     assert again.version == 3
 
 
-async def test_a_rule_is_obeyed_where_it_was_made_and_below(door: client.Client) -> None:
+async def test_a_rule_is_obeyed_where_it_was_made_and_below(kb_client: client.Client) -> None:
     """Written out, because no code says it here: not even the projects of one group obey each other's rules."""
     owners = {
         "global": scopes.GLOBAL,
@@ -79,8 +79,8 @@ async def test_a_rule_is_obeyed_where_it_was_made_and_below(door: client.Client)
         "other": scopes.OTHER,
     }
     for key, owner in owners.items():
-        await door.rules.put(rule(key, "same words", owner))
-        await door.rules.put(rule("common", f"by {key}; a narrower one switches no wider one off", owner))
+        await kb_client.rules.put(rule(key, "same words", owner))
+        await kb_client.rules.put(rule("common", f"by {key}; a narrower one switches no wider one off", owner))
     for viewer, obeyed in (
         (scopes.GLOBAL, {"global"}),
         (scopes.ACME, {"global", "client"}),
@@ -91,49 +91,49 @@ async def test_a_rule_is_obeyed_where_it_was_made_and_below(door: client.Client)
         (scopes.BLOG, {"global", "client", "blog"}),
         (scopes.OTHER, {"global", "other"}),
     ):
-        found = await door.rules.in_force(viewer)
+        found = await kb_client.rules.in_force(viewer)
         assert {one.rule_key for one in found} - {"common"} == obeyed
         assert {one.scope for one in found if one.rule_key == "common"} == {owners[key] for key in obeyed}
-        assert {one.scope for one in await door.rules.history(viewer, "common")} == {owners[key] for key in obeyed}
+        assert {one.scope for one in await kb_client.rules.history(viewer, "common")} == {owners[key] for key in obeyed}
 
 
-async def test_only_the_asked_type(door: client.Client, served: tuple[client.Client, httpx.AsyncClient]) -> None:
-    await door.rules.put(rule("a", "x"))
-    await door.rules.put(rule("b", "y", rule_type=api.RuleType.SECURITY))
-    [one] = await door.rules.in_force(scopes.SHOP, api.RuleType.SECURITY)
+async def test_only_the_asked_type(kb_client: client.Client, served: tuple[client.Client, httpx.AsyncClient]) -> None:
+    await kb_client.rules.put(rule("a", "x"))
+    await kb_client.rules.put(rule("b", "y", rule_type=api.RuleType.SECURITY))
+    [one] = await kb_client.rules.in_force(scopes.SHOP, api.RuleType.SECURITY)
     assert one.rule_key == "b"
     wrong = await served[1].get("/api/v1/rules", params={"clientId": "acme", "ruleType": "NONSENSE"})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ruleType")
     assert "SECURITY" in wrong.json()["error"]["remedy"]
 
 
-async def test_writers_at_once_make_a_row_of_versions(door: client.Client) -> None:
-    made = await asyncio.gather(*(door.rules.put(rule("mail", f"to {number}")) for number in range(6)))
+async def test_writers_at_once_make_a_row_of_versions(kb_client: client.Client) -> None:
+    made = await asyncio.gather(*(kb_client.rules.put(rule("mail", f"to {number}")) for number in range(6)))
     assert sorted(one.version for one in made) == [1, 2, 3, 4, 5, 6]
-    [held] = await door.rules.in_force(scopes.SHOP)
+    [held] = await kb_client.rules.in_force(scopes.SHOP)
     assert held.version == 6
 
 
-async def test_a_week_and_fifty_entries(door: client.Client, clock: clocks.Clock) -> None:
+async def test_a_week_and_fifty_entries(kb_client: client.Client, clock: clocks.Clock) -> None:
     def entry(number: int) -> api.SessionDraft:
         return api.SessionDraft(scope=scopes.SHOP, source="chat", summary=f"said {number}", id=f"e{number}")
 
     for number in range(55):
         clock.advance(minutes=1)
-        await door.memory.remember(entry(number))
-    assert (await door.memory.remember(entry(54))).timestamp == clock()  # again: the same entry
-    found = await door.memory.session(scopes.SHOP)
+        await kb_client.memory.remember(entry(number))
+    assert (await kb_client.memory.remember(entry(54))).timestamp == clock()  # again: the same entry
+    found = await kb_client.memory.session(scopes.SHOP)
     assert [one.summary for one in found] == [f"said {number}" for number in range(54, 4, -1)]
-    assert await door.memory.session(scopes.BLOG) == []
-    assert await door.memory.session(scopes.ACME) == []
+    assert await kb_client.memory.session(scopes.BLOG) == []
+    assert await kb_client.memory.session(scopes.ACME) == []
     clock.advance(days=7)
-    assert await door.memory.session(scopes.SHOP) == []
+    assert await kb_client.memory.session(scopes.SHOP) == []
     with pytest.raises(ValueError, match="200 characters"):
         api.SessionDraft(scope=scopes.SHOP, source="chat", summary="x" * 201)
 
 
 async def test_entries_of_the_job_are_read_as_they_are(
-    door: client.Client, database: mongo.Database, clock: clocks.Clock
+    kb_client: client.Client, database: mongo.Database, clock: clocks.Clock
 ) -> None:
     """The document that `orchestrator_job.results.RememberSession` writes."""
     document = {
@@ -148,11 +148,11 @@ async def test_entries_of_the_job_are_read_as_they_are(
         "taskId": "uid-1",
     }
     await database["session_memory"].insert_one(document)
-    [entry] = await door.memory.session(scopes.SHOP)
+    [entry] = await kb_client.memory.session(scopes.SHOP)
     assert (entry.id, entry.task_id, entry.summary) == ("effect-key", "uid-1", "Answered.")
 
 
-async def test_a_tasks_memory(door: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
+async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database, clock: clocks.Clock) -> None:
     """The document that the operator writes, and what a run adds."""
     document = {
         "_id": "uid-1",
@@ -164,52 +164,54 @@ async def test_a_tasks_memory(door: client.Client, database: mongo.Database, clo
         "sourceUrn": None,
     }
     await database["task_memory"].insert_one(document)
-    found = await door.memory.task(scopes.SHOP, "uid-1")
+    found = await kb_client.memory.task(scopes.SHOP, "uid-1")
     assert (found.context_summary, found.graph_node_keys) == ("A login bug.", ["jira::JERV-1"])
     findings = api.Findings(scope=scopes.SHOP, structured_data={"branch": "fix/login", "files": ["a", "b"]})
-    changed = await door.memory.add_findings("uid-1", findings)
+    changed = await kb_client.memory.add_findings("uid-1", findings)
     assert changed.structured_data == {"branch": "fix/login", "files": ["a", "b"]}
     assert changed.updated_at == clock()
     for viewer, uid in ((scopes.BLOG, "uid-1"), (scopes.OTHER, "uid-1"), (scopes.SHOP, "uid-2")):
         with pytest.raises(client.Rejected) as caught:
-            await door.memory.task(viewer, uid)
+            await kb_client.memory.task(viewer, uid)
         assert caught.value.code == "not_found"
 
 
-async def test_procedures_the_users_first_then_what_works_and_is_used(door: client.Client, clock: clocks.Clock) -> None:
+async def test_procedures_the_users_first_then_what_works_and_is_used(
+    kb_client: client.Client, clock: clocks.Clock
+) -> None:
     steps = [api.Step(agent="CodeReviewAgent", action="review"), api.Step(agent="DevOps", action="deploy")]
 
     async def save(trigger: str, source: Any = "learned") -> api.Procedure:
         draft = api.ProcedureDraft(client_id="acme", trigger_pattern=trigger, procedure_steps=steps, source=source)
-        return await door.memory.save_procedure(draft)
+        return await kb_client.memory.save_procedure(draft)
 
     good, bad = await save("bug_report"), await save("email_with_question")
     for _ in range(4):
-        await door.memory.use_procedure(api.Use(client_id="acme", id=good.id, succeeded=True))
-        await door.memory.use_procedure(api.Use(client_id="acme", id=bad.id, succeeded=False))
+        await kb_client.memory.use_procedure(api.Use(client_id="acme", id=good.id, succeeded=True))
+        await kb_client.memory.use_procedure(api.Use(client_id="acme", id=bad.id, succeeded=False))
     mine = await save("bug_report", "user_defined")
-    found = await door.memory.procedures("acme")
+    found = await kb_client.memory.procedures("acme")
     assert [one.id for one in found] == [mine.id, good.id, bad.id]
     assert (found[1].success_rate, found[1].usage_count, found[1].last_used) == (1.0, 4, clock())
-    assert [one.id for one in await door.memory.procedures("acme", "bug_report")] == [mine.id, good.id]
-    assert await door.memory.procedures("other") == []
+    assert [one.id for one in await kb_client.memory.procedures("acme", "bug_report")] == [mine.id, good.id]
+    assert await kb_client.memory.procedures("other") == []
     # Unused for half a year, even what always worked weighs less than what was used today and half failed.
     clock.advance(days=180)
-    await door.memory.use_procedure(api.Use(client_id="acme", id=bad.id, succeeded=True))
-    assert [one.id for one in await door.memory.procedures("acme")] == [mine.id, bad.id, good.id]
+    await kb_client.memory.use_procedure(api.Use(client_id="acme", id=bad.id, succeeded=True))
+    assert [one.id for one in await kb_client.memory.procedures("acme")] == [mine.id, bad.id, good.id]
     with pytest.raises(client.Rejected):
-        await door.memory.use_procedure(api.Use(client_id="other", id=good.id, succeeded=True))
-    await door.memory.forget_procedure("acme", good.id)
-    assert len(await door.memory.procedures("acme")) == 2
+        await kb_client.memory.use_procedure(api.Use(client_id="other", id=good.id, succeeded=True))
+    await kb_client.memory.forget_procedure("acme", good.id)
+    assert len(await kb_client.memory.procedures("acme")) == 2
 
 
-async def test_the_lightest_of_too_many_learned_ones_goes(door: client.Client, clock: clocks.Clock) -> None:
+async def test_the_lightest_of_too_many_learned_ones_goes(kb_client: client.Client, clock: clocks.Clock) -> None:
     step = [api.Step(agent="A", action="b")]
     for number in range(201):
         clock.advance(hours=1)
-        await door.memory.save_procedure(
+        await kb_client.memory.save_procedure(
             api.ProcedureDraft(client_id="acme", trigger_pattern=f"t{number}", procedure_steps=step)
         )
-    found = await door.memory.procedures("acme", limit=200)
+    found = await kb_client.memory.procedures("acme", limit=200)
     assert len(found) == 200
     assert {one.trigger_pattern for one in found} == {f"t{number}" for number in range(1, 201)}

@@ -31,16 +31,16 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.services
 async def test_a_document_and_its_content_go_through_real_stores(run: Running, http: httpx.AsyncClient) -> None:
     async with run() as kb:
-        door = client.Client(kb.url, http)
-        await door.ready()
-        inline = await door.ingest(world.request(), urgency=Priority.P1)
-        reference = await door.store(scopes.SHOP, world.MAIL.encode(), "message/rfc822")
-        again = await door.ingest(world.request(content=None, content_ref=reference))
+        kb_client = client.Client(kb.url, http)
+        await kb_client.ready()
+        inline = await kb_client.ingest(world.request(), urgency=Priority.P1)
+        reference = await kb_client.store(scopes.SHOP, world.MAIL.encode(), "message/rfc822")
+        again = await kb_client.ingest(world.request(content=None, content_ref=reference))
         assert (inline.replaced, again.replaced, again.chunk_ids) == (False, True, inline.chunk_ids)
-        [item] = (await door.retrieve(QUESTION)).items
+        [item] = (await kb_client.retrieve(QUESTION)).items
         assert item.provenance.chunk_id in inline.chunk_ids
         assert item.provenance.sentence == "Petr Svoboda wrote UserService.kt last year."
-        assert (await door.retrieve(QUESTION.model_copy(update={"scope": scopes.BLOG}))).items == []
+        assert (await kb_client.retrieve(QUESTION.model_copy(update={"scope": scopes.BLOG}))).items == []
         assert await kb.end(signal.SIGTERM) == 0
     async with run() as kb:
         [after] = (await client.Client(kb.url, http).retrieve(QUESTION)).items
@@ -54,28 +54,28 @@ async def test_everything_absent_at_the_start_and_there_later(
     for link in links.values():
         await link.down()
     async with run() as kb:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
         state = (await http.get(f"{kb.url}/readyz")).json()
         assert state["down"] == ["mongodb", "weaviate"]
         # Before a model is asked it has to be known which entity types the owner has.
         with pytest.raises(client.Unavailable, match="mongodb"):
-            await door.ingest(world.request())
+            await kb_client.ingest(world.request())
         with pytest.raises(client.Unavailable, match="mongodb"):
-            await door.store(scopes.SHOP, b"body")
+            await kb_client.store(scopes.SHOP, b"body")
         for link in links.values():
             await link.up()
-        await _until_ready(door)
-        # Nobody repeats the call: the open intent is finished by the service itself.
-        found = await waiting.until(lambda: _items(door, QUESTION))
+        await _until_ready(kb_client)
+        # The call is not repeated: the open intent is finished by the service itself.
+        found = await waiting.until(lambda: _items(kb_client, QUESTION))
         assert found[0].provenance.source_urn == world.request().source_urn
         for link in links.values():
             await link.down()
         with pytest.raises(client.Unavailable, match="weaviate"):
-            await door.retrieve(QUESTION)
+            await kb_client.retrieve(QUESTION)
         for link in links.values():
             await link.up()
-        await _until_ready(door)
-        assert (await door.retrieve(QUESTION)).items == found
+        await _until_ready(kb_client)
+        assert (await kb_client.retrieve(QUESTION)).items == found
 
 
 @pytest.mark.services
@@ -98,11 +98,11 @@ async def test_killed_while_models_answer_and_resumed_without_asking_twice(
     fake.set_faults([])
     answered = _finished(fake)
     async with run() as kb:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?", max_results=50)
-        found = await waiting.until(lambda: _items(door, question))
+        found = await waiting.until(lambda: _items(kb_client, question))
         assert _finished(fake) - answered == 1
-        reply = await door.ingest(world.request(world.LONG))
+        reply = await kb_client.ingest(world.request(world.LONG))
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
         assert _finished(fake) - answered == 1
 
@@ -133,14 +133,14 @@ def _finished(fake: process.Fake) -> int:
     return sum(one["outcome"] == "finished" for one in asked)
 
 
-async def _items(door: client.Client, question: api.RetrieveRequest) -> list[api.EvidenceItem]:
-    return (await door.retrieve(question)).items
+async def _items(kb_client: client.Client, question: api.RetrieveRequest) -> list[api.EvidenceItem]:
+    return (await kb_client.retrieve(question)).items
 
 
-async def _until_ready(door: client.Client) -> None:
+async def _until_ready(kb_client: client.Client) -> None:
     async def ready() -> bool:
         with contextlib.suppress(client.Unavailable):
-            await door.ready()
+            await kb_client.ready()
             return True
         return False
 

@@ -26,12 +26,12 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 async def test_an_erasure_goes_on_after_a_kill(run: program.Running, http: httpx.AsyncClient) -> None:
     everything = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote a file?", max_results=100)
     async with run() as kb:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
         for number in range(DOCUMENTS):
-            await door.learning.index(world.request(f"Petr Svoboda wrote file{number}.py.", urn=f"u:{number}"))
-        await door.learning.index(world.request("Petr Svoboda wrote kept.py.", urn="kept", owner=scopes.BLOG))
-        kept = await door.store(scopes.SHOP, b"a file")
-        asked = await door.erasing.ask(scopes.SHOP, "jana")
+            await kb_client.learning.index(world.request(f"Petr Svoboda wrote file{number}.py.", urn=f"u:{number}"))
+        await kb_client.learning.index(world.request("Petr Svoboda wrote kept.py.", urn="kept", owner=scopes.BLOG))
+        kept = await kb_client.store(scopes.SHOP, b"a file")
+        asked = await kb_client.erasing.ask(scopes.SHOP, "jana")
 
         async def begun() -> bool:
             found = (await http.get(f"{kb.url}/metrics")).text
@@ -40,35 +40,35 @@ async def test_an_erasure_goes_on_after_a_kill(run: program.Running, http: httpx
         await waiting.until(begun, pause=0.005)
         await kb.end(signal.SIGKILL)
     async with run() as kb:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
 
         async def done() -> bool:
-            [found] = await door.erasing.listed(scopes.SHOP)
+            [found] = await kb_client.erasing.listed(scopes.SHOP)
             assert found.id == asked.id
             return found.state == "Done"
 
         await waiting.until(done)
-        assert (await door.retrieve(everything)).items == []
-        look = await door.looking.consistency(scopes.SHOP)
+        assert (await kb_client.retrieve(everything)).items == []
+        look = await kb_client.looking.consistency(scopes.SHOP)
         assert (look.documents, look.chunks, look.unfinished, look.findings) == (0, 0, 0, [])
-        assert (await door.queue.listed(scopes.SHOP)).total == 0
+        assert (await kb_client.queue.listed(scopes.SHOP)).total == 0
         with pytest.raises(client.Rejected, match="no"):
-            await door.fetch(scopes.SHOP, kept.key)
-        [item] = (await door.retrieve(everything.model_copy(update={"scope": scopes.BLOG}))).items
+            await kb_client.fetch(scopes.SHOP, kept.key)
+        [item] = (await kb_client.retrieve(everything.model_copy(update={"scope": scopes.BLOG}))).items
         assert item.provenance.source_urn == "kept"
-        assert (await door.learning.index(world.request(urn="u:1"))).replaced is False
+        assert (await kb_client.learning.index(world.request(urn="u:1"))).replaced is False
 
 
 async def test_attachments_through_tika(run: program.Running, http: httpx.AsyncClient) -> None:
     async with run() as kb:
-        door = client.Client(kb.url, http)
-        await door.learning.index(world.request())
+        kb_client = client.Client(kb.url, http)
+        await kb_client.learning.index(world.request())
 
         async def attach(raw: bytes, name: str) -> api.FileReply:
-            kept = await door.store(scopes.SHOP, raw, "application/octet-stream")
+            kept = await kb_client.store(scopes.SHOP, raw, "application/octet-stream")
             urn = "email::<m1@acme.com>"
             draft = api.AttachmentDraft(scope=scopes.SHOP, attached_to=urn, name=name, content_ref=kept)
-            return await door.learning.attachment(draft)
+            return await kb_client.learning.attachment(draft)
 
         line = "The warranty ends in May 2031."
         made = await attach(making.docx(line), "terms.docx")
@@ -77,11 +77,11 @@ async def test_attachments_through_tika(run: program.Running, http: httpx.AsyncC
             query="When does the warranty end?",
             sources=[api.attachment_sources("email::<m1@acme.com>")],
         )
-        [item] = (await door.retrieve(question)).items
+        [item] = (await kb_client.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)
         for hostile in (making.zip_bomb(300), making.mails_within_mails(60), b"%PDF-1.7 torn"):
             with pytest.raises(client.Rejected) as caught:
                 await attach(hostile, "hostile.bin")
             assert (caught.value.field, bool(caught.value.remedy)) == ("body", True)
-        await door.forget(scopes.SHOP, "email::<m1@acme.com>")
-        assert (await door.retrieve(question)).items == []
+        await kb_client.forget(scopes.SHOP, "email::<m1@acme.com>")
+        assert (await kb_client.retrieve(question)).items == []

@@ -1,4 +1,4 @@
-"""Requests that nobody sends by mistake: each gets an answer that says whose fault it is; the next one is served."""
+"""Requests that are not sent by mistake: each gets an answer that says whose fault it is; the next one is served."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
             except (httpx.InvalidURL, UnicodeEncodeError, httpx.LocalProtocolError):
                 return  # it cannot even be sent
             if path.endswith("/crawl") and NAMES in answer.text:
-                return  # names as any other; that nobody answers to them, a resolver that is away cannot say
+                return  # names as any other; a resolver that is away cannot say that they do not exist
             if answer.status_code >= 500:
                 wrong.append(f"{method} {path} {str(more)[:300]}: {answer.status_code} {answer.text[:200]}")
             elif answer.status_code >= 400 and path.startswith("/api/"):
@@ -163,10 +163,10 @@ async def test_every_one_is_answered_and_none_is_a_bug(run: program.Running, htt
                 await send(method, path, **more)
 
         await asyncio.gather(*(work() for _ in range(12)))
-        door = client.Client(kb.url, http)
-        await door.learning.index(world.request(urn="after"))
+        kb_client = client.Client(kb.url, http)
+        await kb_client.learning.index(world.request(urn="after"))
         question = api.RetrieveRequest(scope=scopes.SHOP, query="login bug", sources=["after"])
-        assert (await door.retrieve(question)).items
+        assert (await kb_client.retrieve(question)).items
         log = kb.log.read_text()
     unhandled = [line[:600] for line in log.splitlines() if '"unhandled"' in line or '"broken"' in line]
     assert (wrong, unhandled) == ([], []), "\n".join([*wrong[:20], *unhandled[:5]])

@@ -1,4 +1,4 @@
-"""What people say, and what opens doors, stands in no log, however much is logged and whatever goes wrong."""
+"""What people say, and what gives access, stands in no log, however much is logged and whatever goes wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEBUG = {"JERVIS_KB_LOG_LEVEL": "debug"}
 
 
 def word(kept: set[str]) -> str:
-    """A word that nobody says by chance."""
+    """A word that no log has by chance."""
     kept.add(said := next(WORDS))
     return said
 
@@ -62,21 +62,21 @@ def tokens(tmp_path: Path) -> dict[str, str]:
     return {"JERVIS_KB_TOKENS_FILE": str(book), "JERVIS_KB_ROUTER_TOKEN_FILE": str(own)}
 
 
-async def surface(door: client.Client, http: httpx.AsyncClient, url: str, w: Callable[[], str]) -> None:
+async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w: Callable[[], str]) -> None:
     """Everything that takes words, each with words of its own; what is wrong too."""
     text = f"user:{w()}|OWNS|file:{w()}.py\n\nPetr {w()} wrote {w()}."
-    await door.ingest(world.request(text, title=w(), metadata={"author": w()}))
-    await door.learning.index(world.request(f"Later {w()}.", urn="u:2", title=w()))
-    await door.learning.store(api.Knowledge(scope=scopes.SHOP, subject=w(), content=w()), urgency=Priority.P1)
-    await door.learning.file(scopes.SHOP, making.docx(f"A file of {w()}."), filename=f"{w()}.docx")
-    await door.learning.file(scopes.SHOP, making.docx(f"Another of {w()}."), source_urn=f"file:{w()}")
-    await door.learning.image(scopes.SHOP, making.png(4, 4), filename=f"{w()}.png")
-    kept = await door.store(scopes.SHOP, f"Stored {w()}.".encode())
+    await kb_client.ingest(world.request(text, title=w(), metadata={"author": w()}))
+    await kb_client.learning.index(world.request(f"Later {w()}.", urn="u:2", title=w()))
+    await kb_client.learning.store(api.Knowledge(scope=scopes.SHOP, subject=w(), content=w()), urgency=Priority.P1)
+    await kb_client.learning.file(scopes.SHOP, making.docx(f"A file of {w()}."), filename=f"{w()}.docx")
+    await kb_client.learning.file(scopes.SHOP, making.docx(f"Another of {w()}."), source_urn=f"file:{w()}")
+    await kb_client.learning.image(scopes.SHOP, making.png(4, 4), filename=f"{w()}.png")
+    kept = await kb_client.store(scopes.SHOP, f"Stored {w()}.".encode())
     attachment = api.AttachmentDraft(
         scope=scopes.SHOP, attached_to=f"mail:{w()}", name=f"{w()}.txt", content_ref=kept, title=w()
     )
-    await door.learning.attachment(attachment)
-    await door.learning.outcome(
+    await kb_client.learning.attachment(attachment)
+    await kb_client.learning.outcome(
         api.Outcome(
             scope=scopes.SHOP,
             task_id="t1",
@@ -87,15 +87,15 @@ async def surface(door: client.Client, http: httpx.AsyncClient, url: str, w: Cal
         )
     )
     rule = {"scope": scopes.SHOP, "rule_key": "k", "rule_type": "CUSTOM", "rule_content": w(), "created_by": "me"}
-    await door.rules.put(api.RuleDraft.model_validate(rule))
-    await door.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
+    await kb_client.rules.put(api.RuleDraft.model_validate(rule))
+    await kb_client.memory.remember(api.SessionDraft(scope=scopes.SHOP, source="chat", summary=w()))
     step = api.Step(agent="a", action=w())
     way = api.ProcedureDraft(client_id="acme", trigger_pattern=w(), procedure_steps=[step])
-    await door.memory.save_procedure(way)
+    await kb_client.memory.save_procedure(way)
     name = w()
-    await door.aliases.merge(api.Merge(scope=scopes.SHOP, alias=f"user:{name}", canonical=f"user:{w()}"))
-    await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query=f"Who is {w()}?", explain=True))
-    await door.memory.user(scopes.SHOP)
+    await kb_client.aliases.merge(api.Merge(scope=scopes.SHOP, alias=f"user:{name}", canonical=f"user:{w()}"))
+    await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query=f"Who is {w()}?", explain=True))
+    await kb_client.memory.user(scopes.SHOP)
     for path, names in QUERIES:
         query = {"clientId": "acme", "projectId": "shop"} | {name: f"user:{w()}" for name in names}
         answer = await http.get(f"{url}/api/v1/{path}", params=query)
@@ -117,9 +117,9 @@ async def surface(door: client.Client, http: httpx.AsyncClient, url: str, w: Cal
     )
 
 
-async def empty(door: client.Client, where: scope.Scope) -> None:
+async def empty(kb_client: client.Client, where: scope.Scope) -> None:
     async def done() -> bool:
-        return (await door.queue.listed(where)).total == 0
+        return (await kb_client.queue.listed(where)).total == 0
 
     await waiting.until(done)
 
@@ -128,26 +128,26 @@ async def test_nothing_that_was_said_is_in_any_log(
     run: program.Running, http: httpx.AsyncClient, fake: process.Fake, tokens: dict[str, str], tmp_path: Path
 ) -> None:
     said: set[str] = set()
-    door_of_router = tmp_path / "router-tokens.json"
-    door_of_router.write_text(json.dumps([{"name": "kb", "token": ROUTER_TOKEN}]))
+    tokens_of_router = tmp_path / "router-tokens.json"
+    tokens_of_router.write_text(json.dumps([{"name": "kb", "token": ROUTER_TOKEN}]))
     logs = tmp_path / "router"
     logs.mkdir()
     http.headers["Authorization"] = f"Bearer {KB_TOKEN}"
     backend = [router_process.spec("one", fake.url)]
     async with router_process.running(
-        logs, backend, tokens_file=str(door_of_router), log_level="debug", token_required="true"
+        logs, backend, tokens_file=str(tokens_of_router), log_level="debug", token_required="true"
     ) as router:
         settings = DEBUG | tokens | {"JERVIS_KB_ROUTER_URL": router.url}
         async with run(**settings) as kb:
-            door = client.Client(kb.url, http)
-            await surface(door, http, kb.url, lambda: word(said))
-            await empty(door, scopes.SHOP)
+            kb_client = client.Client(kb.url, http)
+            await surface(kb_client, http, kb.url, lambda: word(said))
+            await empty(kb_client, scopes.SHOP)
             # A model that answers with what it was told instead of with JSON, three times.
             fake.set_script({"kb.extract/v1": [f"no {word(said)}"] * 3})
-            await door.learning.index(world.request(f"Unusable {word(said)}.", urn="u:9"))
-            await empty(door, scopes.SHOP)
+            await kb_client.learning.index(world.request(f"Unusable {word(said)}.", urn="u:9"))
+            await empty(kb_client, scopes.SHOP)
             fake.set_script({})
-            await door.erasing.ask(scopes.SHOP, "jana")
+            await kb_client.erasing.ask(scopes.SHOP, "jana")
         heard = {"kb": kb.log.read_text(), "router": router.text()}
     assert fake.count(path="/api/chat") > 5
     look(heard, said)

@@ -57,14 +57,16 @@ async def test_what_a_person_says_does_not_wait_for_the_bulk(
 ) -> None:
     await fill(data)
     async with run() as kb, asyncio.TaskGroup() as group:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
         numbers = itertools.count(BULK)
 
         async def keep_writing() -> None:
             while True:
                 urn = f"more:{next(numbers)}"
                 with contextlib.suppress(client.Unavailable):
-                    await door.learning.index(world.request(f"More of the bulk: {urn}.", urn=urn), urgency=Priority.P3)
+                    await kb_client.learning.index(
+                        world.request(f"More of the bulk: {urn}.", urn=urn), urgency=Priority.P3
+                    )
 
         writers = [group.create_task(keep_writing()) for _ in range(WRITERS)]
         kept: list[float] = []
@@ -72,19 +74,19 @@ async def test_what_a_person_says_does_not_wait_for_the_bulk(
         for number in range(SAID):
             started = time.perf_counter()
             said = api.Knowledge(scope=scopes.SHOP, subject=f"S{number}", content=f"Jana Novak wrote a{number}.py.")
-            reply = await door.learning.store(said)
+            reply = await kb_client.learning.store(said)
             assert reply.priority == 1
             kept.append(time.perf_counter() - started)
             question = api.RetrieveRequest(scope=scopes.SHOP, query=f"a{number}.py", sources=[reply.source_urn])
-            assert (await door.retrieve(question, urgency=Priority.P1)).items
+            assert (await kb_client.retrieve(question, urgency=Priority.P1)).items
 
             async def done() -> bool:
-                head = (await door.queue.listed(scopes.SHOP, limit=5)).jobs
+                head = (await kb_client.queue.listed(scopes.SHOP, limit=5)).jobs
                 return all(one.id != reply.id for one in head)  # noqa: B023 -- used in this round
 
             await waiting.until(done)
             extracted.append(time.perf_counter() - started)
-        left = (await door.queue.listed(scopes.SHOP, limit=1)).total
+        left = (await kb_client.queue.listed(scopes.SHOP, limit=1)).total
         for one in writers:
             one.cancel()
         asked = [one for one in fake.requests(path="/api/chat", tag="kb.extract/v1") if one["priority"] == "1"]

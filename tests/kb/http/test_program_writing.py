@@ -29,10 +29,10 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-async def until_empty(door: client.Client) -> None:
+async def until_empty(kb_client: client.Client) -> None:
     async def empty() -> bool:
         with contextlib.suppress(client.Unavailable):
-            return (await door.queue.listed(scopes.SHOP)).total == 0
+            return (await kb_client.queue.listed(scopes.SHOP)).total == 0
         return False
 
     await waiting.until(empty)
@@ -44,8 +44,8 @@ async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
     hold = {"match": {"tag": "kb.extract/v1"}, "nth": 2, "stall": {"afterBytes": 0, "gate": f"kill-{uuid.uuid4()}"}}
     fake.set_faults([hold])
     async with run() as kb:
-        door = client.Client(kb.url, http)
-        reply = await door.learning.index(world.request(world.LONG))
+        kb_client = client.Client(kb.url, http)
+        reply = await kb_client.learning.index(world.request(world.LONG))
         assert len(reply.chunk_ids) > 4
 
         async def all_but_one() -> bool:
@@ -56,16 +56,16 @@ async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
             return counted in text
 
         await waiting.until(all_but_one)
-        assert [one.state for one in (await door.queue.listed(scopes.SHOP)).jobs] == ["Running"]
+        assert [one.state for one in (await kb_client.queue.listed(scopes.SHOP)).jobs] == ["Running"]
         await kb.end(signal.SIGKILL)
     fake.set_faults([])
     answered = finished(fake)
     async with run() as kb:
-        door = client.Client(kb.url, http)
-        await until_empty(door)
+        kb_client = client.Client(kb.url, http)
+        await until_empty(kb_client)
         assert finished(fake) - answered == 1
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote module3.py?")
-        found = (await door.retrieve(question)).items
+        found = (await kb_client.retrieve(question)).items
         assert {item.provenance.chunk_id for item in found} <= set(reply.chunk_ids)
         text = (await http.get(f"{kb.url}/metrics")).text
         assert 'jervis_kb_queue_jobs_total{outcome="done"} 1.0' in text
@@ -77,42 +77,42 @@ async def test_files_pictures_and_words_of_a_person(
     run: program.Running, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
     async with run() as kb:
-        door = client.Client(kb.url, http)
+        kb_client = client.Client(kb.url, http)
         line = "Petr Svoboda wrote UserService.kt last year."
-        made = await door.learning.file(scopes.SHOP, making.docx(line), filename="who wrote what.docx")
+        made = await kb_client.learning.file(scopes.SHOP, making.docx(line), filename="who wrote what.docx")
         assert (made.media_type.rpartition(".")[2], made.queued) == ("document", True)
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Who wrote UserService?")
-        [item] = (await door.retrieve(question)).items
+        [item] = (await kb_client.retrieve(question)).items
         assert (item.content, item.provenance.source_urn) == (line, made.source_urn)
-        await until_empty(door)
-        [item] = (await door.retrieve(question)).items
+        await until_empty(kb_client)
+        [item] = (await kb_client.retrieve(question)).items
         assert item.provenance.sentence == line
         for hostile in (making.zip_bomb(300), making.mails_within_mails(60), b"%PDF-1.7 torn"):
             with pytest.raises(client.Rejected):
-                await door.learning.file(scopes.SHOP, hostile)
-        picture = await door.learning.image(scopes.SHOP, making.png(4, 4), filename="x.png")
+                await kb_client.learning.file(scopes.SHOP, hostile)
+        picture = await kb_client.learning.image(scopes.SHOP, making.png(4, 4), filename="x.png")
         assert picture.media_type == "image/png"
         said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
-        await door.learning.store(said, urgency=Priority.P1)
-        context = await door.memory.user(scopes.SHOP)
+        await kb_client.learning.store(said, urgency=Priority.P1)
+        context = await kb_client.memory.user(scopes.SHOP)
         assert context.markdown == "### Domain Context\n- **BMS**: Brokerage"
-        await report_latency(door)
+        await report_latency(kb_client)
         rule = api.RuleDraft(
             scope=scopes.SHOP, rule_key="k", rule_type=api.RuleType.CUSTOM, rule_content="c", created_by="me"
         )
-        assert await door.rules.put(rule) in await door.rules.in_force(scopes.SHOP)
-        await door.learning.index(world.request("user:john|OWNS|file:a.py", urn="n:1"))
-        await door.aliases.merge(api.Merge(scope=scopes.ACME, alias="user:john", canonical="user:jd"))
-        await until_empty(door)
-        assert [one.state for one in await door.aliases.listed(scopes.SHOP)] == ["Merged"]
+        assert await kb_client.rules.put(rule) in await kb_client.rules.in_force(scopes.SHOP)
+        await kb_client.learning.index(world.request("user:john|OWNS|file:a.py", urn="n:1"))
+        await kb_client.aliases.merge(api.Merge(scope=scopes.ACME, alias="user:john", canonical="user:jd"))
+        await until_empty(kb_client)
+        assert [one.state for one in await kb_client.aliases.listed(scopes.SHOP)] == ["Merged"]
 
 
-async def report_latency(door: client.Client) -> None:
+async def report_latency(kb_client: client.Client) -> None:
     """Printed, not asserted: the target of 15 ms is for a quiet machine."""
     taken = []
     for _ in range(30):
         started = time.perf_counter()
-        await door.memory.user(scopes.SHOP)
+        await kb_client.memory.user(scopes.SHOP)
         taken.append(1000 * (time.perf_counter() - started))
     taken.sort()
     print(json.dumps({"userContextMilliseconds": {"p50": round(taken[15], 1), "p95": round(taken[28], 1)}}))

@@ -73,13 +73,13 @@ def asked(where: scope.Scope) -> Mapping[str, object]:
 
 async def test_a_run_reads_its_own_scope_and_what_belongs_to_no_client(http: httpx.AsyncClient) -> None:
     ref = await client.Client(str(http.base_url), http, "operator-token").store(scopes.SHOP, b"something")
-    door = client.Client(str(http.base_url), http, signed(scopes.SHOP))
-    await door.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="what?"))
-    await door.retrieve(api.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
-    assert await door.fetch(scopes.SHOP, ref.key) == b"something"
+    kb_client = client.Client(str(http.base_url), http, signed(scopes.SHOP))
+    await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="what?"))
+    await kb_client.retrieve(api.RetrieveRequest(scope=scopes.GLOBAL, query="what?"))
+    assert await kb_client.fetch(scopes.SHOP, ref.key) == b"something"
     for where in (scopes.TILL, scopes.ACME):
         with pytest.raises(client.Rejected, match="may not read in this scope"):
-            await door.fetch(where, ref.key)
+            await kb_client.fetch(where, ref.key)
 
 
 @pytest.mark.parametrize(

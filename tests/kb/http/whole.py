@@ -55,7 +55,7 @@ async def over(
     registry: places.Places | None = None,
     limit: int = 500_000,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    """The typed door and a raw client, both at the service's root."""
+    """The typed client and a raw one, both at the service's root."""
     async with httpx.AsyncClient(trust_env=False, verify=False) as web:
         numbers = itertools.count()
         fetcher = fetch.Fetcher(web, judge or address.Judge([], address.resolve), max_bytes=100_000, seconds=20.0)

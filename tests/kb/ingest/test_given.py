@@ -50,7 +50,7 @@ async def kb(
 
 
 @pytest.fixture
-async def doors(
+async def clients(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     async with serving.over(kb, meters) as both:
@@ -58,27 +58,27 @@ async def doors(
 
 
 async def test_given_facts_are_in_the_graph_with_type_properties_and_places(
-    kb: world.ObservedState, doors: tuple[client.Client, httpx.AsyncClient]
+    kb: world.ObservedState, clients: tuple[client.Client, httpx.AsyncClient]
 ) -> None:
-    door, _ = doors
-    reply = await door.ingest(ticket())
+    kb_client, _ = clients
+    reply = await kb_client.ingest(ticket())
     assert {"jira::JERV-1", "file:src/login.kt", "user:petr", "class:login", "method:check"} <= set(reply.node_keys)
-    nodes = {one.key: one for one in (await door.looking.nodes(scopes.SHOP)).nodes}
+    nodes = {one.key: one for one in (await kb_client.looking.nodes(scopes.SHOP)).nodes}
     assert nodes["jira::JERV-1"].type == "jira_issue"
     assert nodes["jira::JERV-1"].properties == {"status": "Open", "points": 3, "done": False}
     assert nodes["file:src/login.kt"].properties == {"lines": 120, "labels": ["a", "b"], "load": 0.5}
-    [assigned] = (await door.looking.relationships(scopes.SHOP, edge_type="assigned_to", source=URN)).relationships
+    [assigned] = (await kb_client.looking.relationships(scopes.SHOP, edge_type="assigned_to", source=URN)).relationships
     assert (assigned.target, assigned.confidence) == ("user:petr", 0.9)
     assert [(one.places, one.sentence) for one in assigned.evidence] == [(["assignee"], "JERV-1 assigned to petr")]
-    [calls] = (await door.looking.relationships(scopes.SHOP, source="class:login")).relationships
+    [calls] = (await kb_client.looking.relationships(scopes.SHOP, source="class:login")).relationships
     assert [one.places for one in calls.evidence] == [["src/Login.kt@4f2c1a:17", "src/Login.kt@4f2c1a:21"]]
-    [affects] = (await door.looking.relationships(scopes.SHOP, edge_type="affects", source=URN)).relationships
+    [affects] = (await kb_client.looking.relationships(scopes.SHOP, edge_type="affects", source=URN)).relationships
     assert affects.properties == {"weight": 2}
     assert affects.evidence[0].places == ["relationships.3"]
-    chunk = await door.looking.chunk(scopes.SHOP, reply.chunk_ids[0])
+    chunk = await kb_client.looking.chunk(scopes.SHOP, reply.chunk_ids[0])
     named = {one.node_key: one.places for one in chunk.said if one.edge is None and one.places}
     assert named == {"jira::JERV-1": ["nodes.0"], "file:src/login.kt": ["nodes.1"]}
-    assert (await door.looking.nodes(scopes.BLOG, text="petr")).nodes == []
+    assert (await kb_client.looking.nodes(scopes.BLOG, text="petr")).nodes == []
     found = await kb.ask("Who is JERV-1 assigned to?")
     assert (found.items[0].provenance.places, found.items[0].provenance.node_key) == (["assignee"], "jira::JERV-1")
     assert (await check.Checker(kb.graph, kb.vectors, kb.ledger.working).look("acme")).findings == []
@@ -134,7 +134,7 @@ async def test_a_merge_of_names_keeps_what_was_given(kb: world.ObservedState) ->
     ],
 )
 async def test_a_fact_that_is_none_is_refused_by_its_place_and_nothing_is_stored(
-    kb: world.ObservedState, doors: tuple[client.Client, httpx.AsyncClient], facts: dict[str, Any], field: str
+    kb: world.ObservedState, clients: tuple[client.Client, httpx.AsyncClient], facts: dict[str, Any], field: str
 ) -> None:
     body = {
         "scope": {"clientId": "acme", "projectId": "shop", "groupId": "retail"},
@@ -144,7 +144,7 @@ async def test_a_fact_that_is_none_is_refused_by_its_place_and_nothing_is_stored
         **facts,
     }
     for path in ("ingest", "ingest/full"):
-        answer = await doors[1].post(f"/api/v1/{path}", json=body)
+        answer = await clients[1].post(f"/api/v1/{path}", json=body)
         assert answer.status_code == 422
         assert answer.json()["error"]["field"].startswith(field)
         assert answer.json()["error"]["remedy"]
@@ -152,13 +152,15 @@ async def test_a_fact_that_is_none_is_refused_by_its_place_and_nothing_is_stored
 
 
 async def test_several_independent_sources_are_surer_than_one(
-    kb: world.ObservedState, doors: tuple[client.Client, httpx.AsyncClient]
+    kb: world.ObservedState, clients: tuple[client.Client, httpx.AsyncClient]
 ) -> None:
-    door, _ = doors
+    kb_client, _ = clients
     line = "user:jana|LEADS|team:core"
 
     async def confidence() -> float:
-        [one] = (await door.looking.relationships(scopes.SHOP, source="user:jana", edge_type="leads")).relationships
+        [one] = (
+            await kb_client.looking.relationships(scopes.SHOP, source="user:jana", edge_type="leads")
+        ).relationships
         return one.confidence
 
     await kb.ingest(world.request(f"A mail.\n\n{line}\n", urn="u:1"))

@@ -90,7 +90,7 @@ class QueueContract:
         await queue.drop("a", revision=new.revision)
         assert await order(queue, clock) == ["b"]
 
-    async def test_mending_never_replaces_an_extraction(self, queue: job.Queue) -> None:
+    async def test_a_repair_never_replaces_an_extraction(self, queue: job.Queue) -> None:
         await put(queue, "a", request="everything")
         kept = await put(queue, "a", Priority.P1, action=job.Action.REWEAVE, request="")
         assert (kept.action, kept.urgency) == (job.Action.EXTRACT, Priority.P3)
@@ -114,7 +114,7 @@ class QueueContract:
             await put(queue, "one more")
         assert caught.value.retry_after
         await put(queue, "a0", request="who waits already may say it anew")
-        await put(queue, "mending", action=job.Action.REWEAVE)
+        await put(queue, "repair", action=job.Action.REWEAVE)
         for number in range(9):
             await put(queue, f"b{number}", owner=scopes.OTHER)
         with pytest.raises(errors.Crowded, match="50 documents"):
@@ -122,7 +122,7 @@ class QueueContract:
         assert await queue.depth() == {Priority.P3: 50}
 
     async def test_the_same_request_put_again_is_another_revision(self, queue: job.Queue) -> None:
-        """Who has begun to mend a document must not take a later mending of it for done."""
+        """A process that has begun to repair a document must not take a later repair of it for done."""
         first = await put(queue, "a", action=job.Action.REWEAVE, request="")
         again = await put(queue, "a", action=job.Action.REWEAVE, request="")
         await queue.drop("a", revision=first.revision)
@@ -179,7 +179,7 @@ class QueueContract:
         with pytest.raises(errors.Crowded, match="acme"):
             await put(queue, "a1", request="x" * 1501)  # in its own place it may not grow either
         await put(queue, "a1", request="x" * 1400)
-        await put(queue, "mending", action=job.Action.REWEAVE, request="")
+        await put(queue, "repair", action=job.Action.REWEAVE, request="")
         with pytest.raises(errors.Crowded, match="3900 bytes of requests wait") as caught:
             await put(queue, "b0", owner=scopes.OTHER, request="é" * 600)
         assert "JERVIS_KB_QUEUE_BYTES" in (caught.value.remedy or "")

@@ -121,7 +121,7 @@ class TestMongo(contract.QueueContract):
         with pytest.raises(errors.Outrun):
             await put("old", 7)
         await queue.drop("d", fence=7)
-        # Mending is asked for without the document's turn.
+        # A repair is asked for without the document's turn.
         assert await contract.put(queue, "d", action=job.Action.REWEAVE, request="") == newer
         assert await queue.find("d") == (newer, "new")
         await queue.drop("d", fence=8)

@@ -218,7 +218,7 @@ class Away(names.Registry):
         if self._trouble is not None:
             raise self._trouble
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets the event")
+        raise AssertionError("nothing sets the event")
 
 
 @pytest.mark.parametrize("trouble", [errors.Away("mongodb", "no server"), None], ids=["refused", "silent"])
