@@ -77,6 +77,12 @@ class Metrics:
             "Chunks whose text is gone, at the last comparison of the stores.",
             registry=registry,
         )
+        self.passes = Counter(
+            "jervis_kb_reconcile_passes",
+            "Comparisons of the stores that ended: of everything (full), of what was changed (changed).",
+            ("kind",),
+            registry=registry,
+        )
         self.unfinished = Gauge("jervis_kb_unfinished_ingests", "Documents whose ingest is open.", registry=registry)
         self.failed = Gauge("jervis_kb_failed_documents", "Documents whose last request failed.", registry=registry)
         self.queued = Gauge(

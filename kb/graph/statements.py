@@ -339,6 +339,12 @@ WHERE d.client IN (:client, :past) AND c.id > :after
     AND (:chunks IS NULL OR c.id IN (SELECT value FROM json_each(:chunks)))
 ORDER BY c.id LIMIT :limit
 """
+AUDIT_OF = AUDIT.replace(
+    "WHERE d.client",
+    """WHERE d.id IN (SELECT value FROM json_each(:numbers) UNION ALL SELECT id FROM documents
+        WHERE until IS NOT NULL AND document_id IN (SELECT value FROM json_each(:documents)))
+    AND d.client""",
+)
 AUDIT_NODES = """
 SELECT x.chunk, n.node_key FROM mentions x JOIN nodes n ON n.id = x.node
 WHERE x.chunk IN (SELECT value FROM json_each(:chunks))
