@@ -407,7 +407,7 @@ class Store:
         if after and not after.removeprefix("-").isdecimal():
             raise errors.Invalid(f"{after!r} is no place in this store", field="after", remedy="Give what a page gave.")
         first = int(after) if after else _FIRST
-        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit, "chunks": None}
+        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit}
         statement = statements.AUDIT
         if document_ids is not None:
             statement = statements.AUDIT_OF
@@ -421,9 +421,8 @@ class Store:
         return await self._database.read(work)
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
-        place = {"client": client_id, "past": codec.past(client_id)}
-        bound = {**place, "after": _FIRST, "limit": -1, "chunks": codec.numbers(chunk_ids)}
-        page, _ = await self._database.read(lambda connection: _audited(connection, bound))
+        bound = {"client": client_id, "past": codec.past(client_id), "chunks": codec.numbers(chunk_ids)}
+        page, _ = await self._database.read(lambda connection: _audited(connection, bound, statements.HELD))
         return {one.chunk_id: one for one in page}
 
     async def clients(self) -> list[str]:
@@ -536,7 +535,7 @@ def _sweep(connection: sqlite3.Connection, nodes: Collection[int]) -> None:
 
 
 def _audited(
-    connection: sqlite3.Connection, bound: dict[str, Any], statement: str = statements.AUDIT
+    connection: sqlite3.Connection, bound: dict[str, Any], statement: str
 ) -> tuple[list[model.Committed], int | None]:
     """What the graph holds of a client's chunks, and the row of the last of them."""
     rows = connection.execute(statement, bound).fetchall()
