@@ -74,7 +74,7 @@ class Metrics:
         )
         self.lost = Gauge(
             "jervis_kb_lost_chunks",
-            "Chunks whose text is gone, at the last comparison of the stores.",
+            "Chunks whose text is gone, as far as the stores were compared.",
             registry=registry,
         )
         self.passes = Counter(
