@@ -35,7 +35,7 @@ Turn = Callable[[str], AbstractAsyncContextManager[turns.Turn]]
 """Exclusive work on the document of that id."""
 
 
-# Changed documents that are compared together.
+# Changed documents that are compared together, and documents of a project that are listed together.
 _PAGE = 100
 _LISTED = 500
 
@@ -207,6 +207,8 @@ class Reconciler:
         while True:
             await self._note(owner)
             moved = await self._graph.regroup(owner)
+            # Once more: a pass may have settled them before the graph had moved them.
+            await self._changes.note(owner, moved)
             documents.update(moved)
             vectors += await self._follow(owner)
             written = await self._checker.working(moved)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from crds import errors as root
+from crds import scope
 from crds.priority import Priority
 from kb import errors, identity, metrics
 from kb.ingest import changes, turns
@@ -281,3 +282,32 @@ async def test_a_kill_after_the_note_leads_to_a_look(
     assert [after for _, _, after in found] == [[]] * len(found)
     # Among them is a kill that leaves something to repair.
     assert any(disagreed for _, disagreed, _ in found)
+
+
+async def test_what_is_moved_stays_noted_though_a_pass_came_before_the_graph_had_moved_it(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    await kb.ingest(world.request(urn="u:1"))
+    vectors, upkeep = kb.vectors, reconciler(kb, meters)
+    assert isinstance(vectors, memory.Vectors)
+    switch = vectors.switch
+
+    class Late(Recorded):
+        async def regroup(self, owner: scope.Scope) -> list[str]:
+            await upkeep.step(WEEK)
+            assert await noted(kb) == []
+            moved: list[str] = await kb.graph.regroup(owner)
+            switch.away = True
+            return moved
+
+    graph: Any = Late(kb.graph, Counter())
+    checker = check.Checker(graph, vectors, kb.pipeline.working)
+    stores = (graph, vectors, kb.content)
+    own, working = kb.pipeline.turn, kb.ledger.working
+    late = reconcile.Reconciler(checker, *stores, kb.embedder, own, working, kb.ledger, meters, kb.clock)
+    with pytest.raises(errors.Away):
+        await late.regroup(scopes.make("acme", "shop", "wholesale"))
+    switch.away = False
+    assert (await wrong(kb), await noted(kb)) == ({"u:1"}, [document("u:1")])
+    await upkeep.step(WEEK)
+    assert await wrong(kb) == set()
