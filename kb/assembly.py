@@ -77,6 +77,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
     stores = pipeline.Stores(
         book,
+        book,
         ground.graph,
         ground.vectors.store,
         ground.content,
@@ -116,8 +117,11 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         ground.vectors.documents,
         pipe.turn,
         book.working,
+        book,
         meters,
+        clock,
     )
+    full = timedelta(seconds=config.full_reconcile_interval)
     asked_for = erasures.Book(ground.database, clock)
     others: dict[str, holdings.Holding] = {"contents": ground.content, **holdings.of(ground.database)}
     # Where the records are shared each process clears them: the last one that had a write under way does it last.
@@ -138,7 +142,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     ]
     duties: list[duty.Work] = [
         lambda turn: kept_on("aliases", lambda: merger.run(interval=config.recovery_interval)),
-        lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval)),
+        lambda turn: kept_on("reconcile", lambda: reconciler.run(interval=config.reconcile_interval, full=full)),
         lambda turn: kept_on("erasing", lambda: forgetter.run(turn, interval=config.erasure_interval)),
     ]
     if config.content_keep_days:
@@ -161,7 +165,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     duties.append(lambda turn: kept_on("history", lambda: keeper.run(turn, interval=config.sweep_interval)))
     if kept.claims is not None:
         works.append(kept_on("turns", kept.claims.run))
-        carrier = carry.Carrier(config.data_dir, ground.database, book, queue, clock)
+        carrier = carry.Carrier(config.data_dir, ground.database, book, book, queue, clock)
         works.append(kept_on("carry", carrier.run))
         forgotten = tidy.Tidy(kept.claims, kept.places, ground.graph, clock)
         duties.append(lambda turn: kept_on("tidy", lambda: forgotten.run(interval=_TIDY)))
@@ -170,7 +174,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)
     routes = [
-        *upkeep.Consistency(checker, book).routes(),
+        *upkeep.Consistency(checker, book, book).routes(),
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(way, queue, workers, book).routes(),
         *documents.Documents(ground.graph, book, queue).routes(),

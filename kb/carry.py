@@ -1,8 +1,9 @@
 """Takes what a process wrote into files of its own, before its records were shared, into the shared ones.
 
-For a `kb-write` pod of a release that kept its queue on its volume: its open requests and its jobs go to MongoDB, where
-every writer finds them, and then the files go. What another writer has recorded of a document since is newer and stays;
-what belongs to a scope that was erased since is not carried.
+For a `kb-write` pod of a release that kept its queue on its volume: its open requests, its jobs and the changes that
+were not compared yet go to MongoDB, where every writer finds them, and then the files go. What another writer has
+recorded of a document since is newer and stays; what belongs to a scope that was erased since is not carried, but for
+changes: to compare what is gone costs one look. When the stores were compared is not carried: MongoDB says so itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import structlog
 from crds import errors, scope
 from kb import mongo
 from kb.erasure import book
-from kb.ingest import intent
+from kb.ingest import changes, intent
 from kb.ingest import sqlite as ledger
 from kb.queue import job
 from kb.queue import sqlite as queue
@@ -38,12 +39,14 @@ class Carrier:
         folder: Path,
         database: mongo.Database,
         intents: intent.Intents,
+        noted: changes.Changes,
         jobs: job.Queue,
         clock: Callable[[], datetime],
     ) -> None:
         self._folder = folder
         self._erasures = book.Book(database, clock)
         self._intents = intents
+        self._changes = noted
         self._jobs = jobs
         self._clock = clock
 
@@ -51,6 +54,7 @@ class Carrier:
         """Carry everything; how many requests and jobs there were. Safe to repeat. Raises `kb.errors.Away`."""
         if not any((self._folder / name).exists() for name in _FILES):
             return 0
+        await self._noted_changes()
         carried = await self._open_requests() + await self._waiting_jobs()
         for name in _FILES:
             for suffix in ("", "-wal", "-shm"):
@@ -90,6 +94,18 @@ class Carrier:
         finally:
             await old.close()
         return count
+
+    async def _noted_changes(self) -> None:
+        old = ledger.Ledger(self._folder / "ingest.sqlite", self._clock, max_answers=0)
+        await old.prepare()
+        after = ""
+        try:
+            while page := await old.changed(after=after):
+                for one in page:
+                    await self._changes.note(one.owner, [one.document_id])
+                after = page[-1].document_id
+        finally:
+            await old.close()
 
     async def _waiting_jobs(self) -> int:
         old = queue.Queue(self._folder / "queue.sqlite", self._clock, limit=_ALL, per_client=_ALL)

@@ -74,7 +74,13 @@ class Metrics:
         )
         self.lost = Gauge(
             "jervis_kb_lost_chunks",
-            "Chunks whose text is gone, at the last comparison of the stores.",
+            "Chunks whose text is gone, as far as the stores were compared.",
+            registry=registry,
+        )
+        self.passes = Counter(
+            "jervis_kb_reconcile_passes",
+            "Comparisons of the stores that ended: of everything (full), of what was changed (changed).",
+            ("kind",),
             registry=registry,
         )
         self.unfinished = Gauge("jervis_kb_unfinished_ingests", "Documents whose ingest is open.", registry=registry)

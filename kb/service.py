@@ -162,7 +162,7 @@ async def _built(
         more += exploring.Exploring(finder, graph_store, vector_store, names).routes()
         if config.mode == "read":
             checker = check.Checker(graph_store, vector_store, assembly.working(kept))
-            more += upkeep.Consistency(checker, kept.ledger).routes()
+            more += upkeep.Consistency(checker, kept.ledger, kept.ledger).routes()
             await assembly.watch_erasures(kept, shut, database, meters, _now, config, stack)
 
     async def ask_router() -> None:

@@ -163,7 +163,10 @@ class Settings(BaseSettings):
 
     # Seconds between two looks for scopes that are to be erased; another process closes them that late.
     erasure_interval: float = Field(default=5.0, gt=0)
+    # Seconds between two comparisons of what was changed in graph and vectors, and between two of everything: with no
+    # more than the former, everything is compared each time.
     reconcile_interval: float = Field(default=3600.0, gt=0)
+    full_reconcile_interval: float = Field(default=604_800.0, gt=0)
     recovery_interval: float = Field(default=30.0, gt=0)
     recovery_patience: float = Field(default=120.0, ge=0)
     shutdown_seconds: float = Field(default=20.0, ge=0)

@@ -125,6 +125,6 @@ async def opened(place: Place) -> AsyncIterator[ObservedState]:
             stack.push_async_callback(vectors.destroy)
         embedder = embedding.Embedder(router, EMBED, meters, parallel=2 * len(urls))
         asked = answers.Answers(router, MODEL, book, meters)
-        stores = pipeline.Stores(book, graph, vectors, unused)
+        stores = pipeline.Stores(book, book, graph, vectors, unused)
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), place.limits)
         yield ObservedState(folder, place.limits, book, graph, vectors, embedder, pipe, meters)

@@ -218,6 +218,23 @@ class Finding(message.Reply):
     detail: str
 
 
+PassKind = Literal["Full", "Changed"]
+
+
+class Pass(message.Reply):
+    """The last time that the stores of all clients were compared and repaired in the background.
+
+    Full     everything was looked at
+    Changed  the documents that were changed since they were last compared, or could not be repaired then
+
+    `endedAt` is null while it runs, and when it broke off: then it goes on at the next interval.
+    """
+
+    kind: PassKind
+    begun_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+
+
 class ConsistencyReply(message.Reply):
     """What a check found in the scope.
 
@@ -232,3 +249,4 @@ class ConsistencyReply(message.Reply):
     failed: int
     findings: list[Finding]
     next: str | None = None
+    passes: list[Pass] = Field(default_factory=list)

@@ -164,6 +164,7 @@ FOR x IN @@edges
 AUDIT = """
 FOR x IN @@nodes
   FILTER x.documentId != null AND x._key > @after AND (@chunks == null OR x.chunkIds ANY IN @chunks)
+    AND (@documents == null OR x.documentId IN @documents)
   SORT x._key
   LIMIT @limit
   LET mentions = (FOR edge IN @@edges FILTER edge.documentId == x.documentId AND edge.untilMs == x.untilMs

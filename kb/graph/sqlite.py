@@ -397,23 +397,32 @@ class Store:
         return model.Counts(*rows[0])
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Committed], str | None]:
         if after and not after.removeprefix("-").isdecimal():
             raise errors.Invalid(f"{after!r} is no place in this store", field="after", remedy="Give what a page gave.")
         first = int(after) if after else _FIRST
-        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit, "chunks": None}
+        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit}
+        statement = statements.AUDIT
+        if document_ids is not None:
+            statement = statements.AUDIT_OF
+            numbers = [codec.number(client_id, one) for one in document_ids]
+            bound |= {"numbers": json.dumps(numbers), "documents": codec.listed(document_ids)}
 
         def work(connection: sqlite3.Connection) -> tuple[list[model.Committed], str | None]:
-            page, last = _audited(connection, bound)
+            page, last = _audited(connection, bound, statement)
             return page, str(last) if len(page) == limit else None
 
         return await self._database.read(work)
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
-        place = {"client": client_id, "past": codec.past(client_id)}
-        bound = {**place, "after": _FIRST, "limit": -1, "chunks": codec.numbers(chunk_ids)}
-        page, _ = await self._database.read(lambda connection: _audited(connection, bound))
+        bound = {"client": client_id, "past": codec.past(client_id), "chunks": codec.numbers(chunk_ids)}
+        page, _ = await self._database.read(lambda connection: _audited(connection, bound, statements.HELD))
         return {one.chunk_id: one for one in page}
 
     async def clients(self) -> list[str]:
@@ -525,9 +534,11 @@ def _sweep(connection: sqlite3.Connection, nodes: Collection[int]) -> None:
     connection.executemany(statements.DROP_LONELY, [(node, node) for node in nodes])
 
 
-def _audited(connection: sqlite3.Connection, bound: dict[str, Any]) -> tuple[list[model.Committed], int | None]:
+def _audited(
+    connection: sqlite3.Connection, bound: dict[str, Any], statement: str
+) -> tuple[list[model.Committed], int | None]:
     """What the graph holds of a client's chunks, and the row of the last of them."""
-    rows = connection.execute(statements.AUDIT, bound).fetchall()
+    rows = connection.execute(statement, bound).fetchall()
     chunks = {"chunks": json.dumps([row["id"] for row in rows])}
     keys = _gathered(connection.execute(statements.AUDIT_NODES, chunks))
     sentences = _gathered(connection.execute(statements.AUDIT_SENTENCES, chunks))

@@ -332,12 +332,23 @@ WHERE d.document_id IN (SELECT value FROM json_each(:documents)) AND d.until IS 
 ORDER BY d.document_id, d.until DESC
 """
 # For the comparison of the stores: all that a client owns, its history included, a page at a time, after the given row.
-AUDIT = """
-SELECT c.id, c.chunk_id, d.project, d.grp, d.document_id, d.source_urn, d.kind, d.title, d.observed, d.since, d.until
-FROM chunks c JOIN documents d ON d.id = c.document
-WHERE d.client IN (:client, :past) AND c.id > :after
-    AND (:chunks IS NULL OR c.id IN (SELECT value FROM json_each(:chunks)))
-ORDER BY c.id LIMIT :limit
+_AUDITED = (
+    "c.id, c.chunk_id, d.project, d.grp, d.document_id, d.source_urn, d.kind, d.title, d.observed, d.since, d.until"
+)
+AUDIT = f"""
+SELECT {_AUDITED} FROM chunks c JOIN documents d ON d.id = c.document
+WHERE d.client IN (:client, :past) AND c.id > :after ORDER BY c.id LIMIT :limit
+"""
+# Of these documents alone, and of these chunks. The index of clients would lead over all that the client owns.
+AUDIT_OF = f"""
+SELECT {_AUDITED} FROM documents d CROSS JOIN chunks c ON c.document = d.id
+WHERE d.id IN (SELECT value FROM json_each(:numbers) UNION ALL SELECT id FROM documents
+        WHERE until IS NOT NULL AND document_id IN (SELECT value FROM json_each(:documents)))
+    AND +d.client IN (:client, :past) AND c.id > :after ORDER BY c.id LIMIT :limit
+"""
+HELD = f"""
+SELECT {_AUDITED} FROM chunks c CROSS JOIN documents d ON d.id = c.document
+WHERE c.id IN (SELECT value FROM json_each(:chunks)) AND +d.client IN (:client, :past) ORDER BY c.id
 """
 AUDIT_NODES = """
 SELECT x.chunk, n.node_key FROM mentions x JOIN nodes n ON n.id = x.node

@@ -214,9 +214,17 @@ class Store(Protocol):
         ...
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Committed], str | None]:
-        """A page of all that the client owns, its history too, and where the next one starts (None: no more)."""
+        """A page of all that the client owns, its history too, and where the next one starts (None: no more).
+
+        With `document_ids` these documents alone are read.
+        """
         ...
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:

@@ -8,18 +8,19 @@ from aiohttp import web
 
 from kb import api, errors, visibility
 from kb.http import answering, body, openapi
-from kb.ingest import intent
+from kb.ingest import changes, intent
 from kb.upkeep import check, reconcile
 
 _FINDINGS = 200
 
 
 class Consistency:
-    """The look; `intents` is None in a process that does not write, which knows nothing of unfinished documents."""
+    """The look, and when the background looked."""
 
-    def __init__(self, checker: check.Checker, intents: intent.Intents | None) -> None:
+    def __init__(self, checker: check.Checker, intents: intent.Intents, noted: changes.Changes) -> None:
         self._checker = checker
         self._intents = intents
+        self._changes = noted
 
     def routes(self) -> list[openapi.Served]:
         """The route with its handler."""
@@ -31,10 +32,9 @@ class Consistency:
         limit = answering.number(request, "limit", default=5000, most=100_000)
         look = await self._checker.look(viewer.client_id, after=request.query.get("after"), limit=limit)
         findings = [one for one in look.findings if visibility.sees(viewer, one.owner)]
-        unfinished = failed = 0
-        if self._intents is not None:
-            unfinished = len(await self._intents.pending(viewer, limit=1000))
-            failed = len(await self._intents.failed(viewer, limit=1000))
+        unfinished = len(await self._intents.pending(viewer, limit=1000))
+        failed = len(await self._intents.failed(viewer, limit=1000))
+        passes = sorted((await self._changes.passes()).values(), key=lambda one: one.kind)
         state: Literal["Consistent", "Partial", "Inconsistent"] = "Consistent"
         if findings:
             state = "Inconsistent"
@@ -52,6 +52,7 @@ class Consistency:
                     for one in findings[:_FINDINGS]
                 ],
                 next=look.next,
+                passes=[api.Pass(kind=one.kind, begun_at=one.begun_at, ended_at=one.ended_at) for one in passes],
             )
         )
 

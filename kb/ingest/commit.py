@@ -17,7 +17,7 @@ from kb.aliases import registry, rename
 from kb.erasure import closed
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import draft, extractor, graph_builder, history, turns
+from kb.ingest import changes, draft, extractor, graph_builder, history, turns
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 
@@ -32,6 +32,7 @@ class Committer:
         self,
         graph_store: graph.Store,
         vector_store: vectors.Store,
+        noted: changes.Changes,
         aliases: registry.Registry,
         shut: closed.Closed,
         embedder: embedding.Port,
@@ -42,6 +43,7 @@ class Committer:
     ) -> None:
         self._graph = graph_store
         self._vectors = vector_store
+        self._changes = noted
         self._aliases = aliases
         self._shut = shut
         self._embedder = embedder
@@ -62,6 +64,7 @@ class Committer:
         The vectors take what they are given from any owner of the document, so `turn` is looked at before each write
         to them; the graph compares its fence.
         """
+        await self._changes.note(request.scope, [made.document_id])
         built = graph_builder.build(request, made, extracted.extractions)
         self._meters.dropped.inc(built.dropped)
         keys = {one.node_key for one in built.patch.mentions}

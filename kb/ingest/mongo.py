@@ -1,4 +1,6 @@
-"""Intents and kept answers in MongoDB, collections `kb_intents` and `kb_answers`: for several writing processes.
+"""Intents, kept answers and noted changes in MongoDB, for several writing processes.
+
+Collections `kb_intents`, `kb_answers`, `kb_changes` and `kb_passes`.
 
 A record carries the fence of the turn in which it was opened. What an older owner of the document says of it afterwards
 changes nothing (`kb.ingest.claims`).
@@ -12,19 +14,22 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any
 
+import bson
+import pymongo
+
 from crds import scope
-from kb import errors, mongo
+from kb import api, errors, mongo
 from kb.erasure import closed
-from kb.ingest import answers, intent
+from kb.ingest import answers, changes, intent
 
 _KEPT = [intent.State.OPEN.value, intent.State.FAILED.value]
-INTENTS, ANSWERS = "kb_intents", "kb_answers"
+INTENTS, ANSWERS, CHANGES, PASSES = "kb_intents", "kb_answers", "kb_changes", "kb_passes"
 # A kept answer that is used is written again at most that often: eviction needs no better order.
 _USED = timedelta(hours=1)
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents` and `kb.ingest.answers.Shelf`.
+    """Implements `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
@@ -32,6 +37,8 @@ class Ledger:
     def __init__(self, database: mongo.Database, clock: Callable[[], datetime], *, max_answers: int) -> None:
         self._intents = database[INTENTS]
         self._answers = database[ANSWERS]
+        self._changes = database[CHANGES]
+        self._passes = database[PASSES]
         self._clock = clock
         self._max_answers = max_answers
         # Counting what is kept reads the whole index, so it is done once per percent of the capacity.
@@ -164,8 +171,12 @@ class Ledger:
         return found
 
     async def erase(self, where: scope.Scope) -> int:
-        """Forget the records and kept answers of a scope that is erased, and the answers of which no owner is known."""
+        """Forget what is kept of a scope that is erased, and the answers of which no owner is known.
+
+        Its changes too: an erasure ends when it has seen that nothing of the scope is left.
+        """
         with mongo.translated():
+            await self._changes.delete_many(closed.query(where))
             await self._answers.delete_many({"$or": [closed.query(where), {"asked": {"$exists": False}}]})
             return int((await self._intents.delete_many(closed.query(where))).deleted_count)
 
@@ -191,6 +202,35 @@ class Ledger:
             self._kept += 1
             if self._kept % self._evict_every == 0:
                 await self._evict()
+
+    async def note(self, owner: scope.Scope, document_ids: Collection[str]) -> None:
+        row = {**mongo.names(owner), "mark": str(bson.ObjectId())}
+        noted = [pymongo.ReplaceOne({"_id": one}, row, upsert=True) for one in sorted(document_ids)]
+        if noted:
+            with mongo.translated():
+                await self._changes.bulk_write(noted, ordered=False)
+
+    async def changed(self, *, after: str = "", limit: int = 100) -> list[changes.Change]:
+        with mongo.translated():
+            cursor = self._changes.find({"_id": {"$gt": after}}).sort("_id", 1).limit(limit)
+            return [changes.Change(row["_id"], mongo.owner(row), row["mark"]) async for row in cursor]
+
+    async def settle(self, document_id: str, mark: str) -> None:
+        with mongo.translated():
+            await self._changes.delete_one({"_id": document_id, "mark": mark})
+
+    async def record(self, one: changes.Pass) -> None:
+        row = {"begunAt": one.begun_at, "endedAt": one.ended_at, "clientId": one.client_id, "after": one.after}
+        with mongo.translated():
+            await self._passes.replace_one({"_id": one.kind}, row, upsert=True)
+
+    async def passes(self) -> dict[api.PassKind, changes.Pass]:
+        with mongo.translated():
+            rows = [row async for row in self._passes.find()]
+        return {
+            row["_id"]: changes.Pass(row["_id"], row["begunAt"], row["endedAt"], row["clientId"], row["after"])
+            for row in rows
+        }
 
     async def close(self) -> None:
         """Nothing: the connection is the process's."""

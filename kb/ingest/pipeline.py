@@ -26,7 +26,7 @@ from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import store as graph
-from kb.ingest import answers, commit, draft, entitytypes, extractor, hints, intent, redraft, source, turns
+from kb.ingest import answers, changes, commit, draft, entitytypes, extractor, hints, intent, redraft, source, turns
 from kb.queue import job
 from kb.vectors import embedding
 from kb.vectors import store as vectors
@@ -52,6 +52,7 @@ class Stores:
     """What the pipeline writes to and reads from; without a queue there is no `index`."""
 
     intents: intent.Intents
+    changes: changes.Changes
     graph: graph.Store
     vectors: vectors.Store
     content: content.Store
@@ -82,6 +83,7 @@ class Pipeline:
         self._committer = commit.Committer(
             stores.graph,
             stores.vectors,
+            stores.changes,
             stores.aliases,
             stores.shut,
             embedder,
@@ -295,8 +297,9 @@ class Pipeline:
             return await self._drop(owner, document_id, turn)
 
     async def _drop(self, owner: scope.Scope, document_id: str, turn: turns.Turn) -> bool:
+        await self._stores.changes.note(owner, [document_id])
         if self._stores.queue is not None:
-            # First of all: a job that outlived the rest would bring the document back.
+            # Before the stores: a job that outlived the rest would bring the document back.
             await self._stores.queue.drop(document_id, fence=turn.fence)
         chunks = await self._stores.vectors.known(owner, document_id) if turn.fence else None
         known = await self._stores.graph.remove(owner, document_id, fence=turn.fence)

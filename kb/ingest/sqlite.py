@@ -1,6 +1,6 @@
-"""Intents and kept answers in one SQLite file beside the graph, for one writing process; so no fence is compared.
+"""Intents, kept answers and noted changes in one SQLite file, for one writing process; so no fence is compared.
 
-Both are bookkeeping of the writing process: losing the file costs model calls, not knowledge.
+All are bookkeeping of the writing process: losing the file costs model calls and a full comparison, not knowledge.
 
 What is opened, failed or forgotten is on the disk before anything depends on it: otherwise a power cut would leave an
 older request open, and it would be done again after a newer one. What ends a request only saves its repetition.
@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crds import scope
-from kb import sqlite, visibility
-from kb.ingest import answers, intent
+from kb import api, sqlite, visibility
+from kb.ingest import answers, changes, intent
 
 # ruff: noqa: S608 -- the interpolated parts are constants, never a value
 
@@ -24,6 +24,12 @@ _FAILURES = "CREATE INDEX intents_failed ON intents (updated_at) WHERE state = '
 # Of an answer `key` is `answers.place` and `asked` the hash of the question; one that was kept before answers had
 # owners has the hash as its `key` and no `asked`.
 _ASKED = "CREATE INDEX answers_asked ON answers (asked, client) WHERE asked <> ''"
+# A mark is never given twice, also when its row is gone.
+_CHANGES = """CREATE TABLE changes (
+    mark INTEGER PRIMARY KEY AUTOINCREMENT, document_id TEXT NOT NULL UNIQUE, client TEXT NOT NULL,
+    project TEXT NOT NULL, grp TEXT NOT NULL)"""
+_PASSES = """CREATE TABLE passes (
+    kind TEXT PRIMARY KEY, begun_at TEXT NOT NULL, ended_at TEXT, client TEXT NOT NULL, place TEXT)"""
 _SCHEMA = f"""
 CREATE TABLE intents (
     document_id TEXT PRIMARY KEY, client TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
@@ -39,6 +45,8 @@ CREATE TABLE answers (
 );
 CREATE INDEX answers_at ON answers (at);
 {_ASKED};
+{_CHANGES};
+{_PASSES};
 """
 # Everything but the request, which may be long.
 _COLUMNS = """document_id, client, project, grp, source_urn, state, known, attempts, reason, updated_at,
@@ -92,6 +100,10 @@ _KEEP = """
 INSERT OR REPLACE INTO answers (key, prompt, answer, at, asked, client, project, grp)
 VALUES (:mine, :prompt, :answer, :now, :asked, :client, :project, :grp)
 """
+_NOTE = """
+INSERT OR REPLACE INTO changes (document_id, client, project, grp)
+SELECT value, :client, :project, :grp FROM json_each(:ids)
+"""
 _EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
 # Seconds: a kept answer that is used is written again at most that often; eviction needs no better order.
 _USED = 3600
@@ -99,13 +111,14 @@ _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents` and `kb.ingest.answers.Shelf` over `path`.
+    """Implements `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes` over `path`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
-        self._database = sqlite.Database(path, _SCHEMA, version=3, migrations={1: _from_version_1, 2: _from_version_2})
+        migrations = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
+        self._database = sqlite.Database(path, _SCHEMA, version=4, migrations=migrations)
         self._clock = clock
         self._max_answers = max_answers
         # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
@@ -204,11 +217,15 @@ class Ledger:
         return {intent.State(row["state"]): row["n"] for row in rows}
 
     async def erase(self, where: scope.Scope) -> int:
-        """Forget the records and kept answers of a scope that is erased, and the answers of which no owner is known."""
+        """Forget what is kept of a scope that is erased, and the answers of which no owner is known.
+
+        Its changes too: an erasure ends when it has seen that nothing of the scope is left.
+        """
         values = {"client": where.client_id, "project": where.project_id, "grp": where.group_id}
 
         def work(connection: sqlite3.Connection) -> int:
             connection.execute(f"DELETE FROM answers WHERE asked = '' OR ({sqlite.ERASED})", values)
+            connection.execute(f"DELETE FROM changes WHERE {sqlite.ERASED}", values)
             return connection.execute(f"DELETE FROM intents WHERE {sqlite.ERASED}", values).rowcount
 
         return await self._database.write(work)
@@ -233,6 +250,34 @@ class Ledger:
 
         await self._database.write(work, durable=False)
 
+    async def note(self, owner: scope.Scope, document_ids: Collection[str]) -> None:
+        values = {
+            "client": owner.client_id,
+            "project": owner.project_id,
+            "grp": owner.group_id,
+            "ids": json.dumps(sorted(document_ids)),
+        }
+        await self._database.write(lambda connection: connection.execute(_NOTE, values))
+
+    async def changed(self, *, after: str = "", limit: int = 100) -> list[changes.Change]:
+        statement = "SELECT * FROM changes WHERE document_id > ? ORDER BY document_id LIMIT ?"
+        rows = await self._database.read(lambda connection: connection.execute(statement, (after, limit)).fetchall())
+        return [changes.Change(row["document_id"], _owner(row), str(row["mark"])) for row in rows]
+
+    async def settle(self, document_id: str, mark: str) -> None:
+        statement, values = "DELETE FROM changes WHERE document_id = ? AND mark = ?", (document_id, int(mark))
+        await self._database.write(lambda connection: connection.execute(statement, values), durable=False)
+
+    async def record(self, one: changes.Pass) -> None:
+        ended = None if one.ended_at is None else _text(one.ended_at)
+        values = (one.kind, _text(one.begun_at), ended, one.client_id, one.after)
+        statement = "INSERT OR REPLACE INTO passes (kind, begun_at, ended_at, client, place) VALUES (?, ?, ?, ?, ?)"
+        await self._database.write(lambda connection: connection.execute(statement, values), durable=False)
+
+    async def passes(self) -> dict[api.PassKind, changes.Pass]:
+        rows = await self._database.read(lambda connection: connection.execute("SELECT * FROM passes").fetchall())
+        return {row["kind"]: _pass(row) for row in rows}
+
     def _seconds(self) -> int:
         return int(self._clock().timestamp())
 
@@ -252,7 +297,7 @@ class Ledger:
 def _intent(row: sqlite3.Row) -> intent.Intent:
     return intent.Intent(
         document_id=row["document_id"],
-        owner=scope.Scope(client_id=row["client"], project_id=row["project"], group_id=row["grp"]),
+        owner=_owner(row),
         source_urn=row["source_urn"],
         state=intent.State(row["state"]),
         known=bool(row["known"]),
@@ -261,6 +306,15 @@ def _intent(row: sqlite3.Row) -> intent.Intent:
         updated_at=datetime.fromisoformat(row["updated_at"]),
         recorded=bool(row["recorded"]),
     )
+
+
+def _owner(row: sqlite3.Row) -> scope.Scope:
+    return scope.Scope(client_id=row["client"], project_id=row["project"], group_id=row["grp"])
+
+
+def _pass(row: sqlite3.Row) -> changes.Pass:
+    ended = None if row["ended_at"] is None else datetime.fromisoformat(row["ended_at"])
+    return changes.Pass(row["kind"], datetime.fromisoformat(row["begun_at"]), ended, row["client"], row["place"])
 
 
 def _values(document_id: str, owner: scope.Scope, source_urn: str, now: datetime) -> dict[str, str]:
@@ -286,6 +340,11 @@ def _from_version_2(connection: sqlite3.Connection) -> None:
     for column in ("asked", "client", "project", "grp"):
         connection.execute(f"ALTER TABLE answers ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
     connection.execute(_ASKED)
+
+
+def _from_version_3(connection: sqlite3.Connection) -> None:
+    connection.execute(_CHANGES)
+    connection.execute(_PASSES)
 
 
 def _place(key: str, owner: scope.Scope) -> dict[str, str | int]:

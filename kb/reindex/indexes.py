@@ -201,20 +201,32 @@ class Indexes:
             return [await index.store.regroup(owner) for index in indexes][-1]
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
         # Each index after the other: what is left in one of them alone must be found too.
         with self._writing() as indexes:
             index, place = _cursor(indexes, after)
-            rows, following = await index.store.audit(client_id, after=place, limit=limit)
+            rows, following = await index.store.audit(client_id, after=place, limit=limit, document_ids=document_ids)
             return rows, _next(indexes, index, following)
 
     async def audit_sentences(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
         with self._writing() as indexes:
             index, place = _cursor(indexes, after)
-            rows, following = await index.store.audit_sentences(client_id, after=place, limit=limit)
+            rows, following = await index.store.audit_sentences(
+                client_id, after=place, limit=limit, document_ids=document_ids
+            )
             return rows, _next(indexes, index, following)
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Stored]:

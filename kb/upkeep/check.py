@@ -30,11 +30,13 @@ async def nobody(document_ids: Collection[str]) -> set[str]:
 class Look:
     """What a look found; `seen` are document, chunk and owner of what the graph holds.
 
+    `busy` are the documents, with their owners, that look wrong because they are in work.
     `next` is the cursor of the rest, None when everything was looked at.
     """
 
     findings: list[compare.Finding] = field(default_factory=list)
     seen: list[tuple[str, str, scope.Scope]] = field(default_factory=list)
+    busy: dict[str, scope.Scope] = field(default_factory=dict)
     next: str | None = None
 
 
@@ -50,8 +52,15 @@ class Checker:
         """Those of the documents that are being written, or are to be."""
         return await self._working(document_ids)
 
-    async def look(self, client_id: str, *, after: str | None = None, limit: int = 5000) -> Look:
-        """Look at about `limit` rows from `after` on."""
+    async def look(
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 5000,
+        document_ids: Collection[str] | None = None,
+    ) -> Look:
+        """Look at about `limit` rows from `after` on; with `document_ids`, of these documents alone."""
         stage, place = _parse(after)
         found = Look()
         rows = 0
@@ -60,7 +69,7 @@ class Checker:
                 found.next = f"{stage}:{place or ''}"
                 return found
             size = min(_PAGE, limit - rows)
-            count, place = await self._page(stage, client_id, place, size, found)
+            count, place = await self._page(stage, client_id, place, size, document_ids, found)
             rows += max(count, 1)
             if place is None:
                 stage = _following(stage)
@@ -84,34 +93,43 @@ class Checker:
         return found + [one for key, one in strays.items() if key in lines and key not in proven]
 
     async def _page(
-        self, stage: str, client_id: str, place: str | None, size: int, found: Look
+        self,
+        stage: str,
+        client_id: str,
+        place: str | None,
+        size: int,
+        document_ids: Collection[str] | None,
+        found: Look,
     ) -> tuple[int, str | None]:
         if stage == "graph":
-            page, following = await self._graph.audit(client_id, after=place, limit=size)
+            page, following = await self._graph.audit(client_id, after=place, limit=size, document_ids=document_ids)
             copies = await self._vectors.held(client_id, [one.chunk_id for one in page])
             proven = {line for one in page for line in one.sentence_ids}
             lines = await self._vectors.held_sentences(client_id, proven)
-            found.findings += await self._settled(client_id, compare.committed(page, copies, lines))
+            found.findings += await self._settled(client_id, compare.committed(page, copies, lines), found)
             found.seen += [(one.document.id, one.chunk_id, one.owner) for one in page]
             return len(page), following
         if stage == "chunks":
-            chunks, following = await self._vectors.audit(client_id, after=place, limit=size)
+            chunks, following = await self._vectors.audit(client_id, after=place, limit=size, document_ids=document_ids)
             held = await self._graph.held(client_id, [one.chunk_id for one in chunks])
-            found.findings += await self._settled(client_id, compare.stored(chunks, held))
+            found.findings += await self._settled(client_id, compare.stored(chunks, held), found)
             return len(chunks), following
-        stored, following = await self._vectors.audit_sentences(client_id, after=place, limit=size)
+        stored, following = await self._vectors.audit_sentences(
+            client_id, after=place, limit=size, document_ids=document_ids
+        )
         held = await self._graph.held(client_id, {line.chunk_id for line in stored})
-        found.findings += await self._settled(client_id, compare.sentences(stored, held))
+        found.findings += await self._settled(client_id, compare.sentences(stored, held), found)
         return len(stored), following
 
-    async def _settled(self, client_id: str, wrong: list[compare.Finding]) -> list[compare.Finding]:
+    async def _settled(self, client_id: str, wrong: list[compare.Finding], found: Look) -> list[compare.Finding]:
         """Those that are still so, without the documents in work, which are between two states."""
         kinds = {one.kind for one in wrong}
-        still = [one for one in await self.again(client_id, await self._idle(wrong)) if one.kind in kinds]
-        return await self._idle(still)
+        still = [one for one in await self.again(client_id, await self._idle(wrong, found)) if one.kind in kinds]
+        return await self._idle(still, found)
 
-    async def _idle(self, wrong: list[compare.Finding]) -> list[compare.Finding]:
+    async def _idle(self, wrong: list[compare.Finding], found: Look) -> list[compare.Finding]:
         working = await self._working({one.document_id for one in wrong}) if wrong else set()
+        found.busy |= {one.document_id: one.owner for one in wrong if one.document_id in working}
         return [one for one in wrong if one.document_id not in working]
 
 

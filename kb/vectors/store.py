@@ -122,13 +122,26 @@ class Store(Protocol):
         ...
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
-        """A page of every chunk that the client owns, its history too, and where the next one starts (None: none)."""
+        """A page of every chunk that the client owns, its history too, and where the next one starts (None: none).
+
+        With `document_ids` those of these documents alone are read.
+        """
         ...
 
     async def audit_sentences(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
         """The same of sentences."""
         ...

@@ -246,11 +246,20 @@ class Vectors:
         return moved
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
         self.switch.check("audit")
         everything = self._chunks | self._past
-        mine = sorted(key for key, (where, _, _) in everything.items() if where.client_id == client_id)
+        mine = sorted(
+            key
+            for key, (where, one, _) in everything.items()
+            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
+        )
         page = [key for key in mine if after is None or key > after][:limit]
         found = [
             model.Stored(key, where, chunk.document_id, chunk.source_urn, chunk.graph_refs, chunk.revision(where))
@@ -260,11 +269,20 @@ class Vectors:
         return found, page[-1] if len(page) == limit else None
 
     async def audit_sentences(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
         self.switch.check("audit_sentences")
         everything = self._sentences | self._past_sentences
-        mine = sorted(key for key, (where, _, _) in everything.items() if where.client_id == client_id)
+        mine = sorted(
+            key
+            for key, (where, one, _) in everything.items()
+            if where.client_id == client_id and (document_ids is None or one.document_id in document_ids)
+        )
         page = [key for key in mine if after is None or key > after][:limit]
         found = [
             model.StoredSentence(key, where, sentence.document_id, sentence.chunk_id)

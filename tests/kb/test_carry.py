@@ -11,6 +11,7 @@ from crds import scope
 from crds.priority import Priority
 from kb import carry, mongo
 from kb.erasure import book
+from kb.ingest import changes
 from kb.ingest import mongo as shared_ledger
 from kb.ingest import sqlite as ledger
 from kb.queue import job
@@ -45,6 +46,8 @@ async def test_open_requests_and_jobs_are_carried_once(
     await book.Book(database, clock).finish(erased.id)
     clock.advance(seconds=1)
     await told("told after the erasure", scopes.BLOG)
+    await old_book.note(scopes.SHOP, ["done", "kept"])
+    await old_book.record(changes.Pass("Full", clock(), clock()))
     await old_book.close()
     await old_jobs.close()
 
@@ -54,7 +57,7 @@ async def test_open_requests_and_jobs_are_carried_once(
     await jobs.put(
         "newer", scopes.SHOP, "u:newer", "note", job.Action.EXTRACT, Priority.P3, '"of another writer"', fence=7
     )
-    carrier = carry.Carrier(tmp_path, database, intents, jobs, clock)
+    carrier = carry.Carrier(tmp_path, database, intents, intents, jobs, clock)
     assert await carrier.carry() == 4
     assert await carrier.carry() == 0
     assert [name for name in os.listdir(tmp_path) if ".sqlite" in name] == []
@@ -66,6 +69,11 @@ async def test_open_requests_and_jobs_are_carried_once(
         "told after the erasure": '"open told after the erasure"',
     }
     assert await intents.find("done") is None
+    assert [(one.document_id, one.owner) for one in await intents.changed()] == [
+        ("done", scopes.SHOP),
+        ("kept", scopes.SHOP),
+    ]
+    assert await intents.passes() == {}
     kept = await jobs.find("kept")
     assert kept is not None
     assert (kept[0].indexed, kept[0].urgency, kept[1]) == (True, Priority.P2, '"kept"')

@@ -70,6 +70,7 @@ class ObservedState:
     aliases: registry.Registry
     shut: closed.Closed
     embedder: embedding.Port
+    clock: clocks.Clock
 
     async def ingest(self, document: api.IngestRequest) -> api.IngestReply:
         """In the background's priority."""
@@ -130,7 +131,7 @@ async def opened(
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
         pipeline.Stores(
-            ledger, graph, vector_store, content_store, queue, names, shut, types=types or entitytypes.Nothing()
+            ledger, ledger, graph, vector_store, content_store, queue, names, shut, types=types or entitytypes.Nothing()
         ),
         asked,
         embedder,
@@ -162,6 +163,7 @@ async def opened(
             names,
             shut,
             embedder,
+            clock,
         )
     finally:
         for file in files:

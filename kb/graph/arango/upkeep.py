@@ -58,19 +58,26 @@ class Upkeep(connection.Connection):
         return [one for one in found if one.source_urn > after][:limit]
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Committed], str | None]:
         # First the present, then the history, whose cursor begins so.
         past, place = (after or "").startswith(_PAST), (after or "").removeprefix(_PAST)
 
+        asked = {"chunks": None, "documents": None if document_ids is None else sorted(document_ids)}
+
         def work() -> tuple[list[Any], str | None]:
-            rows = self._rows(aql.AUDIT, client_id, history=past, after=place, limit=limit, chunks=None)
+            rows = self._rows(aql.AUDIT, client_id, history=past, after=place, limit=limit, **asked)
             if len(rows) == limit:
                 return rows, f"{_PAST if past else ''}{rows[-1]['key']}"
             if past:
                 return rows, None
             left = limit - len(rows)
-            rest = self._rows(aql.AUDIT, client_id, history=True, after="", limit=left, chunks=None)
+            rest = self._rows(aql.AUDIT, client_id, history=True, after="", limit=left, **asked)
             return rows + rest, f"{_PAST}{rest[-1]['key']}" if len(rest) == left else None
 
         rows, following = await self._call(work)
@@ -78,7 +85,7 @@ class Upkeep(connection.Connection):
 
     async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
         wanted = set(chunk_ids)
-        asked = {"after": "", "limit": len(wanted), "chunks": sorted(wanted)}
+        asked = {"after": "", "limit": len(wanted), "chunks": sorted(wanted), "documents": None}
 
         def work() -> list[Any]:
             return [row for past in (False, True) for row in self._rows(aql.AUDIT, client_id, history=past, **asked)]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
+from weaviate.classes.query import Sort
+
 from kb import errors
 from kb.vectors import model, record
 from kb.vectors.weaviate import connection, filters
@@ -22,15 +24,27 @@ class Auditing(connection.Connection):
     """The part of the port that goes by the client alone."""
 
     async def audit(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.Stored], str | None]:
-        rows, following = await self._page(self._chunks_name, client_id, _AUDITED, after, limit)
+        rows, following = await self._page(self._chunks_name, client_id, _AUDITED, after, limit, document_ids)
         return [record.stored(client_id, str(row.uuid), row.properties) for row in rows], following
 
     async def audit_sentences(
-        self, client_id: str, *, after: str | None = None, limit: int = 500
+        self,
+        client_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        document_ids: Collection[str] | None = None,
     ) -> tuple[list[model.StoredSentence], str | None]:
-        rows, following = await self._page(self._sentences_name, client_id, _AUDITED_SENTENCE, after, limit)
+        rows, following = await self._page(
+            self._sentences_name, client_id, _AUDITED_SENTENCE, after, limit, document_ids
+        )
         page = [
             model.StoredSentence(
                 str(row.uuid),
@@ -80,7 +94,13 @@ class Auditing(connection.Connection):
             return chunks, sentences
 
     async def _page(
-        self, name: str, client_id: str, names: list[str], after: str | None, limit: int
+        self,
+        name: str,
+        client_id: str,
+        names: list[str],
+        after: str | None,
+        limit: int,
+        document_ids: Collection[str] | None,
     ) -> tuple[list[Any], str | None]:
         """First the present, then the history, whose cursor begins so."""
         past, place = (after or "").startswith(_PAST), (after or "").removeprefix(_PAST)
@@ -88,8 +108,16 @@ class Auditing(connection.Connection):
             raise errors.Invalid(f"{after!r} is no place in this store", field="after", remedy="Give what a page gave.")
 
         async def page(history: bool, place: str, size: int) -> tuple[list[Any], str | None]:
+            first = place or _FIRST
+
             async def ask(tenant: Any) -> Any:
-                return await tenant.query.fetch_objects(limit=size, after=place or _FIRST, return_properties=names)
+                if document_ids is None:
+                    return await tenant.query.fetch_objects(limit=size, after=first, return_properties=names)
+                # The server refuses a cursor beside a filter; what follows an id is a filter too.
+                where = filters.of_documents(document_ids) & filters.following(first)
+                return await tenant.query.fetch_objects(
+                    filters=where, sort=Sort.by_id(), limit=size, return_properties=names
+                )
 
             rows = await self._in(name, client_id, ask, history=history)
             return rows, str(rows[-1].uuid) if len(rows) == size else None

@@ -23,6 +23,11 @@ def of_documents(document_ids: Collection[str]) -> FilterReturn:
     return Filter.by_property("documentId").contains_any(list(document_ids))
 
 
+def following(object_id: str) -> FilterReturn:
+    """The objects whose ids come after this one."""
+    return Filter.by_property("_id").greater_than(object_id)
+
+
 def exactly(owner: scope.Scope) -> FilterReturn:
     """What is owned by this scope and no other of the same client."""
     project, group = Filter.by_property("projectId"), Filter.by_property("groupId")

@@ -400,6 +400,24 @@ class Contract:
         assert all(len(one.sentence_ids) == 1 for one in found)
         assert await store.clients() == ["acme", "other"]
 
+    async def test_an_audit_of_some_documents_shows_them_alone(self, store: Store) -> None:
+        made = {}
+        for owner, urn in ((scopes.SHOP, "u:1"), (scopes.SHOP, "u:2"), (scopes.BLOG, "u:3"), (scopes.OTHER, "u:4")):
+            said = patch(owner, urn, [("n:a", "to", "n:b")], chunks=2)
+            await store.replace(owner, said)
+            made[urn] = said
+        wanted = [made[urn].document.id for urn in ("u:1", "u:3", "u:4")]
+        found: list[str] = []
+        after: str | None = None
+        for _ in range(10):
+            page, after = await store.audit("acme", after=after, limit=3, document_ids=wanted)
+            found += [one.chunk_id for one in page]
+            if after is None:
+                break
+        assert after is None
+        assert sorted(found) == sorted([*made["u:1"].chunk_ids, *made["u:3"].chunk_ids])
+        assert await store.audit("acme", document_ids=[]) == ([], None)
+
     async def test_a_traversal_meets_each_node_once_nearest_first(self, store: Store) -> None:
         ring = [("n:a", "to", "n:b"), ("n:b", "to", "n:c"), ("n:c", "to", "n:d"), ("n:d", "to", "n:a")]
         await store.replace(scopes.SHOP, patch(scopes.SHOP, "u:ring", ring))
@@ -762,6 +780,8 @@ class History:
         }
         assert {one.document.id for one in found} == {first.document.id}
         assert {one.owner for one in found} == {scopes.SHOP}
+        assert (await store.audit("acme", document_ids=[first.document.id]))[0] == found
+        assert await store.audit("acme", document_ids=["another"]) == ([], None)
         held = await store.held("acme", [past, *second.chunk_ids])
         assert held == {one.chunk_id: one for one in found}
         sentence = first.mentions[0].sentence_id

@@ -279,3 +279,18 @@ async def test_present_questions_do_not_read_the_past(tmp_path: Path, effort: in
     assert len(await store.versions(scopes.SHOP, made.document.id)) == 201
     assert await effort.least(questions) <= 1.2 * alone
     await store.close()
+
+
+@pytest.mark.parametrize("statement", [statements.AUDIT_OF, statements.HELD])
+async def test_what_is_looked_up_by_its_id_is_not_searched_among_all_of_its_client(
+    tmp_path: Path, statement: str
+) -> None:
+    store = sqlite.Store(tmp_path / "graph.sqlite")
+    await store.prepare()
+    await store.close()
+    bound = {"client": "acme", "past": "", "after": 0, "limit": 9, "numbers": "[]", "documents": "[]", "chunks": "[]"}
+    connection = sqlite3.connect(tmp_path / "graph.sqlite")
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", bound)]
+    connection.close()
+    assert "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)" in plan
+    assert not [step for step in plan if step.startswith(("SCAN d", "SCAN c", "SEARCH d USING INDEX documents_client"))]

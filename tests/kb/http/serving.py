@@ -34,11 +34,20 @@ async def over(
     checker = check.Checker(made.graph, made.vectors, made.ledger.working)
     turn = made.pipeline.turn
     reconciler = reconcile.Reconciler(
-        checker, made.graph, made.vectors, made.content, made.embedder, turn, made.ledger.working, meters
+        checker,
+        made.graph,
+        made.vectors,
+        made.content,
+        made.embedder,
+        turn,
+        made.ledger.working,
+        made.ledger,
+        meters,
+        made.clock,
     )
     more = [
         *exploring.Exploring(finder, made.graph, made.vectors, made.aliases).routes(),
-        *upkeep.Consistency(checker, made.ledger).routes(),
+        *upkeep.Consistency(checker, made.ledger, made.ledger).routes(),
         *upkeep.Upkeep(reconciler).routes(),
         *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
     ]

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from kb import api, metrics, selection
+from kb.ingest import changes
 from kb.retrieve import rank
 from router import client as router_client
 from tests.kb import clock as clocks
@@ -273,6 +274,14 @@ async def test_consistency_of_the_scope(http: httpx.AsyncClient, kb: world.Obser
     [chunk] = (await ask(http, "chunks/by-kind", scope=BLOG, kinds=["wiki"]))["chunks"]
     await kb.vectors.discard("acme", chunk_ids=[chunk["chunkId"]], sentence_ids=[])
     assert (await look(http, "health/consistency", **SHOP))["state"] == "Consistent"
+    assert found["passes"] == []
+    await kb.ledger.record(changes.Pass("Full", kb.clock(), kb.clock(), "acme"))
+    await kb.ledger.record(changes.Pass("Changed", kb.clock()))
+    now = kb.clock().isoformat().replace("+00:00", "Z")
+    assert (await look(http, "health/consistency", **SHOP))["passes"] == [
+        {"kind": "Changed", "begunAt": now, "endedAt": None},
+        {"kind": "Full", "begunAt": now, "endedAt": now},
+    ]
     theirs = await look(http, "health/consistency", **BLOG)
     assert (theirs["state"], theirs["findings"][0]["kind"]) == ("Inconsistent", "ChunkTextMissing")
 

@@ -7,17 +7,17 @@ from datetime import timedelta
 from typing import Protocol
 
 from kb import visibility
-from kb.ingest import answers, intent
+from kb.ingest import answers, changes, intent
 from tests.kb import clock as clocks
 from tests.kb import scopes
 
 
-class Ledger(intent.Intents, answers.Shelf, Protocol):
-    """Both ports: a ledger keeps intents and answers."""
+class Ledger(intent.Intents, answers.Shelf, changes.Changes, Protocol):
+    """The three ports: a ledger keeps intents, answers and changes."""
 
 
 class LedgerContract:
-    """The meaning of `kb.ingest.intent.Intents` and `kb.ingest.answers.Shelf`."""
+    """The meaning of `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes`."""
 
     async def test_a_document_is_known_once_it_was_finished(self, ledger: Ledger, clock: clocks.Clock) -> None:
         first = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())
@@ -186,3 +186,49 @@ class LedgerContract:
         assert [one.document_id for one in await ledger.listed(scopes.SHOP, limit=1)] == ["a"]
         found = await ledger.among(["a", "b", "d", "unknown"])
         assert {name: one.source_urn for name, one in found.items()} == {"a": "mail::a", "b": "mail::b"}
+
+    async def test_changes_are_listed_in_order_page_by_page(self, ledger: Ledger) -> None:
+        await ledger.note(scopes.SHOP, ["b", "d"])
+        await ledger.note(scopes.BLOG, ["a", "c"])
+        await ledger.note(scopes.SHOP, [])
+        seen: list[changes.Change] = []
+        while page := await ledger.changed(after=seen[-1].document_id if seen else "", limit=3):
+            assert len(page) <= 3
+            seen += page
+        assert [(one.document_id, one.owner) for one in seen] == [
+            ("a", scopes.BLOG),
+            ("b", scopes.SHOP),
+            ("c", scopes.BLOG),
+            ("d", scopes.SHOP),
+        ]
+
+    async def test_a_change_that_is_noted_again_is_not_settled_by_what_was_read_before(self, ledger: Ledger) -> None:
+        await ledger.note(scopes.SHOP, ["d"])
+        [first] = await ledger.changed()
+        await ledger.note(scopes.SHOP, ["d"])
+        await ledger.settle("d", first.mark)
+        [second] = await ledger.changed()
+        await ledger.settle("d", second.mark)
+        assert await ledger.changed() == []
+        # Nor once nothing is left of the marks that were given before.
+        await ledger.note(scopes.SHOP, ["d"])
+        for mark in (first.mark, second.mark):
+            await ledger.settle("d", mark)
+        assert [one.document_id for one in await ledger.changed()] == ["d"]
+
+    async def test_an_erased_scope_has_no_changes(self, ledger: Ledger) -> None:
+        for owner in (scopes.SHOP, scopes.BLOG, scopes.OTHER):
+            await ledger.note(owner, [f"{owner.client_id} {owner.project_id}"])
+        await ledger.erase(scopes.SHOP)
+        assert [one.owner for one in await ledger.changed()] == [scopes.BLOG, scopes.OTHER]
+        await ledger.erase(scopes.ACME)
+        assert [one.owner for one in await ledger.changed()] == [scopes.OTHER]
+
+    async def test_the_last_pass_of_each_kind_is_kept(self, ledger: Ledger, clock: clocks.Clock) -> None:
+        assert await ledger.passes() == {}
+        full = changes.Pass("Full", clock(), None, "acme", "graph:7")
+        await ledger.record(full)
+        await ledger.record(changes.Pass("Changed", clock()))
+        ended = changes.Pass("Changed", clock(), clock() + timedelta(seconds=2))
+        await ledger.record(ended)
+        assert await ledger.passes() == {"Full": full, "Changed": ended}

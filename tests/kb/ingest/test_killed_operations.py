@@ -47,6 +47,7 @@ async def stored(kb: world.ObservedState) -> None:
     await kb.ingest(world.request("JERV-1 is done.", urn="note:1"))
     await kb.pipeline.index(world.request(), Priority.P3)
     await kb.content.save(scopes.SHOP, b"a file", "text/plain")
+    await victim.reconciler(kb).step(timedelta(days=7))
 
 
 async def attached(kb: world.ObservedState) -> None:
@@ -86,7 +87,8 @@ async def resume(kb: world.ObservedState) -> None:
 
 
 async def repair(kb: world.ObservedState) -> None:
-    await victim.reconciler(kb).sweep("acme")
+    """By what was changed alone: everything was compared before."""
+    await victim.reconciler(kb).step(timedelta(days=7))
 
 
 # The loops of a process that begin as soon as it has started, in an order that may be any; and the others.

@@ -21,6 +21,7 @@ DROP TABLE answers;
 CREATE TABLE answers (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX answers_at ON answers (at);
 """
+_WITHOUT_CHANGES = "DROP TABLE changes; DROP TABLE passes;"
 
 
 class TestFile(ledger_contract.LedgerContract):
@@ -69,7 +70,8 @@ async def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, clock: 
     await first.fail("d", "no way", clock())
     await first.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript("DROP INDEX intents_failed; UPDATE intents SET request = NULL;" + _WITHOUT_OWNERS)
+        connection.executescript("DROP INDEX intents_failed; UPDATE intents SET request = NULL;")
+        connection.executescript(_WITHOUT_OWNERS + _WITHOUT_CHANGES)
         connection.execute("PRAGMA user_version=1")
     second = sqlite.Ledger(path, clock, max_answers=3)
     await second.prepare()
@@ -86,6 +88,7 @@ async def test_answers_of_version_2_have_no_known_owner(tmp_path: Path, clock: c
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(f"""
             {_WITHOUT_OWNERS}
+            {_WITHOUT_CHANGES}
             INSERT INTO answers VALUES ('k', 'kb.extract/v1', 'a', {at}), ('l', 'kb.extract/v1', 'b', {at});
             PRAGMA user_version=2;
         """)
@@ -95,4 +98,20 @@ async def test_answers_of_version_2_have_no_known_owner(tmp_path: Path, clock: c
     assert await second.answer("k", scopes.OTHER) == "a"
     await second.erase(scopes.SHOP)
     assert [await second.answer(key, scopes.OTHER) for key in ("k", "l")] == ["a", None]
+    await second.close()
+
+
+async def test_a_file_of_version_3_has_no_pass_and_no_changes(tmp_path: Path, clock: clocks.Clock) -> None:
+    path = tmp_path / "old.sqlite"
+    first = sqlite.Ledger(path, clock, max_answers=9)
+    await first.prepare()
+    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+    await first.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{_WITHOUT_CHANGES} PRAGMA user_version=3;")
+    second = sqlite.Ledger(path, clock, max_answers=9)
+    await second.prepare()
+    assert (await second.passes(), await second.changed(), await second.working(["d"])) == ({}, [], {"d"})
+    await second.note(scopes.SHOP, ["d"])
+    assert [one.document_id for one in await second.changed()] == ["d"]
     await second.close()

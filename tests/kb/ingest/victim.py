@@ -63,7 +63,9 @@ def reconciler(kb: world.ObservedState) -> reconcile.Reconciler:
     meters = metrics.Metrics(prometheus_client.CollectorRegistry())
     checker = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
     turn, working = kb.pipeline.turn, kb.ledger.working
-    return reconcile.Reconciler(checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, meters)
+    return reconcile.Reconciler(
+        checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, kb.ledger, meters, kb.clock
+    )
 
 
 def erasing(

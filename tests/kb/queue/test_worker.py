@@ -107,7 +107,7 @@ async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
     await ledger.prepare()
     embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
-    stores = pipeline.Stores(ledger, kb.graph, kb.vectors, kb.content)
+    stores = pipeline.Stores(ledger, ledger, kb.graph, kb.vectors, kb.content)
     other = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits(chunk_chars=900))
     if deleted:
         await other.forget(scopes.SHOP, world.request().source_urn)

@@ -44,7 +44,8 @@ def reconciler(kb: world.ObservedState, meters: metrics.Metrics) -> reconcile.Re
 def between(kb: world.ObservedState, meters: metrics.Metrics, turn: reconcile.Turn) -> reconcile.Reconciler:
     """One that takes its turns so: what happens between its look and its repair is the test's."""
     stores = (kb.graph, kb.vectors, kb.content)
-    return reconcile.Reconciler(checker(kb), *stores, kb.embedder, turn, kb.ledger.working, meters)
+    working = kb.ledger.working
+    return reconcile.Reconciler(checker(kb), *stores, kb.embedder, turn, working, kb.ledger, meters, kb.clock)
 
 
 async def kinds(kb: world.ObservedState) -> list[str]:

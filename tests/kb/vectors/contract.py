@@ -208,6 +208,28 @@ class Contract:
         assert await store.counts(scopes.SHOP) == (0, 0)
         assert await store.counts(scopes.OTHER) == (1, 1)
 
+    async def test_an_audit_of_some_documents_shows_them_alone(self, store: Store) -> None:
+        made = {}
+        for number in range(12):
+            one = chunk(scopes.SHOP, f"u:{number % 4}", f"login {number}")
+            line = sentence(one, f"login {number}")
+            await store.put(scopes.SHOP, [(one, point(1))], [(line, point(1))])
+            made[one.id] = (one.document_id, line.id)
+        wanted = sorted({document for document, _ in made.values()})[:2]
+        for what in (store.audit, store.audit_sentences):
+            found: list[tuple[str, str]] = []
+            after: str | None = None
+            for _ in range(10):
+                page, after = await what("acme", after=after, limit=4, document_ids=wanted)
+                assert len(page) <= 4
+                found += [(one.document_id, one.chunk_id) for one in page]
+                if after is None:
+                    break
+            assert after is None
+            assert sorted(found) == sorted((document, key) for key, (document, _) in made.items() if document in wanted)
+            assert await what("acme", document_ids=["another"]) == ([], None)
+            assert await what("other", document_ids=wanted) == ([], None)
+
     async def test_putting_twice_is_putting_once(self, store: Store) -> None:
         made = chunk(scopes.SHOP, "u:1", "login")
         line = sentence(made, "login")
@@ -378,6 +400,9 @@ class History:
         assert sorted(found) == sorted([new.id, past])
         lines, _ = await store.audit_sentences("acme")
         assert [(one.sentence_id, one.chunk_id, one.document_id) for one in lines] == [(line, past, old.document_id)]
+        both, _ = await store.audit("acme", document_ids=[new.document_id])
+        assert sorted(one.chunk_id for one in both) == sorted(found)
+        assert await store.audit_sentences("acme", document_ids=[new.document_id]) == (lines, None)
         held = await store.held("acme", [past, new.id])
         assert {one.document_id for one in held.values()} == {old.document_id}
         moved = scopes.make("acme", "shop", "wholesale")

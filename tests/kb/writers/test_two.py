@@ -89,11 +89,12 @@ async def start(
         owners = claims.Turns(database, name, clock, lambda: reading[0], sleep=sleep)
         embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
         held: Any = vectors
-        stores = pipeline.Stores(book, graph, held, content, jobs, turns=owners)
+        stores = pipeline.Stores(book, book, graph, held, content, jobs, turns=owners)
         asked = answers.Answers(router, "qwen2.5:7b", book, meters)
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits())
         checker = check.Checker(graph, stored, pipe.working)
-        repairs = reconcile.Reconciler(checker, graph, stored, content, embedder, pipe.turn, book.working, meters)
+        turn, working = pipe.turn, book.working
+        repairs = reconcile.Reconciler(checker, graph, stored, content, embedder, turn, working, book, meters, clock)
         again = recovery.Recovery(book, pipe, lanes.Lanes(meters), meters, clock, patience=timedelta(seconds=1))
         return Process(pipe, repairs, again, book, jobs, graph, vectors, reading)
 

@@ -92,7 +92,7 @@ async def writer(asked: dict[str, Any], name: str, before: Callable[[str], None]
         held: Any = Watched(graph, before)
         stored: Any = Watched(vectors, before)
         waiting: Any = Watched(jobs, before)
-        stores = pipeline.Stores(book, held, stored, memory.Content(), waiting, turns=owners)
+        stores = pipeline.Stores(book, book, held, stored, memory.Content(), waiting, turns=owners)
         asking = answers.Answers(models, "qwen2.5:7b", book, meters)
         embedder = embedding.Embedder(models, "qwen3-embedding:8b", meters)
         beating = asyncio.create_task(owners.run())
