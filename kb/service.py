@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -72,18 +73,21 @@ async def serve(config: settings.Settings, worker: workers.Worker | None = None)
     if worker is not None:
         loop.add_reader(worker.parent, ask_to_stop)
     port = starting.Port(listening, config.shutdown_seconds)
-    begun = time.monotonic()
+    begun, moved = time.monotonic(), "its data is opened, or migrated to this version's form"
+
+    def migrated(done: int, total: int) -> None:
+        nonlocal moved
+        moved = f"its data is migrated to this version's form: migrating {done} of {total} rows"
 
     def reason() -> kb_errors.Away:
-        seconds = int(time.monotonic() - begun)
-        return kb_errors.Away("graph", f"its data is opened, or migrated to this version's form, for {seconds} s now")
+        return kb_errors.Away("graph", f"{moved}, for {int(time.monotonic() - begun)} s now")
 
     try:
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(asyncio.to_thread, traced.close)
             try:
                 await port.serve(starting.application(reason, meters))
-                addresses = await port.serve(await _built(config, worker, meters, stack))
+                addresses = await port.serve(await _built(config, worker, meters, stack, migrated))
                 opening = None
                 log.info("listening", addresses=addresses, mode=config.mode)
                 await stop.wait()
@@ -97,9 +101,13 @@ async def serve(config: settings.Settings, worker: workers.Worker | None = None)
 
 
 async def _built(
-    config: settings.Settings, worker: workers.Worker | None, meters: metrics.Metrics, stack: contextlib.AsyncExitStack
+    config: settings.Settings,
+    worker: workers.Worker | None,
+    meters: metrics.Metrics,
+    stack: contextlib.AsyncExitStack,
+    migrated: Callable[[int, int], None],
 ) -> web.Application:
-    """Everything behind the port; it ends with `stack`."""
+    """Everything behind the port; it ends with `stack`. `migrated` receives (rows done, rows in all) of the graph."""
     config.data_dir.mkdir(parents=True, exist_ok=True)
     http = await stack.enter_async_context(
         httpx.AsyncClient(transport=router_client.transport(), event_hooks={"request": [spans.pass_on]})
@@ -109,7 +117,7 @@ async def _built(
     )
     if config.mode != "read":
         stack.enter_context(sqlite.alone(config.data_dir))
-    graph_store = _graph(config)
+    graph_store = _graph(config, migrated)
     stack.push_async_callback(graph_store.close)
     await graph_store.prepare()
     content_store = content_mongo.Store(config.mongodb_uri.get_secret_value(), config.mongodb_database)
@@ -280,7 +288,7 @@ def _layout(config: settings.Settings) -> weaviate_schema.Layout:
     )
 
 
-def _graph(config: settings.Settings) -> graph.Store:
+def _graph(config: settings.Settings, migrated: Callable[[int, int], None]) -> graph.Store:
     if config.arango_url:
         # Imported where it is chosen: the driver and what it pulls in cost every other start a quarter of a second.
         from kb.graph import arango
@@ -296,4 +304,4 @@ def _graph(config: settings.Settings) -> graph.Store:
             pool=config.arango_pool,
             seconds=config.read_seconds,
         )
-    return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds)
+    return graph_sqlite.Store(config.data_dir / "graph.sqlite", seconds=config.read_seconds, migrated=migrated)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,10 +78,51 @@ def plain(connection: sqlite3.Connection) -> sqlite3.Cursor:
     return cursor
 
 
-class Database:
-    """A file with a schema of one `version`, kept in `user_version`.
+@dataclass(frozen=True)
+class Rewrite:
+    """A migration of many rows, in batches of one transaction each: a process that was killed loses one of them.
 
-    `migrations` lead from a version to the next one; a file of a version from which none leads is refused.
+    `begin` makes place and returns how many rows the batches take in all. `batch` gets how many it may take, and the
+    place at which the one before ended (-1 at first); it returns how many it took, one at least, and where it ended.
+    """
+
+    begin: Callable[[sqlite3.Connection], int]
+    batch: Callable[[sqlite3.Connection, int, int], tuple[int, int]]
+    end: Callable[[sqlite3.Connection], None]
+
+
+Migration = Callable[[sqlite3.Connection], None] | Rewrite
+# While a Rewrite runs: `by` is the schema version of the program that began it, whose tables it fills.
+_MIGRATING = "CREATE TABLE migrating (place INTEGER, done INTEGER, total INTEGER, by INTEGER)"
+
+
+# Less than a second's work, which is what a kill costs. The keys of new rows are hashes, so that a smaller batch
+# touches almost as many pages: of 340,000 rows, with 1,000 a migration took 48 s, with 5,000 28 s, in one go 17 s.
+BATCH = 5_000
+
+
+def report_nothing(done: int, total: int) -> None:
+    """For files whose migration needs no observer."""
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # a full disk and an interrupt have ended it already
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+class Database:
+    """A file with a schema of one `version`, kept in `user_version`; below zero while rows of that version are moved.
+
+    `migrations` lead from a version to the next one; a file of a version from which none leads is refused. Of a
+    `Rewrite` each batch has up to `batch` rows, and `migrated` is called with (rows done, rows in all) when it begins
+    or goes on and after each batch, on the writing thread.
     `read_seconds` is what a question may take, from when it is asked; None is no limit.
     """
 
@@ -92,12 +134,16 @@ class Database:
         version: int,
         readers: int = 2,
         read_seconds: float | None = None,
-        migrations: Mapping[int, Callable[[sqlite3.Connection], None]] | None = None,
+        migrations: Mapping[int, Migration] | None = None,
+        batch: int = BATCH,
+        migrated: Callable[[int, int], None] = report_nothing,
     ) -> None:
         self._path = path
         self._schema = schema
         self._version = version
         self._migrations = migrations or {}
+        self._batch = batch
+        self._migrated = migrated
         self._writer = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{path.stem}-write")
         self._readers = futures.ThreadPoolExecutor(readers, thread_name_prefix=f"{path.stem}-read")
         # One of these at a time: they may be long, and must not keep the others waiting.
@@ -132,7 +178,7 @@ class Database:
         await self.write(lambda connection: None)
 
     async def close(self) -> None:
-        """Wait for running work, then close every connection. A migration is given up; the next start repeats it."""
+        """Wait for running work, then close every connection. A migration stops; the next start goes on."""
         self._closing.set()
         await asyncio.to_thread(self._close)
 
@@ -151,14 +197,8 @@ class Database:
     def _transact(self, work: Callable[[sqlite3.Connection], _Result], *, durable: bool) -> _Result:
         connection = self._connection(create=True)
         connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(connection)
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-        return result
+        with _transaction(connection):
+            return work(connection)
 
     def _view(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
         connection = self._connection(create=False)
@@ -209,19 +249,17 @@ class Database:
         if found == 0:
             connection.executescript(f"BEGIN;{self._schema};PRAGMA user_version={self._version};COMMIT;")
             return
-        # Each step is one transaction with its version number, so that one that breaks off is simply repeated.
         connection.set_progress_handler(self._closing.is_set, _INSTRUCTIONS)
-        while found < self._version and found in self._migrations:
-            log.info("migrating", file=self._path.name, version=found, to=self._version)
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._migrations[found](connection)
-                connection.execute(f"PRAGMA user_version={found + 1}")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-            found += 1
+        while abs(found) < self._version and (migration := self._migrations.get(abs(found))) is not None:
+            log.info("migrating", file=self._path.name, version=abs(found), to=self._version)
+            if isinstance(migration, Rewrite):
+                self._rewrite(connection, found, migration)
+            else:
+                # One transaction with its version number, so that one that breaks off is simply repeated.
+                with _transaction(connection):
+                    migration(connection)
+                    connection.execute(f"PRAGMA user_version={found + 1}")
+            found = abs(found) + 1
         connection.set_progress_handler(None, 0)
         if found != self._version:
             raise errors.Misconfigured(
@@ -229,6 +267,38 @@ class Database:
                 field="dataDir",
                 remedy="Point the setting at an empty directory and ingest again, or run the version that wrote it.",
             )
+
+    def _rewrite(self, connection: sqlite3.Connection, found: int, migration: Rewrite) -> None:
+        """From version `found`, or if that is below zero on from where an earlier process was."""
+        if found > 0:
+            with _transaction(connection):
+                total = migration.begin(connection)
+                connection.execute(_MIGRATING)
+                connection.execute("INSERT INTO migrating VALUES (-1, 0, ?, ?)", (total, self._version))
+                connection.execute(f"PRAGMA user_version={-found}")
+        place, done, total, by = connection.execute("SELECT place, done, total, by FROM migrating").fetchone()
+        if by != self._version:
+            raise errors.Misconfigured(
+                f"{self._path} is half migrated from version {abs(found)} by a program of version {by}; "
+                f"this one has version {self._version}",
+                field="dataDir",
+                remedy="Run the program that began it until it serves, then this one.",
+            )
+        log.info("rewriting", file=self._path.name, version=abs(found), done=done, total=total)
+        if total:
+            self._migrated(done, total)
+        while done < total:
+            if self._closing.is_set():
+                raise errors.Away("disk", f"{self._path.name} is closed while it is migrated")
+            with _transaction(connection):
+                rows, place = migration.batch(connection, self._batch, place)
+                done += rows
+                connection.execute("UPDATE migrating SET place = ?, done = ?", (place, done))
+            self._migrated(done, total)
+        with _transaction(connection):
+            migration.end(connection)
+            connection.execute("DROP TABLE migrating")
+            connection.execute(f"PRAGMA user_version={abs(found) + 1}")
 
     def _close(self) -> None:
         self._writer.shutdown()

@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 
 log = structlog.get_logger("kb")
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
-_BACKLOG = 1024
+BACKLOG = 1024
 # Between the end of a worker and the start of the next one.
 _PAUSE = 1.0
 # So many ends within so many seconds, for each worker: it is no accident any more, and the pod should say so.
@@ -56,7 +56,7 @@ class Worker:
 def listening(host: str, port: int) -> socket.socket:
     """The open port of this pod. Raises OSError when it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    opened = socket.create_server((host, port), family=family, backlog=BACKLOG)
     opened.setblocking(False)
     return opened
 

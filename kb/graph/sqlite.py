@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,33 @@ from kb.graph import codec, model, statements, traversal
 class Store:
     """Implements `kb.graph.store.Store` over `path`.
 
-    A question may take `seconds` (None: no limit) and read `hub` rows at one node.
+    A question may take `seconds` (None: no limit) and read `hub` rows at one node. For `batch` and `migrated` see
+    `kb.sqlite.Database`.
     """
 
-    def __init__(self, path: Path, *, seconds: float | None = None, hub: int = model.HUB) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seconds: float | None = None,
+        hub: int = model.HUB,
+        batch: int = sqlite.BATCH,
+        migrated: Callable[[int, int], None] = sqlite.report_nothing,
+    ) -> None:
         self._hub = hub
         self._database = sqlite.Database(
             path,
             statements.SCHEMA,
             version=statements.VERSION,
             read_seconds=seconds,
-            migrations={1: _from_version_1, 2: _from_version_2, 3: _from_version_3, 4: _from_version_4},
+            migrations={
+                1: sqlite.Rewrite(_move_aside, _carry_over, _drop_old),
+                2: _from_version_2,
+                3: sqlite.Rewrite(_add_columns, _fill_stems, _index_columns),
+                4: _from_version_4,
+            },
+            batch=batch,
+            migrated=migrated,
         )
 
     async def prepare(self) -> None:
@@ -555,14 +571,30 @@ def _audited(
     return page, rows[-1]["id"] if rows else None
 
 
-def _from_version_1(connection: sqlite3.Connection) -> None:
+def _move_aside(connection: sqlite3.Connection) -> int:
+    for script in (statements.MOVE_ASIDE, statements.SCHEMA):
+        for statement in script.split(";"):
+            connection.execute(statement)
+    rows: int = connection.execute(statements.COUNT_OLD).fetchone()[0]
+    return rows
+
+
+def _carry_over(connection: sqlite3.Connection, rows: int, place: int) -> tuple[int, int]:
     connection.create_function("number", -1, codec.number, deterministic=True)
     connection.create_function("salience", 2, model.salience, deterministic=True)
     connection.create_function("name_of", 1, model.name_of, deterministic=True)
     connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
-    for script in (statements.MOVE_ASIDE, statements.SCHEMA, statements.CARRY_OVER):
-        for statement in script.split(";"):
-            connection.execute(statement)
+    for table in statements.CARRY_OVER:
+        for statement in table:
+            taken = connection.execute(statement, {"rows": rows}).rowcount
+        if taken:
+            break
+    return taken, place
+
+
+def _drop_old(connection: sqlite3.Connection) -> None:
+    for statement in statements.DROP_OLD:
+        connection.execute(statement)
 
 
 def _from_version_2(connection: sqlite3.Connection) -> None:
@@ -570,15 +602,28 @@ def _from_version_2(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _from_version_3(connection: sqlite3.Connection) -> None:
-    # A file that comes from version 1 has today's tables already.
+def _add_columns(connection: sqlite3.Connection) -> int:
+    # A file that comes from version 1 has today's tables already, and the stems in them.
+    added = set()
     for table, columns in statements.ADD_COLUMNS.items():
         known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
         for column in columns:
-            if column.split()[0] not in known:
+            name = column.split()[0]
+            if name not in known:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+                added.add(name)
+    nodes: int = connection.execute("SELECT count(*) FROM nodes").fetchone()[0]
+    return nodes if "stem" in added else 0
+
+
+def _fill_stems(connection: sqlite3.Connection, rows: int, place: int) -> tuple[int, int]:
     connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
-    for statement in statements.FILL_COLUMNS:
+    filled = connection.execute(statements.FILL_STEMS, {"rows": rows, "place": place}).fetchall()
+    return len(filled), max(row["id"] for row in filled)
+
+
+def _index_columns(connection: sqlite3.Connection) -> None:
+    for statement in statements.INDEX_COLUMNS:
         connection.execute(statement)
 
 

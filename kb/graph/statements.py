@@ -65,8 +65,11 @@ ADD_COLUMNS = {
     "mentions": ("places TEXT NOT NULL DEFAULT ''", "properties TEXT NOT NULL DEFAULT ''"),
     "evidence": ("places TEXT NOT NULL DEFAULT ''", "properties TEXT NOT NULL DEFAULT ''"),
 }
-FILL_COLUMNS = (
-    "UPDATE nodes SET stem = stem_of(node_key) WHERE stem = ''",
+FILL_STEMS = """
+UPDATE nodes SET stem = stem_of(node_key)
+WHERE id IN (SELECT id FROM nodes WHERE id > :place ORDER BY id LIMIT :rows) RETURNING id
+"""
+INDEX_COLUMNS = (
     "CREATE INDEX IF NOT EXISTS nodes_stem ON nodes (client, stem)",
     "CREATE INDEX IF NOT EXISTS documents_past ON documents (document_id) WHERE until IS NOT NULL",
 )
@@ -90,21 +93,50 @@ ALTER TABLE evidence RENAME TO old_evidence;
 DROP INDEX chunks_document; DROP INDEX mentions_chunk; DROP INDEX mentions_document;
 DROP INDEX evidence_target; DROP INDEX evidence_chunk; DROP INDEX evidence_document;
 """
-CARRY_OVER = """
-INSERT INTO documents SELECT number(client, document_id), client, document_id, project, grp, source_urn, kind, title,
-    NULL, NULL, NULL, '', '', NULL FROM old_documents;
-INSERT INTO chunks SELECT number(chunk_id), number(client, document_id), chunk_id FROM old_chunks;
-INSERT OR IGNORE INTO sentences SELECT number(sentence_id), number(chunk_id), sentence_id, sentence FROM old_mentions;
-INSERT OR IGNORE INTO sentences SELECT number(sentence_id), number(chunk_id), sentence_id, sentence FROM old_evidence;
-INSERT OR IGNORE INTO nodes SELECT number(client, node_key), client, node_key, node_type, name_of(node_key),
-    stem_of(node_key) FROM old_mentions;
-INSERT INTO mentions SELECT number(m.client, m.node_key), 1 - salience(d.title, m.name), number(m.chunk_id),
-    number(m.sentence_id), number(m.client, m.document_id), m.name, m.description, '', ''
-    FROM old_mentions m JOIN old_documents d ON d.client = m.client AND d.document_id = m.document_id;
-INSERT INTO evidence SELECT number(client, source), type, number(client, target), number(sentence_id),
-    number(chunk_id), number(client, document_id), '', '' FROM old_evidence;
-DROP TABLE old_documents; DROP TABLE old_chunks; DROP TABLE old_mentions; DROP TABLE old_evidence;
-"""
+_OLD_KEYS = {
+    "chunks": "client, chunk_id",
+    "mentions": "client, node_key, chunk_id, sentence_id",
+    "evidence": "client, source, type, target, chunk_id, sentence_id",
+    "documents": "client, document_id",
+}
+_OLD = {name: f"(SELECT * FROM old_{name} ORDER BY {key} LIMIT :rows)" for name, key in _OLD_KEYS.items()}
+_CARRY = {
+    "chunks": (
+        f"""INSERT INTO chunks SELECT number(chunk_id), number(client, document_id), chunk_id
+        FROM {_OLD["chunks"]}""",
+    ),
+    "mentions": (
+        f"""INSERT OR IGNORE INTO sentences SELECT number(sentence_id), number(chunk_id), sentence_id, sentence
+        FROM {_OLD["mentions"]}""",
+        f"""INSERT OR IGNORE INTO nodes SELECT number(client, node_key), client, node_key, node_type,
+        name_of(node_key), stem_of(node_key) FROM {_OLD["mentions"]}""",
+        f"""INSERT INTO mentions SELECT number(m.client, m.node_key), 1 - salience(d.title, m.name),
+        number(m.chunk_id), number(m.sentence_id), number(m.client, m.document_id), m.name, m.description, '', ''
+        FROM {_OLD["mentions"]} m
+        JOIN old_documents d ON d.client = m.client AND d.document_id = m.document_id""",
+    ),
+    "evidence": (
+        f"""INSERT OR IGNORE INTO sentences SELECT number(sentence_id), number(chunk_id), sentence_id, sentence
+        FROM {_OLD["evidence"]}""",
+        f"""INSERT INTO evidence SELECT number(client, source), type, number(client, target), number(sentence_id),
+        number(chunk_id), number(client, document_id), '', '' FROM {_OLD["evidence"]}""",
+    ),
+    "documents": (
+        f"""INSERT INTO documents SELECT number(client, document_id), client, document_id, project, grp, source_urn,
+        kind, title, NULL, NULL, NULL, '', '', NULL FROM {_OLD["documents"]}""",
+    ),
+}
+# Of each table its first rows go over and are taken away, in the order of its key: what is left is the rest, and the
+# file does not become twice as large. Documents go last, for mentions need their titles.
+CARRY_OVER = tuple(
+    (
+        *_CARRY[name],
+        f"DELETE FROM old_{name} WHERE ({key}) IN (SELECT {key} FROM old_{name} ORDER BY {key} LIMIT :rows)",
+    )
+    for name, key in _OLD_KEYS.items()
+)
+COUNT_OLD = "SELECT " + " + ".join(f"(SELECT count(*) FROM old_{name})" for name in _OLD_KEYS)
+DROP_OLD = tuple(f"DROP TABLE old_{name}" for name in _OLD_KEYS)
 
 PUT_DOCUMENT = "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)"
 PUT_CHUNK = "INSERT INTO chunks VALUES (?, ?, ?)"

@@ -1,19 +1,21 @@
 """A process opens its port before it opens its stores, whose files it may have to migrate for minutes.
 
-A kubelet starts a container again whose port stays closed, and a migration that is cut off begins anew: with a large
-file that never ended. So /healthz says from the first moment that the process lives, and everything else is 503 with
-the reason and Retry-After until the whole application takes the port over.
+A kubelet starts a container again whose port stays closed, and with a large file that would happen for ever. So
+/healthz says from the first moment that the process lives, and everything else is 503 with the reason and Retry-After
+until the whole application takes the port over.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 
 from aiohttp import web
 
 from crds import errors
-from kb import metrics
+from kb import metrics, workers
 from kb.http import problems
 
 
@@ -26,36 +28,63 @@ def application(reason: Callable[[], errors.Operational], meters: metrics.Metric
     async def wait(request: web.Request) -> web.Response:
         raise reason()
 
-    made = web.Application(middlewares=[problems.middleware(meters)])
+    made = web.Application(middlewares=[_once, problems.middleware(meters)])
     made.router.add_get("/healthz", live)
     made.router.add_route("*", "/{path:.*}", wait)
     return made
 
 
-class Port:
-    """One application after the other answers on `listening`; no connection is refused between two of them.
+@web.middleware
+async def _once(request: web.Request, handler: problems.Handler) -> web.StreamResponse:
+    # The client's next request has to come on a connection of the application that is there by then.
+    response = await handler(request)
+    response.force_close()
+    return response
 
-    The requests that run when an application has to leave get `seconds`.
+
+class Port:
+    """One application after the other answers on `listening`; no connection is refused or lost between two of them.
+
+    The connections and requests that an application has when the next one comes get `seconds`.
     """
 
     def __init__(self, listening: socket.socket, seconds: float) -> None:
         self._listening = listening
         self._seconds = seconds
+        self._server: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
 
     async def serve(self, served: web.Application) -> list[str]:
-        """From now on `served` answers; the addresses at which it does."""
+        """From now on `served` answers new connections; the addresses at which it does."""
         runner = web.AppRunner(served, access_log=None, shutdown_timeout=self._seconds)
         await runner.setup()
         former, self._runner = self._runner, runner
-        # A descriptor of its own: the end of one application does not close the port of the next.
-        await web.SockSite(runner, self._listening.dup()).start()
+        if self._server is None:
+            # The one that accepts stays: asyncio drops what it has accepted and not yet handed on when it is closed.
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_server(self._accepted, sock=self._listening, backlog=workers.BACKLOG)
         if former is not None:
-            await former.cleanup()
-        return [str(address) for address in runner.addresses]
+            await self._leave(former)
+        return [str(one.getsockname()) for one in self._server.sockets]
+
+    def _accepted(self) -> asyncio.BaseProtocol:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        return self._runner.server()
+
+    async def _leave(self, former: web.AppRunner) -> None:
+        """End an application after its last connection: one that was accepted may not have sent its request yet."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                # aiohttp has no event for it.
+                while former.server is not None and former.server.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        await former.cleanup()
 
     async def close(self) -> None:
-        """End the last application and close the port."""
+        """Close the port and end the last application."""
+        if self._server is not None:
+            self._server.close()
+        self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        self._listening.close()

@@ -36,14 +36,66 @@ PRAGMA user_version = 1;
 """
 
 
-def write(path: Path, mentions: int) -> None:
-    """A file of version 1: one document of client acme whose one chunk names so many nodes."""
+def write(path: Path, mentions: int) -> int:
+    """A file of version 1: two clients' documents of one chunk, whose sentences name and relate two nodes each.
+
+    How many rows it has.
+    """
     with sqlite3.connect(path) as connection:
         connection.executescript(VERSION_1)
-        connection.execute("INSERT INTO documents VALUES ('acme', 'd', 'shop', '', 'u:1', 'DOCUMENT', 'Title')")
-        connection.execute("INSERT INTO chunks VALUES ('acme', 'c', 'd')")
-        connection.executemany(
-            "INSERT INTO mentions VALUES ('acme', ?, 'c', 's', 'd', 'Sentence.', 'thing', ?, '')",
-            ((f"thing:n{number}", f"n{number}") for number in range(mentions)),
-        )
+        before = ""
+        for number in range(mentions):
+            # Every sentence has two mentions, every chunk five sentences, every node about three mentions.
+            client, sentence, chunk = f"client{number % 20 // 10}", f"s{number // 2}", f"c{number // 10}"
+            document, node = f"d{number // 10}", f"thing:n{number * 5 % (mentions // 3 + 1)}"
+            said = f"Sentence {sentence} with its words, as they stood in the document."
+            if number % 10 == 0:
+                row = (client, document, f"u:{document}", f"Title with n{number}")
+                connection.execute("INSERT INTO documents VALUES (?, ?, 'shop', '', ?, 'DOCUMENT', ?)", row)
+                connection.execute("INSERT INTO chunks VALUES (?, ?, ?)", (client, chunk, document))
+            place = (chunk, sentence, document, said)
+            name = node.partition(":")[2]
+            connection.execute(
+                "INSERT INTO mentions VALUES (?, ?, ?, ?, ?, ?, 'thing', ?, '')", (client, node, *place, name)
+            )
+            if number % 2:
+                connection.execute(
+                    "INSERT INTO evidence VALUES (?, ?, 'precedes', ?, ?, ?, ?, ?)", (client, before, node, *place)
+                )
+            before = node
+        rows = connection.total_changes
     connection.close()
+    return rows
+
+
+def without_stems(path: Path) -> None:
+    """Make a file of today one of version 3."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP INDEX nodes_stem")
+        connection.execute("ALTER TABLE nodes DROP COLUMN stem")
+        connection.execute("PRAGMA user_version = 3")
+    connection.close()
+
+
+def rest(path: Path) -> int:
+    """How many rows a migration that has begun has still to move."""
+    with sqlite3.connect(path) as connection:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'old!_%' ESCAPE '!'"
+        )
+        counts = [connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for (name,) in tables.fetchall()]
+    connection.close()
+    return sum(counts)
+
+
+TABLES = ("documents", "chunks", "sentences", "nodes", "mentions", "evidence")
+
+
+def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of today's tables in their order, and under "" what the file consists of."""
+    with sqlite3.connect(path) as connection:
+        found = {one: sorted(connection.execute(f"SELECT * FROM {one}"), key=repr) for one in TABLES}
+        found[""] = connection.execute("SELECT type, name FROM sqlite_master ORDER BY 1, 2").fetchall()
+        found["version"] = connection.execute("PRAGMA user_version").fetchall()
+    connection.close()
+    return found

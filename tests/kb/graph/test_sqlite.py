@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -138,11 +139,7 @@ async def test_a_file_of_version_3_gets_the_stems_of_names(tmp_path: Path) -> No
     await store.replace(scopes.SHOP, contract.patch(scopes.SHOP, "u:1", [("person:jana", "to", "n:b")]))
     await store.close()
     fresh = _dump(path, "nodes")
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP INDEX nodes_stem")
-        connection.execute("ALTER TABLE nodes DROP COLUMN stem")
-        connection.execute("PRAGMA user_version = 3")
-    connection.close()
+    old_files.without_stems(path)
     store = sqlite.Store(path)
     await store.prepare()
     assert await store.alike(scopes.SHOP, [model.stem_of("person:janou")]) == {
@@ -150,6 +147,82 @@ async def test_a_file_of_version_3_gets_the_stems_of_names(tmp_path: Path) -> No
     }
     await store.close()
     assert _dump(path, "nodes") == fresh
+
+
+class _KilledError(Exception):
+    """In place of the end of a process, right after a batch was committed."""
+
+
+async def _migrate(path: Path, batch: int, reported: list[tuple[int, int]], batches: int | None = None) -> None:
+    """Open the file; after so many batches the process is killed."""
+    left = batches
+
+    def report(done: int, total: int) -> None:
+        nonlocal left
+        reported.append((done, total))
+        if left == 0:
+            raise _KilledError
+        left = None if left is None else left - 1
+
+    store = sqlite.Store(path, batch=batch, migrated=report)
+    try:
+        await store.prepare()
+    finally:
+        await store.close()
+
+
+async def test_a_migration_goes_on_after_each_batch_at_which_it_was_killed(tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.sqlite", tmp_path / "killed.sqlite"
+    rows = old_files.write(whole, 30)
+    shutil.copy(whole, path)
+    await _migrate(whole, 10_000, [])
+    reported: list[tuple[int, int]] = []
+    starts = 1
+    while True:
+        try:
+            await _migrate(path, 7, reported, batches=1)
+            break
+        except _KilledError:
+            starts += 1
+            assert old_files.rest(path) == rows - reported[-1][0]
+    assert {total for _, total in reported} == {rows}
+    counted = [done for done, _ in reported]
+    assert (counted[0], counted[-1], starts) == (0, rows, 11)
+    assert counted[1::2] == counted[2::2], "each start begins where the one before was killed"
+    assert old_files.content(path) == old_files.content(whole)
+    assert all(old_files.content(path).values()), "there was something to be compared"
+
+
+async def test_stems_are_filled_in_batches(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    old_files.write(path, 60)
+    await _migrate(path, 10_000, [])
+    fresh = old_files.content(path)
+    nodes = len(fresh["nodes"])
+    old_files.without_stems(path)
+    reported: list[tuple[int, int]] = []
+    with pytest.raises(_KilledError):
+        await _migrate(path, 8, reported, batches=1)
+    await _migrate(path, 8, reported)
+    assert nodes > 16
+    assert reported == [(done, nodes) for done in (0, 8, *range(8, nodes, 8), nodes)]
+    assert old_files.content(path) == fresh
+
+
+async def test_a_program_of_another_version_does_not_finish_what_this_one_began(tmp_path: Path) -> None:
+    path = tmp_path / "old.sqlite"
+    old_files.write(path, 30)
+    with pytest.raises(_KilledError):
+        await _migrate(path, 7, [], batches=1)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (-1,), "older programs refuse it"
+        connection.execute("UPDATE migrating SET by = by + 1")
+    connection.close()
+    rest = old_files.rest(path)
+    with pytest.raises(errors.Misconfigured, match="migrated from version 1 by a program of version 6") as caught:
+        await _migrate(path, 7, [])
+    assert caught.value.field == "dataDir"
+    assert old_files.rest(path) == rest
 
 
 async def test_nothing_stays_in_the_file_of_what_nobody_says_any_more(tmp_path: Path) -> None:

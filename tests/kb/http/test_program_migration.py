@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import shutil
 import signal
 import sqlite3
 from collections.abc import AsyncIterator
@@ -9,15 +13,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
+from kb.graph import sqlite as graph_sqlite
 from tests import ports
 from tests.kb import waiting
 from tests.kb.graph import old_files
 from tests.kb.http import program
 from tests.nursery import children
 
-# A migration of some seconds, between which and the first answer there is much time on any machine.
-_MENTIONS = 12_000
+# A migration of about twenty batches in some seconds: there is much time for questions in each.
+_MENTIONS = 40_000
 _AWAY = "127.0.0.1:1"
 
 
@@ -50,46 +56,81 @@ async def _started(folder: Path) -> AsyncIterator[tuple[children.Child, httpx.As
         process.wait()
 
 
-def _version(path: Path) -> int:
+def _row(path: Path, question: str) -> tuple[int, ...]:
+    """The one row of integers that answers the question."""
     with sqlite3.connect(path) as connection:
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
+        found: tuple[int, ...] = connection.execute(question).fetchone()
     connection.close()
-    return int(found)
+    return found
+
+
+async def _progress(http: httpx.AsyncClient) -> tuple[int, int] | None:
+    """(rows done, rows in all) as /readyz has them, or None without."""
+    answer = await http.get("/readyz")
+    assert answer.status_code == 503
+    found = re.search(r"migrating (\d+) of (\d+) rows", answer.text)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+async def _serves(http: httpx.AsyncClient) -> bool:
+    assert (await http.get("/healthz")).status_code == 200, "the port is open all the time"
+    return (await http.get("/startedz")).is_success
+
+
+def _rewritings(log: Path) -> list[tuple[int, int]]:
+    """Of each start, (rows done, rows in all) with which its migration from version 1 began."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [(one["done"], one["total"]) for one in lines if one["event"] == "rewriting" and one["version"] == 1]
 
 
 async def test_it_lives_and_says_why_it_does_not_serve_yet(tmp_path: Path) -> None:
-    old_files.write(tmp_path / "graph.sqlite", _MENTIONS)
+    path = tmp_path / "graph.sqlite"
+    rows = old_files.write(path, _MENTIONS)
     async with _started(tmp_path) as (_, http):
-        for method, path in (("GET", "/readyz"), ("GET", "/servez"), ("GET", "/startedz"), ("POST", "/api/v1/ingest")):
-            answer = await http.request(method, path)
-            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5"), path
+        for method, asked in (("GET", "/readyz"), ("GET", "/servez"), ("GET", "/startedz"), ("POST", "/api/v1/ingest")):
+            answer = await http.request(method, asked)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5"), asked
             assert answer.json()["error"]["code"] == "unavailable"
             assert "migrated" in answer.json()["error"]["message"]
-        assert _version(tmp_path / "graph.sqlite") == 1, "the answers came before the end"
+        seen = set[int]()
 
-        async def serves() -> bool:
-            assert (await http.get("/healthz")).status_code == 200, "the port is open all the time"
-            return (await http.get("/startedz")).is_success
+        async def grows() -> bool:
+            assert (await http.get("/healthz")).status_code == 200
+            if (progress := await _progress(http)) is not None:
+                assert progress[1] == rows
+                assert not seen or progress[0] >= max(seen)
+                seen.add(progress[0])
+            return len(seen) >= 4
 
-        await waiting.until(serves)
-    with sqlite3.connect(tmp_path / "graph.sqlite") as connection:
-        assert connection.execute("SELECT count(*) FROM mentions").fetchone() == (_MENTIONS,)
-    connection.close()
+        await waiting.until(grows, pause=0.01)
+        assert _row(path, "PRAGMA user_version") == (-1,), "the answers came before the end"
+        await waiting.until(lambda: _serves(http))
+    assert _row(path, "SELECT count(*) FROM mentions") == (_MENTIONS,)
 
 
-async def test_a_signal_ends_a_migration_and_the_next_start_repeats_it(tmp_path: Path) -> None:
-    path = tmp_path / "graph.sqlite"
-    old_files.write(path, _MENTIONS)
-    async with _started(tmp_path) as (process, _):
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 0
-    assert _version(path) == 1
-    async with _started(tmp_path) as (_, http):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_signal_ends_a_migration_and_the_next_start_goes_on(tmp_path: Path, number: signal.Signals) -> None:
+    folder, whole = tmp_path / "data", tmp_path / "whole.sqlite"
+    folder.mkdir()
+    path = folder / "graph.sqlite"
+    rows = old_files.write(path, _MENTIONS)
+    shutil.copy(path, whole)
+    async with _started(folder) as (process, http):
 
-        async def serves() -> bool:
-            return (await http.get("/startedz")).is_success
+        async def some_are_done() -> bool:
+            progress = await _progress(http)
+            return progress is not None and progress[0] > 0
 
-        await waiting.until(serves)
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM mentions").fetchone() == (_MENTIONS,)
-    connection.close()
+        await waiting.until(some_are_done, pause=0.01)
+        process.send_signal(number)
+        assert await asyncio.to_thread(process.wait) == (0 if number == signal.SIGTERM else -number)
+    done, total = _row(path, "SELECT done, total FROM migrating")
+    assert 0 < done < total == rows
+    assert old_files.rest(path) == rows - done
+    async with _started(folder) as (_, http):
+        await waiting.until(lambda: _serves(http))
+    assert _rewritings(folder / "kb.log") == [(0, rows), (done, rows)]
+    store = graph_sqlite.Store(whole, batch=rows)
+    await store.prepare()
+    await store.close()
+    assert old_files.content(path) == old_files.content(whole)
