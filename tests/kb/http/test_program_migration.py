@@ -22,8 +22,8 @@ from tests.kb.graph import old_files
 from tests.kb.http import program
 from tests.nursery import children
 
-# A migration of about twenty batches in some seconds: there is much time for questions in each.
-_MENTIONS = 40_000
+# A migration of ten batches in some seconds: there is much time for questions in each.
+_MENTIONS = 24_000
 _AWAY = "127.0.0.1:1"
 
 
