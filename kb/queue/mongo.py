@@ -202,13 +202,17 @@ class Queue:
         return row
 
     async def _waits(self, client: str, urgency: int) -> None:
-        """Give the client a place among those that wait, behind all of them, unless it has one."""
+        """Give the client a place among those that wait, behind all of them, unless it has one and waits there."""
         _id = f"{urgency}:{client}"
         now = self._clock()
-        if (await self._clients.update_one({"_id": _id}, {"$set": {"at": now}})).matched_count:
-            return
         last = await self._clients.find_one({"priority": urgency}, sort=[("served", -1)])
         served = 1 + (0 if last is None else last["served"])
+        change: dict[str, Any] = {"at": now}
+        if await self._jobs.find_one({"priority": urgency, "clientId": client}, {"_id": 1}) is None:
+            # Its row is of an earlier time, and its turn was given to others since.
+            change["served"] = served
+        if (await self._clients.update_one({"_id": _id}, {"$set": change})).matched_count:
+            return
         row = {"priority": urgency, "clientId": client, "served": served, "at": now}
         # Another process may be faster.
         with contextlib.suppress(mongo.DuplicateKey):

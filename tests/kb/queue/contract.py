@@ -214,6 +214,17 @@ class QueueContract:
         await queue.put(*mine, "x" * 3000, bounded=False)
         assert (await queue.depth())[Priority.P3] == 2
 
+    async def test_a_client_that_comes_back_is_behind_those_that_wait(
+        self, queue: job.Queue, clock: clocks.Clock
+    ) -> None:
+        a, b, c, _ = map(scopes.make, CLIENTS)
+        await put(queue, "first", owner=a)
+        assert await order(queue, clock) == ["first"]
+        await queue.drop("first")
+        for name, owner in (("b0", b), ("b1", b), ("c0", c), ("again", a)):
+            await put(queue, name, owner=owner)
+        assert await order(queue, clock) == ["b0", "c0", "again", "b1"]
+
     async def check_turns(
         self, queue: job.Queue, clock: clocks.Clock, happens: list[tuple[str, str, Priority]]
     ) -> None:

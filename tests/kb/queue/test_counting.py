@@ -115,17 +115,6 @@ async def test_what_is_counted_is_what_is_there(
     await queue.close()
 
 
-async def test_a_client_that_comes_back_is_behind_those_that_wait(tmp_path: Path, clock: clocks.Clock) -> None:
-    queue = opened(tmp_path, clock)
-    await put(queue, "first")
-    assert await contract.order(queue, clock) == ["first"]
-    await queue.drop("first")
-    for name, owner in (("a0", 1), ("a1", 1), ("b", 2), ("again", 0)):
-        await put(queue, name, owner=owner)
-    assert await contract.order(queue, clock) == ["a0", "b", "again", "a1"]
-    await queue.close()
-
-
 async def test_a_file_of_version_1_is_counted_once(tmp_path: Path, clock: clocks.Clock) -> None:
     first = opened(tmp_path, clock)
     for number in range(3):
