@@ -178,10 +178,10 @@ class Reconciler:
             try:
                 async with self._turn(document_id) as turn:
                     repaired, lost = await self._repair(client_id, document_id, findings, turn)
-            except errors.JervisError:
+            except errors.Operational:
                 raise
             except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
-                # What a bug keeps from being repaired must not keep the documents and clients behind it so.
+                # What a bug, or a text that no model takes, keeps from being repaired must not keep the rest so.
                 loops.failed("reconcile", self._meters, document=document_id)
                 done.left[document_id] = findings[0].owner
                 continue

@@ -188,6 +188,28 @@ async def test_a_document_in_work_stays_noted(
     assert (await wrong(kb), await noted(kb)) == (set(), [])
 
 
+async def test_a_document_that_can_never_be_repaired_keeps_no_other_one_so(
+    kb: world.ObservedState, meters: metrics.Metrics
+) -> None:
+    for urn in ("u:1", "u:2", "u:3"):
+        await kb.ingest(world.request(urn=urn))
+        await damage(kb, urn)
+    hopeless = sorted(map(document, ("u:1", "u:2", "u:3")))[0]
+
+    @asynccontextmanager
+    async def turn(document_id: str) -> AsyncIterator[turns.Turn]:
+        if document_id == hopeless:
+            raise root.Permanent("the model takes no such text")
+        async with kb.pipeline.turn(document_id) as mine:
+            yield mine
+
+    await reconciler(kb, meters, turn=turn).step(WEEK)
+    assert {document(urn) for urn in await wrong(kb)} == {hopeless}
+    assert await noted(kb) == [hopeless]
+    await reconciler(kb, meters).step(WEEK)
+    assert (await wrong(kb), await noted(kb)) == (set(), [])
+
+
 async def test_a_lost_text_is_counted_by_each_pass_until_it_is_back(
     kb: world.ObservedState, meters: metrics.Metrics
 ) -> None:
