@@ -34,7 +34,7 @@ from tests.kb import memory
 Unit = NDArray[np.float32]
 """A vector of length 1, or rows of such."""
 
-# BM25 as Weaviate has it unless told otherwise.
+# BM25 as Weaviate has it by default.
 _K1, _B = 1.2, 0.75
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from hack.cluster import containerd, errors, external, layout, prerequisites, process, progress
-from hack.image import base, load, sources
+from hack.image import debian, load, sources
 from hack.image.store import Store
 
 IMAGES = {"jervis": "localhost/jervis:dev", "fakes": "localhost/jervis-fakes:dev"}  # target of the Dockerfile: name
@@ -62,7 +62,7 @@ def _build(store: Store, targets: list[str], named_base: str | None, report: pro
     store.buildah(
         "rm", "--all", quiet=True
     )  # work containers of a killed build; ours alone, as we hold the store's lock
-    base_name = named_base or base.ensure(store, report)
+    base_name = named_base or debian.ensure(store, report)
     with sources.arguments(os.environ) as package_sources:
         for target in targets:
             with report.step(f"building {IMAGES[target]}"):

@@ -18,7 +18,7 @@ EdgeType = Annotated[str, StringConstraints(min_length=1, max_length=120)]
 
 
 class HybridRequest(retrieve.Narrowed):
-    """Words to search by meaning and by letter. `alpha` is the share of meaning; None leaves it to the service."""
+    """Words to search by vectors and keywords. `alpha` is the share of the vectors; None leaves it to the service."""
 
     query: str = Field(min_length=1, max_length=8000)
     limit: int = Field(default=10, ge=1, le=100)

@@ -22,7 +22,7 @@ class Exploring:
     async def search(
         self, request: api.HybridRequest, *, urgency: priority.Priority = priority.Priority.P3
     ) -> api.HybridReply:
-        """Chunks by meaning and by letter, best first."""
+        """Chunks by vectors and by keywords, best first."""
         return await self._way.call(
             "POST", "/api/v1/search/hybrid", api.HybridReply, body=request, urgency=urgency, repeatable=True
         )

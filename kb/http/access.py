@@ -2,7 +2,7 @@
 
 A run token is verified wherever one is shown, with a file of tokens or without: it never opens more than it says.
 Every request's scope passes `check`, because `kb.http.body` reads scopes nowhere else. A token is never logged; who
-used the API is told to the audit record (`kb.access.audit`).
+used the API is written to the audit record (`kb.access.audit`).
 """
 
 from __future__ import annotations

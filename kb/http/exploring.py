@@ -173,7 +173,7 @@ class Exploring:
 HYBRID = openapi.Route(
     "POST",
     "/api/v1/search/hybrid",
-    "Chunks by meaning and by letter, without the graph",
+    "Chunks by vectors and by keywords, without the graph",
     body=api.HybridRequest,
     reply=api.HybridReply,
 )

@@ -319,7 +319,7 @@ class Pipeline:
         return found is not None and found[0].state is intent.State.OPEN and found[1] != request
 
     def turn(self, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
-        """Wait until nobody works on the document, and keep it so."""
+        """Wait until the document is in no work, and keep it so."""
         return self._turns.take(document_id)
 
     def writing(self, owner: scope.Scope, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:

@@ -163,7 +163,7 @@ class Search:
         limit: int,
         alpha: float | None = None,
     ) -> Found:
-        """Chunks by meaning and by letter, as far as the graph has committed them, and their fused scores."""
+        """Chunks by vectors and by keywords, as far as the graph has committed them, and their fused scores."""
         with self._stage("search"):
             dense, lexical = await asyncio.gather(
                 self._vectors.dense(viewer, vector, limit=limit, chosen=chosen),

@@ -21,11 +21,6 @@ Working = Callable[[Collection[str]], Awaitable[set[str]]]
 """Those of the given documents whose ingest is not finished."""
 
 
-async def nobody(document_ids: Collection[str]) -> set[str]:
-    """For a process that does not write and cannot know: everything is taken for finished."""
-    return set()
-
-
 @dataclass
 class Look:
     """What a look found; `seen` are document, chunk and owner of what the graph holds.

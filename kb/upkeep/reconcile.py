@@ -248,7 +248,7 @@ class Reconciler:
         strays, lines = kinds.get("ChunkNotInGraph", set()), kinds.get("StraySentence", set())
         turn.check()
         await self._vectors.discard(client_id, chunk_ids=strays, sentence_ids=lines)
-        mended = len(strays) + len(lines)
+        repaired = len(strays) + len(lines)
         for owner in {one.owner for one in wrong if one.kind == "OwnerDiffers" and one.owner.project_id}:
             await self._follow(owner)
         differing = kinds.get("OwnerDiffers", set()) | kinds.get("GraphRefsDiffer", set())
@@ -257,11 +257,11 @@ class Reconciler:
             if chunk is not None:
                 turn.check()
                 await self._vectors.touch(held.owner, [replace(chunk, graph_refs=held.node_keys)])
-                mended += 1
+                repaired += 1
         silent = kinds.get("SentenceVectorsMissing", set())
         for held in (await self._graph.held(client_id, silent)).values():
-            mended += await self._embed(held, turn)
-        return mended, len(kinds.get("ChunkTextMissing", set()))
+            repaired += await self._embed(held, turn)
+        return repaired, len(kinds.get("ChunkTextMissing", set()))
 
     async def _embed(self, held: model.Committed, turn: turns.Turn) -> int:
         """Store the vectors of the chunk's sentences that have none; the graph has their text. Returns how many."""

@@ -89,7 +89,7 @@ async def damage(kb: world.ObservedState, urn: str) -> None:
 
 
 async def wrong(kb: world.ObservedState) -> set[str]:
-    look = await check.Checker(kb.graph, kb.vectors, check.nobody).look("acme")
+    look = await check.Checker(kb.graph, kb.vectors, world.idle).look("acme")
     return {one.source_urn for one in look.findings}
 
 

@@ -87,7 +87,7 @@ async def test_a_look_goes_on_where_it_stopped_on_arangodb() -> None:
         seen: list[str] = []
         after: str | None = None
         for _ in range(50):
-            look = await check.Checker(graph, vectors, check.nobody).look("acme", after=after, limit=1)
+            look = await check.Checker(graph, vectors, world.idle).look("acme", after=after, limit=1)
             seen += [chunk for _, chunk, _ in look.seen]
             after = look.next
             if after is None:

@@ -71,7 +71,7 @@ async def there(one: victim.Writer) -> object:
     graph, _ = await one.graph.audit("acme")
     chunks, _ = await one.vectors.audit("acme")
     lines, _ = await one.vectors.audit_sentences("acme")
-    found = await check.Checker(one.graph, one.vectors, check.nobody).look("acme")
+    found = await check.Checker(one.graph, one.vectors, world.idle).look("acme")
     ids = (sorted(row.chunk_id for row in graph), sorted(row.chunk_id for row in chunks))
     return ids, sorted(row.sentence_id for row in lines), await one.graph.edges(scopes.SHOP), found.findings
 
