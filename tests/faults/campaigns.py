@@ -188,6 +188,10 @@ async def late_job(on: Stage, seed: int, *, guarded: bool = True) -> Outcome:
         api = replica.api
         api.let_go.set()
         await on.until(lambda: bool(api.arrived), "the first request arrives")
+        if any(status == 201 for _, status in api.arrived):
+            # The store's record comes later than the apiserver's answer: it is judged with the second Job in it.
+            made = on.record.versions["jobs"]
+            await on.until(lambda: len({one.uid for one in made}) > 1, "the record has the late Job")
         since = time.monotonic()
         outcome = await finish(on, "late-job", seed, replica, since=since, tidy=False)
         ((_, status),) = api.arrived
