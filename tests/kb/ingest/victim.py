@@ -64,7 +64,17 @@ def reconciler(kb: world.ObservedState) -> reconcile.Reconciler:
     checker = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
     turn, working = kb.pipeline.turn, kb.ledger.working
     return reconcile.Reconciler(
-        checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, kb.ledger, meters, kb.clock
+        checker,
+        kb.graph,
+        kb.vectors,
+        kb.content,
+        kb.embedder,
+        turn,
+        working,
+        kb.ledger,
+        (kb.ledger, kb.queue),
+        meters,
+        kb.clock,
     )
 
 
