@@ -292,7 +292,10 @@ class Pipeline:
             after = found[-1].source_urn
 
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
-        """Delete one document from the graph, then from the vectors. True when it was known."""
+        """Delete one document from the graph, then from the vectors. True when it was known.
+
+        For an erasure, which is recorded itself and begins anew when it breaks off; `forget` is for all others.
+        """
         async with self._turns.take(document_id) as turn:
             return await self._drop(owner, document_id, turn)
 

@@ -16,7 +16,9 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, errors
+from kb.http import learning
 from router import client as router_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -221,6 +223,33 @@ async def test_what_began_to_be_deleted_does_not_return(
     orders: Sequence[Sequence[Prepare]],
 ) -> None:
     assert await differences(tmp_path, router, fake, prepare, "forget", MAIL, "open", orders) == []
+
+
+async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called_it(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake
+) -> None:
+    said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
+
+    async def called(kb: world.ObservedState) -> None:
+        former = learning.knowledge(said, kb.clock()).model_copy(update={"source_urn": learning.former_urn(said)})
+        await kb.pipeline.index(former, Priority.P3)
+
+    text, orders = said.model_dump_json(by_alias=True), [STARTED, STARTED[::-1]]
+    # The new one, then the deletion of the former.
+    assert await differences(tmp_path, router, fake, called, "store", text, "open open", orders) == []
+
+
+async def test_a_page_that_is_gone_goes_as_a_whole(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake
+) -> None:
+    url = f"http://docs.test:{ports.free()}/"
+
+    async def crawled(kb: world.ObservedState) -> None:
+        await kb.ingest(world.request(urn="note:2"))
+        await kb.pipeline.index(world.request(urn=url, kind="web"), Priority.P3)
+
+    orders = [STARTED, STARTED[::-1]]
+    assert await differences(tmp_path, router, fake, crawled, "crawl", url, "open", orders) == []
 
 
 @pytest.mark.parametrize(

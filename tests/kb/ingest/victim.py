@@ -18,13 +18,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import prometheus_client
 
 from crds import errors
 from crds.priority import Priority
-from kb import metrics, mongo
+from kb import api, metrics, mongo
+from kb.client import resources
+from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch
 from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
@@ -33,6 +36,8 @@ from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases
+from tests.kb.crawl import site as sites
+from tests.kb.http import whole
 from tests.kb.writers import victim as writers
 from tests.nursery import children
 
@@ -119,6 +124,26 @@ async def _regroup(kb: world.ObservedState, text: str) -> None:
     await reconciler(kb).regroup(MOVED)
 
 
+@asynccontextmanager
+async def _learning(kb: world.ObservedState) -> AsyncIterator[resources.Learning]:
+    """The service's routes, by its client."""
+    judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with whole.over(kb, meters, kb.clock, judge=judge) as (kb_client, _):
+        yield kb_client.learning
+
+
+async def _store(kb: world.ObservedState, text: str) -> None:
+    async with _learning(kb) as learning:
+        await learning.store(api.Knowledge.model_validate_json(text))
+
+
+async def _crawl(kb: world.ObservedState, text: str) -> None:
+    """Of a site that has nothing any more."""
+    async with sites.served(urlsplit(text).port or 0), _learning(kb) as learning:
+        await learning.crawl(api.Crawl(scope=scopes.SHOP, url=text, depth=1))
+
+
 async def _forget(kb: world.ObservedState, text: str) -> None:
     await kb.pipeline.forget(scopes.SHOP, text)
 
@@ -130,6 +155,8 @@ OPERATIONS: Mapping[str, Callable[[world.ObservedState, str], Awaitable[None]]] 
     "reweave": _reweave,
     "regroup": _regroup,
     "forget": _forget,
+    "store": _store,
+    "crawl": _crawl,
 }
 
 
