@@ -2,8 +2,9 @@
 
 Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, the operation and its text, and the
 number of the call before which SIGKILL comes (0: never). With Weaviate's place and index that is the vector store, else
-one in memory that lies in the folder; `erase` needs MongoDB's URI and the name of a database. The names of the calls,
-in order, are left in the folder's file `calls`.
+one in memory that lies in the folder. With MongoDB's URI and `records`, the name of a database, the ledger and the
+queue are there; `erase` needs the URI and the `name` of one. The names of the calls, in order, are left in the folder's
+file `calls`.
 """
 
 from __future__ import annotations
@@ -51,15 +52,19 @@ async def opened(
     router: router_client.Client,
     vector_store: vectors.Store | None = None,
     watched: Callable[[Any], Any] = lambda inner: inner,
+    database: mongo.Database | None = None,
 ) -> AsyncIterator[world.ObservedState]:
-    """The world of one process: all that the processes before it have left in `folder`."""
+    """The world of one process: all that the processes before it have left in `folder`, and in the database."""
     clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
     held: Any = memory.Kept(folder / "vectors", memory.Vectors()) if vector_store is None else vector_store
     content: Any = memory.Kept(folder / "content", memory.Content())
     names: Any = memory.Kept(folder / "aliases", aliases.Registry(clock))
     stores = (held, content, names)
     # One passage after the other, so that the calls come in one order.
-    async with world.opened(folder, router, clock, meters, *stores, watched=watched, chunk_chars=900, parallel=1) as kb:
+    made = world.opened(
+        folder, router, clock, meters, *stores, watched=watched, database=database, chunk_chars=900, parallel=1
+    )
+    async with made as kb:
         yield kb
 
 
@@ -187,7 +192,12 @@ async def main(asked: dict[str, Any]) -> list[str]:
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False))
         router = router_client.Client(asked["ollama"], http)
         folder = Path(asked["folder"])
-        kb = await stack.enter_async_context(opened(folder, router, held, lambda inner: writers.Watched(inner, before)))
+        records = mongo.Database(asked["mongodb"], asked["records"]) if "records" in asked else None
+        if records is not None:
+            stack.push_async_callback(records.close)
+        kb = await stack.enter_async_context(
+            opened(folder, router, held, lambda inner: writers.Watched(inner, before), records)
+        )
         if asked["operation"] == "erase":
             database = mongo.Database(asked["mongodb"], asked["name"])
             stack.push_async_callback(database.close)
