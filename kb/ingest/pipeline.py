@@ -122,7 +122,7 @@ class Pipeline:
                     await self._forget(found[0].owner, found[0].source_urn, turn)
                     return True
                 try:
-                    request = source.recorded(found[1])
+                    request = source.recorded(found[1], found[0].owner)
                 except root.Permanent as error:
                     # Written by another version of this program: only the caller can say it anew.
                     await self._failed(document_id, error, turn)
@@ -232,11 +232,11 @@ class Pipeline:
                 raise
             except root.Permanent as error:
                 # The intent was finished when the document was indexed, and its request forgotten then.
-                where = (asked.document_id, asked.owner, asked.source_urn)
+                where = (asked.document_id, found[0].owner, asked.source_urn)
                 await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
                 await queue.drop(asked.document_id, revision=asked.revision)
                 if asked.action is job.Action.EXTRACT and not found[0].indexed:
-                    await self._extract_shown(asked.owner, asked.source_urn, asked.kind, turn)
+                    await self._extract_shown(found[0].owner, asked.source_urn, asked.kind, turn)
                 await self._failed(asked.document_id, error, turn)
                 raise
 
@@ -252,7 +252,7 @@ class Pipeline:
             found = await self._stores.intents.find(document_id)
             if found is None or found[0].state is not intent.State.FAILED or found[1] is None:
                 return False
-            request = source.recorded(found[1])
+            request = source.recorded(found[1], found[0].owner)
             await self._put(document_id, request, urgency, turn)
             await self._open(document_id, request, turn)
             return True
@@ -292,7 +292,10 @@ class Pipeline:
             after = found[-1].source_urn
 
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
-        """Delete one document from the graph, then from the vectors. True when it was known."""
+        """Delete one document from the graph, then from the vectors. True when it was known.
+
+        For an erasure, which is recorded itself and begins anew when it breaks off; `forget` is for all others.
+        """
         async with self._turns.take(document_id) as turn:
             return await self._drop(owner, document_id, turn)
 
@@ -351,7 +354,7 @@ class Pipeline:
         return self._stores.queue
 
     async def _open(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> intent.Intent:
-        urn, text, now = request.source_urn, _json(request), self._clock()
+        urn, text, now = request.source_urn, source.record(request), self._clock()
         return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
 
     async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
@@ -365,7 +368,7 @@ class Pipeline:
         except root.Permanent as error:
             intents, now, fence = self._stores.intents, self._clock(), turn.fence
             found = await intents.find(document_id)
-            if found is not None and found[1] == _json(request):
+            if found is not None and found[1] == source.record(request):
                 # Accepted before: its content has gone since.
                 await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
                 await intents.fail(document_id, error.message, now, fence=fence)
@@ -379,7 +382,7 @@ class Pipeline:
     async def _put(
         self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
     ) -> job.Job:
-        what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, _json(request))
+        what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, source.record(request))
         return await self._queue().put(document_id, request.scope, *what, fence=turn.fence)
 
     async def _waiting(self, document_id: str) -> tuple[job.Job, str] | None:
@@ -480,7 +483,7 @@ class Pipeline:
         if asked.action is job.Action.REWEAVE:
             document = await self._remade(asked)
         else:
-            document = await self._recorded(asked, source.recorded(request))
+            document = await self._recorded(asked, source.recorded(request, asked.owner))
         if document is None:
             await self._queue().drop(asked.document_id, revision=asked.revision)
         return document
@@ -565,7 +568,3 @@ class Pipeline:
 
 def _not_again(why: str) -> root.Operational:
     return root.Operational(f"its names stay as they are, because it cannot be extracted again: {why}")
-
-
-def _json(request: api.IngestRequest) -> str:
-    return request.model_dump_json(by_alias=True)
