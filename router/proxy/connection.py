@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
 
     def pour(self, sink: Callable[[bytes], bool]) -> None:
         """From now on hand every piece to `sink`, and first what has come; see `congested`."""
-        self._sink = sink
+        self._sink = sink if self.error is None else None
         self.congested = False
         if self._chunks and not self.complete:
             self._offer(sink)
@@ -215,6 +215,7 @@ class Connection(asyncio.Protocol):
             return
         if self.error is None:
             self.error = error
+        self._sink = None
         self._wake()
 
     def rest(self, now: float) -> None:
@@ -271,6 +272,23 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        sink = self._sink
+        if sink is None or self.complete:
+            self._unpoured(data)
+            return
+        # As for nearly every token: the head is known, and there is neither an error nor a parting, which end a sink.
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._unreadable(error)
+            return
+        if self.complete:
+            self._wake()
+        elif self._chunks:
+            self._offer(sink)
+
+    def _unpoured(self, data: bytes) -> None:
+        """Before and after what a sink takes."""
         if self._parting is not None:
             self._size += len(data)
             if self._size > HIGH_WATER:
@@ -286,24 +304,22 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
-            self.abort()
+            self._unreadable(error)
             return
         if not self.status:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD + len(data):
                 self.fail(Broken(f"the head of its answer is larger than {MAX_HEAD} bytes"))
                 return
-        sink = self._sink
-        if sink is not None and not self.complete:
-            if self._chunks:
-                self._offer(sink)
-            return
         if self._size > HIGH_WATER and not self._paused and not self.complete and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         if self._chunks or self.complete:
             self._wake()
+
+    def _unreadable(self, error: Exception) -> None:
+        self.fail(Broken(f"the backend sent something that is not HTTP: {error}"))
+        self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True

@@ -19,8 +19,8 @@ _log = structlog.get_logger("router.relay")
 SUCCESSOR = "(next router)"
 """Instead of a backend's name, which has no brackets, for what was passed on to the router after this one."""
 _TAIL = 4
-_LONG_TAIL = 2 * counts.MOST
-"""Bytes of the end of an answer that are kept before they are cut to those that are looked at."""
+_MOST_PIECES = 16
+"""Pieces of the end of an answer that are kept before they are joined."""
 _ENDS = {b"text/event-stream": (b"\n\n", b"\r\n\r\n"), b"application/x-ndjson": (b"\n",)}
 """By content type: how an event ends."""
 
@@ -40,9 +40,10 @@ class Relay:
         "_call",
         "_counters",
         "_ended",
+        "_kept",
+        "_last",
         "_number",
         "_parts",
-        "_tail",
         "_to_client",
         "begun",
         "body",
@@ -84,7 +85,7 @@ class Relay:
         """Seconds of silence until the first byte."""
         self._between = limits.whole if call.tools else limits.cpu_between if slow else limits.between
         self._ended = False
-        self._tail = b""
+        self._last: list[bytes] = []  # pieces: joined for each of them, the end would be copied for each token
         self._call = call
         self._number = number
         self._backend = backend
@@ -127,7 +128,7 @@ class Relay:
         it."""
         call, connection = self._call, self.connection
         assert connection is not None
-        self._counters = counters
+        self._counters, self._kept = counters, call.request.summary
         early, call.early = call.early, None
         status = self.status = connection.status
         if early is None:
@@ -153,8 +154,8 @@ class Relay:
         self.head, self.body = b"", ()
         call.request.drop_body()
         self._parts.metrics.answered("backend", status)
-        if (kept := call.request.summary) is not None:
-            kept.began(status)
+        if self._kept is not None:
+            self._kept.began(status)
         return step
 
     def go_on(self) -> Step:
@@ -176,7 +177,7 @@ class Relay:
         if self.whole or connection is None or connection.error is not None or self._to_client or self.since > since:
             return None
         ends = _ENDS.get(answer.content_type)
-        may = ends is not None and not answer.declared and answer.status == 200 and self._tail.endswith(ends)
+        may = ends is not None and not answer.declared and answer.status == 200 and self._end().endswith(ends)
         return answer if may else None
 
     async def run(self) -> None:
@@ -214,14 +215,19 @@ class Relay:
         except ConnectionResetError:
             goes_on = False  # the client is gone: `room` says so to the task
         self.since = self._parts.now()
-        # The counts may come some pieces before the end of the stream.
-        tail = self._tail = self._tail + piece
-        if len(tail) > _LONG_TAIL:
-            self._tail = tail[-counts.MOST :]
-        self._counters.sent += len(piece)
-        if (kept := self._call.request.summary) is not None:
-            kept.piece(piece)
+        size = len(piece)
+        self._counters.sent += size
+        last = self._last
+        last.append(piece if size <= counts.MOST else piece[-counts.MOST :])
+        if len(last) == _MOST_PIECES:
+            self._last = [self._end()]
+        if self._kept is not None:
+            self._kept.piece(piece)
         return goes_on
+
+    def _end(self) -> bytes:
+        """The last bytes that came: the counts may stand some pieces before the end of the stream."""
+        return b"".join(self._last)[-counts.MOST :]
 
     def _finish(self, connection: Connection) -> bool:
         """The backend has done its part; False when the client's connection is full."""
@@ -231,14 +237,14 @@ class Relay:
         self.end()
         counters = self._counters
         counters.sent += len(data)
-        end = self._tail[-counts.MOST :] + data if len(data) < counts.MOST else data[-counts.MOST :]
+        end = self._end() + data if len(data) < counts.MOST else data[-counts.MOST :]
         stated = counts.read(end)
         if stated is not counts.NOTHING:
             counters.prompt_tokens += stated.prompt or 0
             counters.tokens += stated.answer or 0
-        if (kept := self._call.request.summary) is not None:
-            kept.piece(data)
-            kept.tail = end
+        if self._kept is not None:
+            self._kept.piece(data)
+            self._kept.tail = end
         return self._answer.end(data)
 
     async def _show(self, error: Broken) -> None:
@@ -253,8 +259,9 @@ class Relay:
         try:
             message = f"backend {self._backend!r}: {error.message}"
             path = self._call.path
-            line = refusal.late(refusal.body(message, 502, path), answer.content_type, self._tail[-_TAIL:], path)
-            if self._backend == SUCCESSOR and refusal.reported(self._tail):
+            end = self._end()
+            line = refusal.late(refusal.body(message, 502, path), answer.content_type, end[-_TAIL:], path)
+            if self._backend == SUCCESSOR and refusal.reported(end):
                 line = b""  # the other router has said why
             # Inside a declared length an error line would be taken for content.
             if line and not answer.declared:

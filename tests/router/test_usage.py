@@ -105,12 +105,15 @@ async def test_a_model_that_a_token_does_not_open_is_not_explained_and_not_annou
             assert (answer.status, answer.header("X-Ollama-Router-Reason")) == (403, "ModelNotAllowed")
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.05])
-async def test_counts_are_read_however_the_end_of_a_stream_is_cut(tmp_path: Path, gap: float) -> None:
+@pytest.mark.parametrize(("gap", "most"), [(0.0, 99), (0.05, 99), (0.002, 1)])
+async def test_counts_are_read_however_the_end_of_a_stream_is_cut(tmp_path: Path, gap: float, most: int) -> None:
+    """`gap` seconds between pieces of at most `most` bytes."""
+
     async def script(message: wire.Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         writer.write(wire.chunked_head("text/event-stream"))
         usage = b'data: {"choices":[],"usage":{"prompt_tokens":500,"completion_tokens":300}}\n\n'
-        for piece in (usage, b"data: [DONE]\n\n", b": bye\n\n"):
+        whole = (usage, b"data: [DONE]\n\n", b": bye\n\n")
+        for piece in (one[at : at + most] for one in whole for at in range(0, len(one), most)):
             writer.write(wire.chunk(piece))
             await writer.drain()
             await asyncio.sleep(gap)
