@@ -173,6 +173,7 @@ async def differences(
 @pytest.mark.parametrize(
     ("prepare", "operation", "text", "promise", "started"),
     [
+        pytest.param(queued, "ingest", world.MAIL, "open", STARTED, id="ingest"),
         pytest.param(queued, "perform", "", "", STARTED, id="perform"),
         pytest.param(named, "reweave", "user:john=user:john.doe@example.com", "put", STARTED, id="reweave"),
         pytest.param(stored, "regroup", "", "regroup", (*STARTED, repair), id="regroup"),
