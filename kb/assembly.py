@@ -118,6 +118,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         pipe.turn,
         book.working,
         book,
+        (book, queue),
         meters,
         clock,
     )

@@ -115,6 +115,18 @@ def owner(document: dict[str, Any]) -> scope.Scope:
     )
 
 
+async def regroup(rows: Any, owner: scope.Scope, chosen: dict[str, Any]) -> list[str]:
+    """Let those documents of a collection that `chosen` filters and the owner's project owns belong to its group.
+
+    The ids of those that changed. Raises `kb.errors.Away`.
+    """
+    others = {"clientId": owner.client_id, "projectId": owner.project_id, "groupId": {"$ne": owner.group_id}}
+    with translated():
+        changed = [row["_id"] async for row in rows.find({**others, **chosen}, {"_id": 1})]
+        await rows.update_many({"_id": {"$in": changed}}, {"$set": {"groupId": owner.group_id}})
+    return changed
+
+
 def visible(viewer: scope.Scope) -> dict[str, Any]:
     """`kb.visibility.sees` as a filter over the three fields."""
     widths: list[dict[str, Any]] = [{"projectId": "", "groupId": ""}]

@@ -9,7 +9,7 @@ Who may call me: `controllers`, `router` and `cli`, as `kube.Kube` and by the na
 never do: decide, retry, or read the environment.
 """
 
-from kube.access import Unconfigured, authorization, configuration, session, tls
+from kube.access import Unconfigured, authorization, configuration, fenced, session, tls
 from kube.client import Kube, Row
 from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
 from kube.leases import LeaseStore
@@ -56,6 +56,7 @@ __all__ = [
     "Unconfigured",
     "authorization",
     "configuration",
+    "fenced",
     "session",
     "tls",
 ]

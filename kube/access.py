@@ -82,15 +82,19 @@ def session(
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=limit, ssl=tls(loaded)),
-        request_class=aiohttp.ClientRequest if fence is None else _fenced(fence),
+        request_class=aiohttp.ClientRequest if fence is None else fenced(fence),
         headers=headers,
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=middlewares,
     )
 
 
-def _fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
-    """Between the call and the wire lie a connection to be had and turns of the loop: time enough to be frozen in."""
+def fenced(fence: Callable[[], None]) -> type[aiohttp.ClientRequest]:
+    """Requests for an aiohttp session: one that changes something is not sent when `fence` raises `kube.lease.Fenced`
+    as it is about to go onto the wire.
+
+    Between the call and the wire lie a connection to be had and turns of the loop: time enough to be frozen in.
+    """
 
     class Request(aiohttp.ClientRequest):
         async def write_bytes(

@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from pydantic import BaseModel
@@ -31,6 +31,9 @@ from pydantic import BaseModel
 from crds import addresses, errors, priority
 from router import announcement, keepalive
 from router.status import Status
+
+if TYPE_CHECKING:
+    import aiohttp
 
 SILENCE = priority.SILENCE
 CONNECT = 5.0
@@ -80,15 +83,20 @@ def token_file(path: str) -> Callable[[], str | None]:
     return read if path else lambda: None
 
 
-def transport(*, connections: int = 0, verify: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
+def transport(
+    *,
+    connections: int = 0,
+    verify: ssl.SSLContext | None = None,
+    request_class: type[aiohttp.ClientRequest] | None = None,
+) -> httpx.AsyncBaseTransport:
     """Connections for an `httpx.AsyncClient(transport=...)` that makes many calls: see `router.transport`.
 
-    `connections` bounds how many there are at once; 0: no bound.
+    `connections` bounds how many there are at once; 0: no bound. `request_class` makes the requests; None: aiohttp's.
     """
     # Not above: the command line and the Job call seldom (`few`), and do not wait for aiohttp's import.
     from router.transport import Transport
 
-    return Transport(connections=connections, verify=verify)
+    return Transport(connections=connections, verify=verify, request_class=request_class)
 
 
 def few(url: str = "") -> httpx.AsyncBaseTransport:

@@ -40,13 +40,21 @@ _NAMES: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
 
 class Transport(httpx.AsyncBaseTransport):
     """`httpx.AsyncClient(transport=Transport())`. `connections` bounds how many there are at once; 0: no bound.
+    `request_class` makes the requests of the aiohttp session; None: aiohttp's own.
 
     Timeouts are httpx's, but for `write`, which `read` covers: without an answer's byte for so long the call is over.
     There are no proxies, cookies or redirects here. Raises what httpx's own transport raises.
     """
 
-    def __init__(self, *, connections: int = 0, verify: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        connections: int = 0,
+        verify: ssl.SSLContext | None = None,
+        request_class: type[aiohttp.ClientRequest] | None = None,
+    ) -> None:
         self._connections = connections
+        self._request_class = request_class or aiohttp.ClientRequest
         self._verify = verify
         self._session: aiohttp.ClientSession | None = None
 
@@ -85,6 +93,7 @@ class Transport(httpx.AsyncBaseTransport):
                     keepalive_timeout=_KEPT_SECONDS,
                     socket_factory=_socket,
                 ),
+                request_class=self._request_class,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=_QUIET,
                 auto_decompress=False,

@@ -70,7 +70,9 @@ class Clients:
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
         trusted = httpx.create_ssl_context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
-            transport=router.transport(connections=config.qualify_at_once + 4, verify=trusted),
+            transport=router.transport(
+                connections=config.qualify_at_once + 4, verify=trusted, request_class=kube.fenced(fence)
+            ),
             event_hooks={"request": [tracing.pass_on, self._fenced]},
             timeout=httpx.Timeout(config.kb_timeout, connect=5.0),
         )

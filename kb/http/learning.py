@@ -32,7 +32,7 @@ class Learning:
         access.concerns(request, identity.document(document.scope, document.source_urn))
         reply = await self._intake.take(document, body.urgency(request))
         # As 0.x called it: said once more it is one document, and not a second one beside that.
-        await self._intake.drop(said.scope, identity.document(said.scope, former_urn(said)))
+        await self._intake.forget(said.scope, former_urn(said))
         return answering.json(reply, 202)
 
     async def outcome(self, request: web.Request) -> web.Response:

@@ -121,9 +121,8 @@ class Uploads:
         """Take a page, or remove it when it is gone. Raises an `Operational` error."""
         url = seen.url[:1024]
         if seen.gone and asked.gone == "Remove":
-            document_id = identity.document(asked.scope, url)
-            access.concerns(request, document_id)
-            return api.Page(url=url, reason=seen.reason, removed=await self._intake.drop(asked.scope, document_id))
+            access.concerns(request, identity.document(asked.scope, url))
+            return api.Page(url=url, reason=seen.reason, removed=await self._intake.forget(asked.scope, url))
         if seen.reason or seen.page is None:
             return api.Page(url=url, reason=seen.reason)
         if len(seen.url) > 1024:

@@ -17,9 +17,9 @@ class Intake:
         self._lanes = writers
         self._notify = notify
 
-    async def drop(self, owner: scope.Scope, document_id: str) -> bool:
-        """Delete a document; True when it was known."""
-        return await self._pipeline.drop(owner, document_id)
+    async def forget(self, owner: scope.Scope, source_urn: str) -> bool:
+        """Delete a document as `Pipeline.forget` does; True when it was known."""
+        return await self._pipeline.forget(owner, source_urn)
 
     async def take(self, request: api.IngestRequest, urgency: priority.Priority | None) -> api.IndexReply:
         """Make the document findable. Raises what `Lanes.enter` and `Pipeline.index` raise."""

@@ -31,6 +31,7 @@ class State(StrEnum):
 class Intent:
     """One document's record. `known`: the document had been finished before this request, which thus replaces it.
 
+    `owner` is where the document belongs, also when its project has moved to another group since it was requested.
     `recorded`: the request is kept, and can be tried again. That of a finished document is not.
     """
 
@@ -116,6 +117,10 @@ class Intents(Protocol):
 
     async def working(self, document_ids: Collection[str]) -> set[str]:
         """Those of the given documents whose record is open."""
+        ...
+
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        """Let the open and failed records of the owner's project belong to its group; the documents that changed."""
         ...
 
     async def erase(self, where: scope.Scope) -> int:

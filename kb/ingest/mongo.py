@@ -170,6 +170,9 @@ class Ledger:
                     found[state] = number
         return found
 
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        return await mongo.regroup(self._intents, owner, {"state": {"$in": _KEPT}})
+
     async def erase(self, where: scope.Scope) -> int:
         """Forget what is kept of a scope that is erased, and the answers of which no owner is known.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -155,7 +155,7 @@ class Pipeline:
                     await self._forget(found[0].owner, found[0].source_urn, turn)
                     return True
                 try:
-                    request = source.recorded(found[1])
+                    request = source.recorded(found[1], found[0].owner)
                 except root.Permanent as error:
                     # Written by another version of this program: only the caller can say it anew.
                     await self._failed(document_id, error, turn)
@@ -172,9 +172,9 @@ class Pipeline:
     ) -> _Begun:
         """Record the request. Until the end of `held` nothing else has models read it."""
         text, made = await self._draft(document_id, request, turn)
-        former = await self._former(document_id, _json(request))
+        former = await self._former(document_id, source.record(request))
         opened = await self._open(document_id, request, turn)
-        alone = await held.enter_async_context(self._turns.attempt(_reading(opened, _json(request))))
+        alone = await held.enter_async_context(self._turns.attempt(_reading(opened, source.record(request))))
         if alone is None:
             raise errors.Outrun("the same request is being read already")
         if self._stores.queue is not None:
@@ -191,26 +191,30 @@ class Pipeline:
         with self._meters.stages.labels("models").time():
             said = await _tried(self._extractor.both(request, begun.text, begun.made, urgency))
         async with self._writing(request.scope, document_id) as turn:
-            latest = await self._is_latest(begun)
+            latest, owner = await self._is_latest(begun)
+            # Its project may have moved meanwhile.
+            request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
                 if isinstance(said, root.JervisError):
                     raise said
-                reply = await self._store(begun, *said, urgency, turn)
+                reply = await self._store(replace(begun, request=request), *said, urgency, turn)
                 await self._supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
             return reply
 
-    async def _is_latest(self, begun: _Begun) -> bool:
+    async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
+        With the owner of the record.
 
         Raises `kb.errors.Replaced` when another one came, or `Outrun` when this process was taken for gone.
         """
-        opened, text = begun.opened, _json(begun.request)
+        opened, text = begun.opened, source.record(begun.request)
         found = await self._stores.intents.find(opened.document_id)
         if found is not None and found[1] in (text, None):
             if found[0].state is intent.State.OPEN:
-                return (found[0].attempts, found[0].updated_at) == (opened.attempts, opened.updated_at)
+                mine = (found[0].attempts, found[0].updated_at) == (opened.attempts, opened.updated_at)
+                return mine, found[0].owner
             # It may have been resumed, and finished, by a process that took this one for gone.
             begun.alone.check()
         gone = found is None or found[1] == _FORGET
@@ -229,7 +233,7 @@ class Pipeline:
         document_id = identity.document(request.scope, request.source_urn)
         async with self._writing(request.scope, document_id) as turn:
             _, made = await self._draft(document_id, request, turn)
-            former = await self._former(document_id, _json(request))
+            former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
             async with self._settled(request, former, turn, put):
@@ -305,11 +309,11 @@ class Pipeline:
                     await queue.drop(asked.document_id, revision=asked.revision)
                     raise
                 # The intent was finished when the document was indexed, and its request forgotten then.
-                where = (asked.document_id, asked.owner, asked.source_urn)
+                where = (asked.document_id, found[0].owner, asked.source_urn)
                 await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
                 await queue.drop(asked.document_id, revision=asked.revision)
                 if asked.action is job.Action.EXTRACT and not found[0].indexed:
-                    await self._extract_shown(asked.owner, asked.source_urn, asked.kind, turn)
+                    await self._extract_shown(found[0].owner, asked.source_urn, asked.kind, turn)
                 await self._failed(asked.document_id, error, turn)
                 raise
 
@@ -325,7 +329,7 @@ class Pipeline:
             found = await self._stores.intents.find(document_id)
             if found is None or found[0].state is not intent.State.FAILED or found[1] is None:
                 return False
-            request = source.recorded(found[1])
+            request = source.recorded(found[1], found[0].owner)
             await self._put(document_id, request, urgency, turn)
             await self._open(document_id, request, turn)
             return True
@@ -365,7 +369,10 @@ class Pipeline:
             after = found[-1].source_urn
 
     async def drop(self, owner: scope.Scope, document_id: str) -> bool:
-        """Delete one document from the graph, then from the vectors. True when it was known."""
+        """Delete one document from the graph, then from the vectors. True when it was known.
+
+        For an erasure, which is recorded itself and begins anew when it breaks off; `forget` is for all others.
+        """
         async with self._turns.take(document_id) as turn:
             return await self._drop(owner, document_id, turn)
 
@@ -433,7 +440,8 @@ class Pipeline:
     async def _open(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> intent.Intent:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
-        urn, text, now = request.source_urn, _json(request), now.replace(microsecond=now.microsecond // 1000 * 1000)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        urn, text = request.source_urn, source.record(request)
         return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
 
     async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
@@ -447,7 +455,7 @@ class Pipeline:
         except root.Permanent as error:
             intents, now, fence = self._stores.intents, self._clock(), turn.fence
             found = await intents.find(document_id)
-            if found is not None and found[1] == _json(request):
+            if found is not None and found[1] == source.record(request):
                 # Accepted before: its content has gone since.
                 await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
                 await intents.fail(document_id, error.message, now, fence=fence)
@@ -461,7 +469,7 @@ class Pipeline:
     async def _put(
         self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
     ) -> job.Job:
-        what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, _json(request))
+        what = (request.source_urn, request.kind, job.Action.EXTRACT, urgency, source.record(request))
         return await self._queue().put(document_id, request.scope, *what, fence=turn.fence)
 
     async def _waiting(self, document_id: str) -> tuple[job.Job, str] | None:
@@ -474,11 +482,11 @@ class Pipeline:
         same = _reading(*found) if found is not None and unfinished and found[1] == request else ""
         return _Former(await self._waiting(document_id), unfinished, same)
 
-    async def _restore(self, former: tuple[job.Job, str], turn: turns.Turn) -> None:
+    async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: turns.Turn) -> None:
         """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
         old, request = former
         queue = self._queue()
-        what = (old.owner, old.source_urn, old.kind, old.action, old.urgency, request)
+        what = (owner, old.source_urn, old.kind, old.action, old.urgency, request)
         put = await queue.put(old.document_id, *what, fence=turn.fence, bounded=False)
         if old.indexed:
             await queue.mark_indexed(old.document_id, put.revision)
@@ -505,7 +513,7 @@ class Pipeline:
             if put is not None and (former.job is None or former.job[0].action is job.Action.REWEAVE):
                 await self._queue().drop(document_id, fence=turn.fence)
             if former.job is not None:
-                await self._restore(former.job, turn)
+                await self._restore(request.scope, former.job, turn)
             elif former.unfinished:
                 # The request before had the job in the memory of its process alone.
                 await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
@@ -569,7 +577,7 @@ class Pipeline:
         if asked.action is job.Action.REWEAVE:
             document = await self._remade(asked)
         else:
-            document = await self._recorded(asked, source.recorded(request))
+            document = await self._recorded(asked, source.recorded(request, asked.owner))
         if document is None:
             await self._queue().drop(asked.document_id, revision=asked.revision)
         return document
@@ -668,7 +676,3 @@ def _reading(opened: intent.Intent, request: str | None) -> str:
 
 def _not_again(why: str) -> root.Operational:
     return root.Operational(f"its names stay as they are, because it cannot be extracted again: {why}")
-
-
-def _json(request: api.IngestRequest) -> str:
-    return request.model_dump_json(by_alias=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydantic
 
+from crds import scope
 from kb import api, errors, identity
 from kb.content import store as content
 
@@ -37,10 +38,19 @@ async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: 
     return said
 
 
-def recorded(text: str) -> api.IngestRequest:
-    """A request as an intent or a job holds it."""
+def record(request: api.IngestRequest) -> str:
+    """A request as an intent or a job holds it: without its project's group, which the owner of the record names.
+
+    So the texts of one request stay equal when its project moves to another group.
+    """
+    left_out = {"scope": {"group_id"}} if request.scope.project_id else None
+    return request.model_dump_json(by_alias=True, exclude=left_out)
+
+
+def recorded(text: str, owner: scope.Scope) -> api.IngestRequest:
+    """What was recorded so, in the scope of the record as it is now."""
     try:
-        return api.IngestRequest.model_validate_json(text)
+        return api.IngestRequest.model_validate_json(text).model_copy(update={"scope": owner})
     except pydantic.ValidationError as error:
         # Written by another version of this program: only the caller can send it anew.
         raise errors.Invalid(f"the recorded request is unreadable{_where(error)}", remedy="Ingest it again.") from None

@@ -90,6 +90,13 @@ _AMONG = f"""
 SELECT {_COLUMNS} FROM intents
 WHERE state <> 'Finished' AND document_id IN (SELECT value FROM json_each(:ids))
 """
+_MOVES = "client = :client AND project = :project AND grp <> :grp"
+_REGROUP = f"""
+UPDATE intents SET grp = :grp WHERE document_id IN (
+    SELECT document_id FROM intents WHERE state = 'Open' AND {_MOVES}
+    UNION ALL SELECT document_id FROM intents WHERE state = 'Failed' AND {_MOVES})
+RETURNING document_id
+"""
 _ANSWER = """
 SELECT * FROM (
     SELECT key, prompt, answer, at FROM answers WHERE key IN (:mine, :asked)
@@ -215,6 +222,11 @@ class Ledger:
             lambda connection: connection.execute("SELECT state, count(*) AS n FROM intents GROUP BY state").fetchall()
         )
         return {intent.State(row["state"]): row["n"] for row in rows}
+
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        values = {"client": owner.client_id, "project": owner.project_id, "grp": owner.group_id}
+        rows = await self._database.write(lambda connection: connection.execute(_REGROUP, values).fetchall())
+        return [row["document_id"] for row in rows]
 
     async def erase(self, where: scope.Scope) -> int:
         """Forget what is kept of a scope that is erased, and the answers of which no owner is known.

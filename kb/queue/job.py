@@ -199,6 +199,10 @@ class Queue(Protocol):
         """Set the manual position (from 1), pushing back who stands there; None when the viewer sees no such job."""
         ...
 
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        """Let the jobs of the owner's project belong to its group, in their places; the documents that changed."""
+        ...
+
     async def erase(self, where: scope.Scope) -> int:
         """Forget the jobs of a scope that is erased; how many there were."""
         ...

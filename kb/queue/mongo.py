@@ -321,6 +321,9 @@ class Queue:
             )
         return None if row is None else _job(row, self._clock())
 
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        return await mongo.regroup(self._jobs, owner, {})
+
     async def erase(self, where: scope.Scope) -> int:
         """Forget the jobs of a scope that is erased."""
         with mongo.translated():

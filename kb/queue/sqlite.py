@@ -193,6 +193,11 @@ class Queue:
         row = await self._database.write(work)
         return None if row is None else _job(row)
 
+    async def regroup(self, owner: scope.Scope) -> list[str]:
+        values = _names(owner)
+        rows = await self._database.write(lambda connection: connection.execute(statements.REGROUP, values).fetchall())
+        return [row["document_id"] for row in rows]
+
     async def erase(self, where: scope.Scope) -> int:
         """Forget the jobs of a scope that is erased."""
         statement = f"DELETE FROM jobs WHERE {sqlite.ERASED}"  # noqa: S608 -- a constant

@@ -137,4 +137,7 @@ SELECT coalesce(sum(n), 0) AS n, coalesce(sum(bytes), 0) AS bytes FROM clients
 WHERE client = ? AND priority IN (0, 1, 2, 3)
 """
 TOTAL = "SELECT coalesce(sum(n), 0) AS n, coalesce(sum(bytes), 0) AS bytes FROM depths"
+REGROUP = """
+UPDATE jobs SET grp = :grp WHERE client = :client AND project = :project AND grp <> :grp RETURNING document_id
+"""
 DEPTHS = "SELECT priority, n FROM depths WHERE n > 0"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import structlog
 
@@ -50,6 +51,14 @@ class _Done:
     next: str | None = None
 
 
+class Waiting(Protocol):
+    """Records of documents that are not finished."""
+
+    async def regroup(self, owner: scope.Scope) -> Collection[str]:
+        """Let those of the owner's project belong to its group; the documents that changed."""
+        ...
+
+
 class Reconciler:
     """Call `step` once, or `run` for ever. `clock` gives the current time in UTC."""
 
@@ -63,6 +72,7 @@ class Reconciler:
         turn: Turn,
         working: check.Working,
         noted: changes.Changes,
+        waiting: Collection[Waiting],
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
     ) -> None:
@@ -74,6 +84,7 @@ class Reconciler:
         self._turn = turn
         self._working = working
         self._changes = noted
+        self._waiting = waiting
         self._meters = meters
         self._clock = clock
 
@@ -199,14 +210,17 @@ class Reconciler:
         """Take a project's data into the owner's group: at once in the graph, which decides what is shown.
 
         Returns how many documents, and how many chunks and sentences, changed. What breaks off is finished by the next
-        pass over what was changed, or by repeating it. A document that is being written can be committed with the group
-        that it had when that began: its turn is awaited, and it is moved again.
+        pass over what was changed, or by repeating it. A document that waits, as a request that is open or has failed
+        or as a job, moves with its records, before the graph: that has moved when nothing else can be forgotten. One
+        that is being written can be committed with the group that it had when that began: its turn is awaited, and it
+        is moved again.
         """
         documents: set[str] = set()
         vectors = 0
         while True:
+            waited = {one for records in self._waiting for one in await records.regroup(owner)}
             await self._note(owner)
-            moved = await self._graph.regroup(owner)
+            moved = waited.union(await self._graph.regroup(owner))
             # Once more: a pass may have settled them before the graph had moved them.
             await self._changes.note(owner, moved)
             documents.update(moved)

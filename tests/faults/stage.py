@@ -142,7 +142,8 @@ class Stage:
         """Everything that does not hold."""
         waiting = await self.people.close(PATIENCE)
         self.check()
-        tasks, ran = self.record.versions["pendingtasks"], self.nodes.ran
+        # One moment: a Job that is removed meanwhile may still be played.
+        tasks, ran = list(self.record.versions["pendingtasks"]), list(self.nodes.ran)
         # Leftovers of a deleted task are removed under its run, which may not have begun to read its input.
         kept = [one for one in tasks if one.uid not in self.withdrawn]
         runs = [one for one in ran if one.uid not in self.withdrawn]

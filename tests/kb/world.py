@@ -11,12 +11,14 @@ from typing import Any
 
 from crds import scope
 from crds.priority import Priority
-from kb import api, metrics
+from kb import api, metrics, mongo
 from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import answers, entitytypes, intake, lanes, pipeline, recovery, sqlite
+from kb.ingest import mongo as shared
+from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
 from kb.retrieve import rank, search
@@ -58,11 +60,11 @@ class ObservedState:
     pipeline: pipeline.Pipeline
     finder: Callable[[search.Breadth], search.Search]
     recovery: recovery.Recovery
-    ledger: sqlite.Ledger
+    ledger: sqlite.Ledger | shared.Ledger
     graph: graph_sqlite.Store
     vectors: vectors.Store
     content: content.Store
-    queue: queue_sqlite.Queue
+    queue: queue_sqlite.Queue | queue_shared.Queue
     workers: worker.Workers
     intake: intake.Intake
     merger: merge.Merger
@@ -110,16 +112,23 @@ async def opened(
     documents: embedding.Port | None = None,
     questions: embedding.Port | None = None,
     watched: Callable[[Any], Any] = lambda inner: inner,
+    database: mongo.Database | None = None,
     **limits: int,
 ) -> AsyncIterator[ObservedState]:
     """A world whose files live in `path`: opening it again there is a restart of the process.
 
-    Every store, and the router, is used through what `watched` makes of it.
+    Every store, and the router, is used through what `watched` makes of it. With a database the ledger and the queue
+    are there; no claim of a process outlives it, because time does not pass between one and the next.
     """
+    bounds, claim = {"limit": 20_000, "per_client": 15_000}, timedelta(0)
     files = (
-        sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000),
+        sqlite.Ledger(path / "ingest.sqlite", clock, max_answers=1000)
+        if database is None
+        else shared.Ledger(database, clock, max_answers=1000),
         graph_sqlite.Store(path / "graph.sqlite"),
-        queue_sqlite.Queue(path / "queue.sqlite", clock, limit=20_000, per_client=15_000),
+        queue_sqlite.Queue(path / "queue.sqlite", clock, **bounds)
+        if database is None
+        else queue_shared.Queue(database, "kb-0", clock, claim=claim, **bounds),
     )
     for file in files:
         await file.prepare()

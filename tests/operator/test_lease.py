@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from kubernetes import client
 
-from crds import labels
-from tests.operator.conftest import Space, until
+from controllers import settings
+from controllers.runtime import clients
+from crds import labels, scope
+from kb import api
+from kb.client import Unavailable
+from tests.operator.conftest import PATIENCE, Space, until
+from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
@@ -26,9 +33,8 @@ def test_a_deleted_lease_stops_no_operator(space: Space, start: Start) -> None:
     leases: Any = client.CoordinationV1Api(space.api)
     with start() as operator:
         until(operator.leads, "it leads")
-        held = leases.read_namespaced_lease(NAME, space.name)
-        held.spec.lease_transitions = 6
-        leases.replace_namespaced_lease(NAME, space.name, held)
+        # Without a version: the holder renews it all the while.
+        leases.patch_namespaced_lease(NAME, space.name, {"spec": {"leaseTransitions": 6}})
         space.submit("first", "INFO")
         until(lambda: space.phase("first") == "Done", "it works")
         until(lambda: operator.metric("jervis_operator_leader_epoch") == 6, "it took the number up")
@@ -54,3 +60,31 @@ def test_a_deleted_lease_stops_no_operator(space: Space, start: Start) -> None:
         made = leases.read_namespaced_lease(NAME, space.name).metadata.creation_timestamp
         assert worn[labels.LEASE_CREATED] == made.strftime("%Y-%m-%dT%H:%M:%SZ"), "whose epoch it is"
         assert int(worn[labels.LEADER_EPOCH]) > 6
+
+
+async def test_what_waits_for_a_connection_when_the_lease_ends_is_not_sent(
+    space: Space, local: dict[str, Any], knowledge: Knowledge
+) -> None:
+    """The knowledge base has the requests that were on the wire, and none of a process that leads no more."""
+    knowledge.gate.clear()
+    request = api.IngestRequest(
+        scope=scope.Scope(client_id="acme"),
+        source_urn="task::1",
+        kind="link",
+        content="INFO",
+        observed_at=datetime.now(UTC),
+    )
+    to = clients.Clients(settings.Settings(namespace=space.name, qualify_at_once=1, **local))
+    to.lease.start()
+    await asyncio.wait_for(to.acquired.wait(), PATIENCE)
+    connections = 5  # `qualify_at_once` and four more
+    calls = [asyncio.create_task(to.knowledge.ingest(request)) for _ in range(connections + 1)]
+    await asyncio.to_thread(until, lambda: knowledge.most_at_once == connections, "one of them waits")
+    await asyncio.to_thread(to.lease.release)
+    knowledge.gate.set()
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    await to.close()
+    assert [one.message for one in found if isinstance(one, Unavailable)] == [
+        f"the knowledge base at {knowledge.url} cannot be reached: this replica does not hold the lease"
+    ]
+    assert len(knowledge.requests) == sum(isinstance(one, api.IngestReply) for one in found) == connections

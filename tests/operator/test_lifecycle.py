@@ -21,7 +21,11 @@ Start = Callable[..., AbstractContextManager[Operator]]
 def test_a_question_runs_to_completed_and_tells_its_story(
     space: Space, start: Start, mongodb_uri: str, knowledge: Knowledge
 ) -> None:
-    with Kubelet(space.api, space.name) as kubelet, start() as operator:
+    def says(task: str, attempt: int) -> dict[str, Any] | None:
+        """A run that ends before its beginning is written costs one write less."""
+        return answered(task, attempt) if space.phase(task) == "Orchestrating" else None
+
+    with Kubelet(space.api, space.name, says) as kubelet, start() as operator:
         made = space.submit("ask", "Who pays?", type="UserInputProcessing", mode="Foreground", correlationId="chat-1")
         until(lambda: space.phase("ask") == "Completed", "the question is answered")
         until(lambda: space.events("ask")[-1:] == ["Completed"], "the last event is posted")
@@ -171,7 +175,7 @@ def test_foreground_overtakes_background(space: Space, start: Start, gpu: str) -
         assert operator.metric(oldest % "foreground") == 0
         space.submit("user", type="UserInputProcessing", mode="Foreground")
         until(lambda: space.phase("user") == "Completed", "the user is served first")
-        assert len(kubelet.order) == 2
+        assert kubelet.order[1] == "user"
         gate["open"] = True
         until(lambda: set(space.phases().values()) == {"Completed"}, "all are completed")
         rest = [name for name in kubelet.order if name not in (kubelet.order[0], "user")]

@@ -32,9 +32,11 @@ def test_each_run_is_told_once_when_it_is_over_also_by_another_operator(
     with Kubelet(space.api, space.name), start(**OFTEN) as operator:
         made = {}
         for name, category, steps in (("learned", "single_task", [STEP]), ("asked", "advice", [])):
-            made[name] = space.submit(name, **CHAT)["metadata"]["uid"]
+            # Held until its result is there: it could be over before.
+            made[name] = space.submit(name, **CHAT, suspend=True)["metadata"]["uid"]
             result = {**STORED, "_id": made[name], "taskCategory": category, "taskAction": "respond"}
             database["task_results"].insert_one({**result, "stepResults": steps})
+            space.edit(name, {"suspend": False})
         space.submit("read", "INFO")
         until(lambda: len(noted(database)) == 2, "both runs are told about")
         assert noted(database) == {"learned": "remembered", "asked": "insignificant"}

@@ -54,6 +54,7 @@ def test_why_tasks_wait(space: Space, start: Start, gpu: str, kubeconfig: Path, 
             space.submit(name, **{"clientId": "acme", **spec})
         waiting = ("a1", "a2", "b1", "first")
         until(lambda: all(space.phase(one) == "ReadyForGpu" for one in waiting), "they wait for the slot")
+        until(lambda: space.conditions("held").get("Suspended") == "SuspendedByUser", "it is held")
 
         found = operator.history("/api/v1/queue", space.ticket()).json()
         assert (found["leading"], found["orchestratorHealthy"], found["breaker"]) == (True, True, "Closed")

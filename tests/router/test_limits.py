@@ -157,8 +157,13 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
     specs = [process.spec("raw", "http://127.0.0.1:1")]
     async with process.running(tmp_path, specs, max_connections="8") as router:
         idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(8)]
-        await asyncio.sleep(1.2)  # younger ones are not idle yet
-        assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
+
+        async def closed() -> int:
+            """Those that came within the last second are not idle yet."""
+            assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
+            return sum(reader.at_eof() for reader, _ in idle)
+
+        await process.eventually(closed, lambda number: number == 8)
         assert [await reader.read() for reader, _ in idle] == [b""] * 8
         for _, writer in idle:
             writer.close()

@@ -35,12 +35,12 @@ def html(*links: str, text: str = "Some words.", head: str = "") -> web.Response
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Site]:
-    """A site without pages, on a port of its own."""
+async def served(port: int = 0) -> AsyncIterator[Site]:
+    """A site without pages, on a port of its own (0: any)."""
     made = Site()
     application = web.Application()
     application.router.add_get("/{path:.*}", made.answer)
-    server = test_utils.TestServer(application)
+    server = test_utils.TestServer(application, port=port)
     await server.start_server()
     assert server.port is not None
     made.port = server.port

@@ -42,6 +42,7 @@ async def over(
         turn,
         made.ledger.working,
         made.ledger,
+        (made.ledger, made.queue),
         meters,
         made.clock,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -79,6 +80,27 @@ class LedgerContract:
         assert not await ledger.mentions("a-b(c")
         await ledger.finish("d", clock())
         assert not await ledger.mentions("a.b(c")
+
+    async def test_what_waits_of_a_project_moves_with_it(self, ledger: Ledger, clock: clocks.Clock) -> None:
+        owners = (scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL, scopes.ACME, scopes.GLOBAL)
+        for number, owner in enumerate((*owners, scopes.make("other", "shop", "retail"))):
+            for name in ("open", "failed", "done"):
+                await ledger.open(f"{name} {number}", owner, f"u:{number}", f'{{"of": "{name}"}}', clock())
+            await ledger.fail(f"failed {number}", "no way", clock())
+            await ledger.finish(f"done {number}", clock())
+        await ledger.refuse("refused", scopes.SHOP, "u:refused", "empty", clock())
+        before = {name: await ledger.find(name) for name in ("open 0", "failed 0", "open 1", "failed 6")}
+        clock.advance(hours=1)
+        for moved in (scopes.make("acme", "shop", "wholesale"), scopes.make("acme", "shop")):
+            assert sorted(await ledger.regroup(moved)) == ["failed 0", "open 0", "refused"]
+            assert await ledger.regroup(moved) == []
+            for name, found in before.items():
+                assert found is not None
+                record = replace(found[0], owner=moved) if name.endswith("0") else found[0]
+                assert await ledger.find(name) == (record, found[1])
+            seen = await ledger.listed(scopes.make("acme", "neighbour", "wholesale"))
+            assert ("open 0" in {one.document_id for one in seen}) == bool(moved.group_id)
+        assert (await ledger.open("open 0", moved, "u:0", '{"of": "open"}', clock())).attempts == 2
 
     async def test_an_erased_scope_has_no_records(self, ledger: Ledger, clock: clocks.Clock) -> None:
         owners = {"client": scopes.ACME, "project": scopes.SHOP, "sibling": scopes.BLOG, "other": scopes.OTHER}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from typing import Any
 import pytest
 
 from crds.priority import Priority
-from kb import api, errors
+from kb import api, errors, mongo
+from kb.http import learning
+from kb.ingest import mongo as ledgers
+from kb.queue import mongo as queues
 from router import client as router_client
+from tests import ports
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import conftest, memory, scopes, world
 from tests.kb.ingest import victim
 
 MAIL = world.request().source_urn
@@ -28,6 +33,15 @@ NEIGHBOUR = scopes.make("acme", "bulk", "wholesale")
 NEW = "Zdenek Veverka wrote Newthing.java for Initech."
 REFUSED: Mapping[str, Any] = {"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "input too long"}}
 Prepare = Callable[[world.ObservedState], Awaitable[None]]
+
+
+async def broken_off(kb: world.ObservedState, document: Awaitable[object]) -> None:
+    """Let it meet a vector store that is away: its request stays open."""
+    kb.vectors.switch.away = True  # type: ignore[attr-defined]  # the one in memory
+    with pytest.raises(errors.Away):
+        await document
+    kb.vectors.switch.away = False  # type: ignore[attr-defined]
+    await kb.vectors.ready()
 
 
 async def queued(kb: world.ObservedState) -> None:
@@ -42,12 +56,17 @@ async def named(kb: world.ObservedState) -> None:
 
 
 async def stored(kb: world.ObservedState) -> None:
-    """A project's documents, one of which waits, with a version that was replaced, and contents."""
+    """A project's documents, one of which waits, with a version that was replaced, and contents.
+
+    Beside them an open request, and a job that is not indexed.
+    """
     await kb.ingest(world.request("JERV-1 is assigned to Jana Novak.", urn="note:1"))
     await kb.ingest(world.request("JERV-1 is done.", urn="note:1"))
     await kb.pipeline.index(world.request(), Priority.P3)
     await kb.content.save(scopes.SHOP, b"a file", "text/plain")
     await victim.reconciler(kb).step(timedelta(days=7))
+    await broken_off(kb, kb.ingest(world.request("Jana Novak opened JERV-2.", urn="note:2")))
+    await broken_off(kb, kb.pipeline.index(world.request("Petr Svoboda closed JERV-3.", urn="note:3"), Priority.P3))
 
 
 async def attached(kb: world.ObservedState) -> None:
@@ -55,11 +74,7 @@ async def attached(kb: world.ObservedState) -> None:
     await kb.ingest(world.request(urn="note:2"))
     await kb.ingest(world.request(attachments=["note.txt"]))
     await kb.ingest(world.request("The importer is slow.", urn=FILE, kind=api.ATTACHMENT))
-    kb.vectors.switch.away = True  # type: ignore[attr-defined]  # the one in memory
-    with pytest.raises(errors.Away):
-        await kb.ingest(world.request("Jana Novak fixed JERV-123."))
-    kb.vectors.switch.away = False  # type: ignore[attr-defined]
-    await kb.vectors.ready()
+    await broken_off(kb, kb.ingest(world.request("Jana Novak fixed JERV-123.")))
 
 
 async def waiting(kb: world.ObservedState) -> None:
@@ -91,6 +106,36 @@ async def repair(kb: world.ObservedState) -> None:
     await victim.reconciler(kb).step(timedelta(days=7))
 
 
+async def move(kb: world.ObservedState) -> None:
+    """As the caller does that had no answer."""
+    await victim.reconciler(kb).regroup(victim.MOVED)
+
+
+_SHARED = (
+    ledgers.INTENTS,
+    ledgers.ANSWERS,
+    ledgers.CHANGES,
+    ledgers.PASSES,
+    queues.COLLECTION,
+    queues.CLIENTS,
+    queues.COUNTERS,
+)
+_CHANGING = frozenset(
+    {
+        "open",
+        "finish",
+        "fail",
+        "interrupt",
+        "forget",
+        "put",
+        "mark_indexed",
+        "drop",
+        "next",
+        "postpone",
+        "regroup",
+        "note",
+    }
+)
 # The loops of a process that begin as soon as it has started, in an order that may be any; and the others.
 STARTED = (recover, victim.worked, resume)
 LATER = (victim.worked, recover, victim.worked)
@@ -116,11 +161,45 @@ async def everything(kb: world.ObservedState, folder: Path) -> dict[str, object]
     }
 
 
+@dataclass(frozen=True)
+class Records:
+    """Where the ledger and the queue of a test's processes lie: in their files, or in this database."""
+
+    database: mongo.Database | None = None
+    place: Mapping[str, Any] = field(default_factory=dict)
+
+    async def rows(self) -> dict[str, list[Any]]:
+        """Everything that is in the database, by collection."""
+        return {name: [row async for row in self.database[name].find()] for name in _SHARED if self.database}
+
+    async def restore(self, rows: Mapping[str, list[Any]]) -> None:
+        """Let the database hold `rows` and nothing else."""
+        for name, kept in rows.items():
+            assert self.database is not None
+            await self.database[name].delete_many({})
+            if kept:
+                await self.database[name].insert_many(kept)
+
+    def points(self, calls: Sequence[str], first: int) -> list[int]:
+        """Before which calls a process is killed: all; in a database those that come after one that changes it."""
+        numbers = range(first, len(calls) + 1)
+        return [one for one in numbers if self.database is None or one == first or calls[one - 2] in _CHANGING]
+
+
+@pytest.fixture(params=["files", pytest.param("mongodb", marks=pytest.mark.services)])
+def records(request: pytest.FixtureRequest) -> Records:
+    if request.param == "files":
+        return Records()
+    database: mongo.Database = request.getfixturevalue("database")
+    place = {"mongodb": conftest.required("JERVIS_TEST_MONGODB_URI"), "records": database.name}
+    return Records(database, place)
+
+
 async def succeeded(
-    folder: Path, router: router_client.Client, fake: process.Fake, started: Sequence[Prepare]
+    folder: Path, router: router_client.Client, fake: process.Fake, started: Sequence[Prepare], records: Records
 ) -> dict[str, object]:
     """What there is when the next process has nothing more to do."""
-    async with victim.opened(folder, router) as kb:
+    async with victim.opened(folder, router, database=records.database) as kb:
         for loop in started:
             await loop(kb)
         fake.set_faults([])
@@ -133,6 +212,7 @@ async def differences(
     tmp_path: Path,
     router: router_client.Client,
     fake: process.Fake,
+    records: Records,
     prepare: Prepare,
     operation: str,
     text: str,
@@ -142,27 +222,31 @@ async def differences(
 ) -> list[tuple[str, str, str]]:
     """What differs from the state after a life without a kill: before which call, who began, and in what.
 
-    `promise` is the name of the call that records the operation, "" for one that is recorded already.
+    `promise` names calls up to the one that records the operation, "" for one that is recorded already.
     """
     (before := tmp_path / "before").mkdir()
-    async with victim.opened(before, router) as kb:
+    async with victim.opened(before, router, database=records.database) as kb:
         await prepare(kb)
+    rows = await records.rows()
 
     async def ended(folder: Path, started: Sequence[Prepare], deadly: int = 0) -> tuple[list[str], dict[str, object]]:
         shutil.copytree(before, folder)
+        await records.restore(rows)
         fake.set_faults(faults)
         begun = fake.count(tag="kb.extract/v1")
-        calls = victim.run({"ollama": fake.url}, folder, operation, text, deadly)
-        found = await succeeded(folder, router, fake, started)
+        calls = victim.run({"ollama": fake.url, **records.place}, folder, operation, text, deadly)
+        found = await succeeded(folder, router, fake, started, records)
         asked = [json.dumps(one["body"]) for one in fake.requests(tag="kb.extract/v1")[begun:]]
         # Read again is at most the one passage whose answer was not kept yet.
         assert len(asked) - len(set(asked)) <= (1 if deadly else 0)
         return calls, found
 
     calls, expected = await ended(tmp_path / "whole", ())
-    first = calls.index(promise) + 2 if promise else 1
+    promised = 0
+    for name in promise.split():
+        promised = calls.index(name, promised) + 1
     wrong = []
-    for deadly in range(first, len(calls) + 1):
+    for deadly in records.points(calls, promised + 1):
         # In turns: what matters to the order holds before several calls.
         started = orders[deadly % len(orders)]
         _, found = await ended(tmp_path / f"{deadly}", started, deadly)
@@ -171,25 +255,30 @@ async def differences(
 
 
 @pytest.mark.parametrize(
-    ("prepare", "operation", "text", "promise", "started"),
+    ("prepare", "operation", "text", "promise", "orders"),
     [
-        pytest.param(queued, "ingest", world.MAIL, "open", STARTED, id="ingest"),
-        pytest.param(queued, "perform", "", "", STARTED, id="perform"),
-        pytest.param(named, "reweave", "user:john=user:john.doe@example.com", "put", STARTED, id="reweave"),
-        pytest.param(stored, "regroup", "", "regroup", (*STARTED, repair), id="regroup"),
+        pytest.param(queued, "ingest", world.MAIL, "open", [STARTED], id="ingest"),
+        pytest.param(queued, "perform", "", "", [STARTED], id="perform"),
+        pytest.param(named, "reweave", "user:john=user:john.doe@example.com", "put", [STARTED], id="reweave"),
+        # The first of that name moves what waits; then the graph's documents are listed, and moved.
+        pytest.param(stored, "regroup", "", "listed regroup", [(*STARTED, repair)], id="regroup"),
+        pytest.param(
+            stored, "regroup", "", "", [(*STARTED, move), (move, *STARTED)], id="regroup that is asked for again"
+        ),
     ],
 )
 async def test_what_is_recorded_is_done_by_the_next_process(
     tmp_path: Path,
     router: router_client.Client,
     fake: process.Fake,
+    records: Records,
     prepare: Prepare,
     operation: str,
     text: str,
     promise: str,
-    started: Sequence[Prepare],
+    orders: Sequence[Sequence[Prepare]],
 ) -> None:
-    assert await differences(tmp_path, router, fake, prepare, operation, text, promise, [started]) == []
+    assert await differences(tmp_path, router, fake, records, prepare, operation, text, promise, orders) == []
 
 
 @pytest.mark.parametrize(("prepare", "orders"), [(attached, [STARTED]), (waiting, [STARTED, STARTED[::-1]])])
@@ -197,10 +286,38 @@ async def test_what_began_to_be_deleted_does_not_return(
     tmp_path: Path,
     router: router_client.Client,
     fake: process.Fake,
+    records: Records,
     prepare: Prepare,
     orders: Sequence[Sequence[Prepare]],
 ) -> None:
-    assert await differences(tmp_path, router, fake, prepare, "forget", MAIL, "open", orders) == []
+    assert await differences(tmp_path, router, fake, records, prepare, "forget", MAIL, "open", orders) == []
+
+
+async def test_what_is_said_once_more_does_not_stay_as_an_earlier_release_called_it(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake, records: Records
+) -> None:
+    said = api.Knowledge(scope=scopes.SHOP, subject="BMS", content="Brokerage", category=api.Category.DOMAIN)
+
+    async def called(kb: world.ObservedState) -> None:
+        former = learning.knowledge(said, kb.clock()).model_copy(update={"source_urn": learning.former_urn(said)})
+        await kb.pipeline.index(former, Priority.P3)
+
+    text, orders = said.model_dump_json(by_alias=True), [STARTED, STARTED[::-1]]
+    # The new one, then the deletion of the former.
+    assert await differences(tmp_path, router, fake, records, called, "store", text, "open open", orders) == []
+
+
+async def test_a_page_that_is_gone_goes_as_a_whole(
+    tmp_path: Path, router: router_client.Client, fake: process.Fake, records: Records
+) -> None:
+    url = f"http://docs.test:{ports.free()}/"
+
+    async def crawled(kb: world.ObservedState) -> None:
+        await kb.ingest(world.request(urn="note:2"))
+        await kb.pipeline.index(world.request(urn=url, kind="web"), Priority.P3)
+
+    orders = [STARTED, STARTED[::-1]]
+    assert await differences(tmp_path, router, fake, records, crawled, "crawl", url, "open", orders) == []
 
 
 @pytest.mark.parametrize(
@@ -210,9 +327,10 @@ async def test_a_version_that_fails_takes_nothing_from_the_one_before(
     tmp_path: Path,
     router: router_client.Client,
     fake: process.Fake,
+    records: Records,
     operation: str,
     orders: Sequence[Sequence[Prepare]],
 ) -> None:
     """The models have still to read the one before; its job does not go with the process that had taken it out."""
-    found = await differences(tmp_path, router, fake, extracting, operation, NEW, "open", orders, [REFUSED])
+    found = await differences(tmp_path, router, fake, records, extracting, operation, NEW, "open", orders, [REFUSED])
     assert found == []

@@ -2,8 +2,9 @@
 
 Arguments are one JSON object: the folder of the SQLite files, the simulator's URL, the operation and its text, and the
 number of the call before which SIGKILL comes (0: never). With Weaviate's place and index that is the vector store, else
-one in memory that lies in the folder; `erase` needs MongoDB's URI and the name of a database. The names of the calls,
-in order, are left in the folder's file `calls`.
+one in memory that lies in the folder. With MongoDB's URI and `records`, the name of a database, the ledger and the
+queue are there; `erase` needs the URI and the `name` of one. The names of the calls, in order, are left in the folder's
+file `calls`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import prometheus_client
 
 from crds import errors
 from crds.priority import Priority
-from kb import metrics, mongo
+from kb import api, metrics, mongo
+from kb.client import resources
+from kb.crawl import address
 from kb.erasure import book, eraser, holdings, places, watch
 from kb.upkeep import check, reconcile
 from kb.vectors import store as vectors
@@ -33,6 +37,8 @@ from router import client as router_client
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.aliases import memory as aliases
+from tests.kb.crawl import site as sites
+from tests.kb.http import whole
 from tests.kb.writers import victim as writers
 from tests.nursery import children
 
@@ -46,15 +52,19 @@ async def opened(
     router: router_client.Client,
     vector_store: vectors.Store | None = None,
     watched: Callable[[Any], Any] = lambda inner: inner,
+    database: mongo.Database | None = None,
 ) -> AsyncIterator[world.ObservedState]:
-    """The world of one process: all that the processes before it have left in `folder`."""
+    """The world of one process: all that the processes before it have left in `folder`, and in the database."""
     clock, meters = clocks.Clock(), metrics.Metrics(prometheus_client.CollectorRegistry())
     held: Any = memory.Kept(folder / "vectors", memory.Vectors()) if vector_store is None else vector_store
     content: Any = memory.Kept(folder / "content", memory.Content())
     names: Any = memory.Kept(folder / "aliases", aliases.Registry(clock))
     stores = (held, content, names)
     # One passage after the other, so that the calls come in one order.
-    async with world.opened(folder, router, clock, meters, *stores, watched=watched, chunk_chars=900, parallel=1) as kb:
+    made = world.opened(
+        folder, router, clock, meters, *stores, watched=watched, database=database, chunk_chars=900, parallel=1
+    )
+    async with made as kb:
         yield kb
 
 
@@ -64,7 +74,17 @@ def reconciler(kb: world.ObservedState) -> reconcile.Reconciler:
     checker = check.Checker(kb.graph, kb.vectors, kb.pipeline.working)
     turn, working = kb.pipeline.turn, kb.ledger.working
     return reconcile.Reconciler(
-        checker, kb.graph, kb.vectors, kb.content, kb.embedder, turn, working, kb.ledger, meters, kb.clock
+        checker,
+        kb.graph,
+        kb.vectors,
+        kb.content,
+        kb.embedder,
+        turn,
+        working,
+        kb.ledger,
+        (kb.ledger, kb.queue),
+        meters,
+        kb.clock,
     )
 
 
@@ -109,6 +129,26 @@ async def _regroup(kb: world.ObservedState, text: str) -> None:
     await reconciler(kb).regroup(MOVED)
 
 
+@asynccontextmanager
+async def _learning(kb: world.ObservedState) -> AsyncIterator[resources.Learning]:
+    """The service's routes, by its client."""
+    judge = address.Judge(["127.0.0.0/8"], sites.everything_here)
+    meters = metrics.Metrics(prometheus_client.CollectorRegistry())
+    async with whole.over(kb, meters, kb.clock, judge=judge) as (kb_client, _):
+        yield kb_client.learning
+
+
+async def _store(kb: world.ObservedState, text: str) -> None:
+    async with _learning(kb) as learning:
+        await learning.store(api.Knowledge.model_validate_json(text))
+
+
+async def _crawl(kb: world.ObservedState, text: str) -> None:
+    """Of a site that has nothing any more."""
+    async with sites.served(urlsplit(text).port or 0), _learning(kb) as learning:
+        await learning.crawl(api.Crawl(scope=scopes.SHOP, url=text, depth=1))
+
+
 async def _forget(kb: world.ObservedState, text: str) -> None:
     await kb.pipeline.forget(scopes.SHOP, text)
 
@@ -120,6 +160,8 @@ OPERATIONS: Mapping[str, Callable[[world.ObservedState, str], Awaitable[None]]] 
     "reweave": _reweave,
     "regroup": _regroup,
     "forget": _forget,
+    "store": _store,
+    "crawl": _crawl,
 }
 
 
@@ -150,7 +192,12 @@ async def main(asked: dict[str, Any]) -> list[str]:
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False))
         router = router_client.Client(asked["ollama"], http)
         folder = Path(asked["folder"])
-        kb = await stack.enter_async_context(opened(folder, router, held, lambda inner: writers.Watched(inner, before)))
+        records = mongo.Database(asked["mongodb"], asked["records"]) if "records" in asked else None
+        if records is not None:
+            stack.push_async_callback(records.close)
+        kb = await stack.enter_async_context(
+            opened(folder, router, held, lambda inner: writers.Watched(inner, before), records)
+        )
         if asked["operation"] == "erase":
             database = mongo.Database(asked["mongodb"], asked["name"])
             stack.push_async_callback(database.close)

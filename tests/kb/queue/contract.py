@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import defaultdict
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -152,6 +153,24 @@ class QueueContract:
             assert ([one.document_id for one in jobs], total) == (expected, len(expected))
             jobs, total = await queue.listed(viewer, limit=1)
             assert ([one.document_id for one in jobs], total) == (expected[:1], len(expected))
+
+    async def test_the_jobs_of_a_project_move_with_it_and_keep_their_places(self, queue: job.Queue) -> None:
+        owners = (scopes.SHOP, scopes.SHOP, scopes.TILL, scopes.BLOG, scopes.RETAIL, scopes.ACME, scopes.GLOBAL)
+        for number, owner in enumerate((*owners, scopes.make("other", "shop", "retail"))):
+            await put(queue, f"d{number}", Priority.P2, owner, request=f'{{"of": "d{number}"}}')
+        await queue.move(scopes.SHOP, "d1", 1)
+        before = await queue.among([f"d{number}" for number in range(8)])
+        for moved in (scopes.make("acme", "shop", "wholesale"), scopes.make("acme", "shop")):
+            assert sorted(await queue.regroup(moved)) == ["d0", "d1"]
+            assert await queue.regroup(moved) == []
+            assert await queue.among(before) == {
+                name: replace(one, owner=moved) if name in ("d0", "d1") else one for name, one in before.items()
+            }
+            _, seen = await queue.listed(scopes.make("acme", "neighbour", "wholesale"), limit=10)
+            assert seen == (4 if moved.group_id else 2)
+        found = await queue.find("d0")
+        assert found is not None
+        assert found[1] == '{"of": "d0"}'
 
     async def test_an_erased_scope_has_no_jobs(self, queue: job.Queue, clock: clocks.Clock) -> None:
         for name, owner in {"a": scopes.ACME, "b": scopes.SHOP, "c": scopes.BLOG, "d": scopes.OTHER}.items():

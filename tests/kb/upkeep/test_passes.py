@@ -69,7 +69,17 @@ def reconciler(
     checker = check.Checker(graph, vectors, kb.pipeline.working)
     own, working = turn or kb.pipeline.turn, kb.ledger.working
     return reconcile.Reconciler(
-        checker, graph, vectors, kb.content, kb.embedder, own, working, kb.ledger, meters, kb.clock
+        checker,
+        graph,
+        vectors,
+        kb.content,
+        kb.embedder,
+        own,
+        working,
+        kb.ledger,
+        (kb.ledger, kb.queue),
+        meters,
+        kb.clock,
     )
 
 
@@ -326,7 +336,9 @@ async def test_what_is_moved_stays_noted_though_a_pass_came_before_the_graph_had
     checker = check.Checker(graph, vectors, kb.pipeline.working)
     stores = (graph, vectors, kb.content)
     own, working = kb.pipeline.turn, kb.ledger.working
-    late = reconcile.Reconciler(checker, *stores, kb.embedder, own, working, kb.ledger, meters, kb.clock)
+    late = reconcile.Reconciler(
+        checker, *stores, kb.embedder, own, working, kb.ledger, (kb.ledger, kb.queue), meters, kb.clock
+    )
     with pytest.raises(errors.Away):
         await late.regroup(scopes.make("acme", "shop", "wholesale"))
     switch.away = False

@@ -45,7 +45,9 @@ def between(kb: world.ObservedState, meters: metrics.Metrics, turn: reconcile.Tu
     """One that takes its turns so: what happens between its look and its repair is the test's."""
     stores = (kb.graph, kb.vectors, kb.content)
     working = kb.ledger.working
-    return reconcile.Reconciler(checker(kb), *stores, kb.embedder, turn, working, kb.ledger, meters, kb.clock)
+    return reconcile.Reconciler(
+        checker(kb), *stores, kb.embedder, turn, working, kb.ledger, (kb.ledger, kb.queue), meters, kb.clock
+    )
 
 
 async def kinds(kb: world.ObservedState) -> list[str]:

@@ -96,7 +96,9 @@ async def start(
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits())
         checker = check.Checker(graph, stored, pipe.working)
         turn, working = pipe.turn, book.working
-        repairs = reconcile.Reconciler(checker, graph, stored, content, embedder, turn, working, book, meters, clock)
+        repairs = reconcile.Reconciler(
+            checker, graph, stored, content, embedder, turn, working, book, (book, jobs), meters, clock
+        )
         again = recovery.Recovery(book, pipe, lanes.Lanes(meters), meters, clock, patience=timedelta(seconds=1))
         return Process(pipe, repairs, again, book, jobs, graph, vectors, reading)
 
