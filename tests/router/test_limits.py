@@ -161,7 +161,7 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
         more = []
 
         async def closed() -> int:
-            """One more comes each time: those of the last second are not idle yet, and stay as long as there is room."""
+            """One more comes each time: those of the last second are not idle yet, and stay while there is room."""
             more.append(await asyncio.open_connection("127.0.0.1", router.port))
             assert (await wire.ask(router.port, wire.request("GET", "/healthz"))).status == 200
             return sum(reader.at_eof() for reader, _ in idle)
