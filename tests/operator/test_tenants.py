@@ -247,7 +247,7 @@ def test_a_token_that_may_not_be_written_is_a_failed_dispatch_until_it_may(
         # A try is counted by its requests first, and once it is written as a try.
         until(
             lambda: operator.metric(posts) == operator.metric(puts) == operator.metric(tries),
-            "no try but those that are told",
+            "no try but those that are counted",
         )
         assert team.phase("ask") == "DispatchedGpu", "its pod keeps the slot"
         account.allow_tokens(space.name)

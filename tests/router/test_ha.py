@@ -88,10 +88,10 @@ class Routers:
                 await self._heard.wait()
         assert self.told == list(told)
 
-    async def last(self, told: tuple[str, bool]) -> None:
-        """This was told last."""
+    async def last(self, change: tuple[str, bool]) -> None:
+        """Wait until this is the latest change."""
         async with asyncio.timeout(90):
-            while self.told[-1] != told:
+            while self.told[-1:] != [change]:
                 self._heard.clear()
                 await self._heard.wait()
 

@@ -157,7 +157,6 @@ async def test_connections_are_bounded_and_idle_ones_make_room(tmp_path: Path) -
     specs = [process.spec("raw", "http://127.0.0.1:1")]
     async with process.running(tmp_path, specs, max_connections="8") as router:
         idle = [await asyncio.open_connection("127.0.0.1", router.port) for _ in range(8)]
-
         more = []
 
         async def closed() -> int:
