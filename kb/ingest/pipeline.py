@@ -12,10 +12,11 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 import structlog
 
@@ -32,6 +33,7 @@ from kb.vectors import embedding
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
+_Said = TypeVar("_Said")
 _FORGET = "forget"
 """In the place of a request, in the record of a document that is being deleted."""
 
@@ -61,6 +63,28 @@ class Stores:
     shut: closed.Closed = field(default_factory=closed.Closed)
     turns: turns.Port = field(default_factory=turns.Turns)
     types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
+
+
+@dataclass(frozen=True)
+class _Former:
+    """What an earlier request of a document left: its job, and whether it is `unfinished`. Such a one may have taken a
+    job out of the queue, which no other process knows. `reading` is its key when it is the same request, else ""."""
+
+    job: tuple[job.Job, str] | None
+    unfinished: bool
+    reading: str
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it."""
+
+    request: api.IngestRequest
+    text: str
+    made: draft.Draft
+    opened: intent.Intent
+    former: _Former
+    alone: turns.Turn
 
 
 class Pipeline:
@@ -102,8 +126,15 @@ class Pipeline:
         Raises an `Operational` error (the intent stays open, a repeated call goes on) or a `Permanent` one.
         """
         document_id = identity.document(request.scope, request.source_urn)
-        async with self._writing(request.scope, document_id) as turn:
-            return await self._ingest(document_id, request, urgency, turn)
+        async with AsyncExitStack() as held:
+            held.enter_context(self._stores.shut.entered(request.scope))
+            async with self._writing(request.scope, document_id) as turn:
+                begun = await self._begin(document_id, request, turn, held)
+            if begun.former.reading:
+                # Models read the same request already, and it is not asked twice.
+                async with self._turns.take(begun.former.reading):
+                    pass
+            return await self._go_on(begun, urgency)
 
     async def resume(self, document_id: str, urgency: priority.Priority) -> bool:
         """Finish what is open, unless the document is in work or was finished meanwhile; whether it was resumed.
@@ -111,13 +142,15 @@ class Pipeline:
         What was read of the intent before is not used: only with the document's turn held is it the latest.
         Raises what `ingest` raises.
         """
-        async with self._turns.attempt(document_id) as turn:
-            found = None if turn is None else await self._stores.intents.find(document_id)
-            if turn is None or found is None or found[0].state is not intent.State.OPEN or found[1] is None:
-                return False
-            if await self.queued(document_id):
-                return False
-            with self._stores.shut.entered(found[0].owner):
+        async with AsyncExitStack() as held:
+            async with self._turns.attempt(document_id) as turn:
+                found = None if turn is None else await self._stores.intents.find(document_id)
+                if turn is None or found is None or found[0].state is not intent.State.OPEN or found[1] is None:
+                    return False
+                async with self._turns.attempt(_reading(*found)) as unread:
+                    if unread is None or await self.queued(document_id):
+                        return False
+                held.enter_context(self._stores.shut.entered(found[0].owner))
                 if found[1] == _FORGET:
                     await self._forget(found[0].owner, found[0].source_urn, turn)
                     return True
@@ -127,23 +160,69 @@ class Pipeline:
                     # Written by another version of this program: only the caller can say it anew.
                     await self._failed(document_id, error, turn)
                     raise
-                await self._ingest(document_id, request, urgency, turn)
-            return True
+                begun = await self._begin(document_id, request, turn, held)
+            try:
+                await self._go_on(begun, urgency)
+            except errors.Replaced:
+                return False
+        return True
 
-    async def _ingest(
-        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
-    ) -> api.IngestReply:
+    async def _begin(
+        self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
+    ) -> _Begun:
+        """Record the request. Until the end of `held` nothing else has models read it."""
         text, made = await self._draft(document_id, request, turn)
+        former = await self._former(document_id, source.record(request))
         opened = await self._open(document_id, request, turn)
-        former = await self._waiting(document_id)
+        alone = await held.enter_async_context(self._turns.attempt(_reading(opened, source.record(request))))
+        if alone is None:
+            raise errors.Outrun("the same request is being read already")
         if self._stores.queue is not None:
             # An older version that still waits there must not come after this one.
             await self._stores.queue.drop(document_id, fence=turn.fence)
-        async with self._settled(request, opened, turn, former):
-            reply = await self._run(request, text, made, opened, urgency, turn)
-            await self._supersede_attachments(request)
-        await self._finish(document_id, turn, replaced=reply.replaced)
-        return reply
+        return _Begun(request, text, made, opened, former, alone)
+
+    async def _go_on(self, begun: _Begun, urgency: priority.Priority) -> api.IngestReply:
+        """Let models read what was begun, with the document's turn free, and commit it unless another came meanwhile.
+
+        The scope counts as written to throughout.
+        """
+        request, document_id = begun.request, begun.opened.document_id
+        with self._meters.stages.labels("models").time():
+            said = await _tried(self._extractor.both(request, begun.text, begun.made, urgency))
+        async with self._writing(request.scope, document_id) as turn:
+            latest, owner = await self._is_latest(begun)
+            # Its project may have moved meanwhile.
+            request = request.model_copy(update={"scope": owner})
+            async with self._settled(request, begun.former, turn) if latest else nullcontext():
+                if isinstance(said, root.JervisError):
+                    raise said
+                reply = await self._store(replace(begun, request=request), *said, urgency, turn)
+                await self._supersede_attachments(request)
+            if latest:
+                await self._finish(document_id, turn, replaced=reply.replaced)
+            return reply
+
+    async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope]:
+        """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
+        With the owner of the record.
+
+        Raises `kb.errors.Replaced` when another one came, or `Outrun` when this process was taken for gone.
+        """
+        opened, text = begun.opened, source.record(begun.request)
+        found = await self._stores.intents.find(opened.document_id)
+        if found is not None and found[1] in (text, None):
+            if found[0].state is intent.State.OPEN:
+                mine = (found[0].attempts, found[0].updated_at) == (opened.attempts, opened.updated_at)
+                return mine, found[0].owner
+            # It may have been resumed, and finished, by a process that took this one for gone.
+            begun.alone.check()
+        gone = found is None or found[1] == _FORGET
+        raise errors.Replaced(
+            f"{'the document was deleted' if gone else 'a newer request for the document came'} while models read it",
+            field="sourceUrn",
+            remedy="Nothing of this request was stored. Send it again only if it is the latest.",
+        )
 
     async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
@@ -154,10 +233,10 @@ class Pipeline:
         document_id = identity.document(request.scope, request.source_urn)
         async with self._writing(request.scope, document_id) as turn:
             _, made = await self._draft(document_id, request, turn)
-            former = await self._waiting(document_id)
+            former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
-            async with self._settled(request, opened, turn, former):
+            async with self._settled(request, former, turn, put):
                 extracted = await self._extractor.kept(request, made)
                 built = await self._committer.commit(request, made, extracted, urgency, turn)
                 await self._supersede_attachments(request)
@@ -191,25 +270,17 @@ class Pipeline:
                 document = await self._to_read(*held, request)
                 if document is None:
                     return
-            # What fails here is recorded with the document's turn, and for the job as it is then.
-            read: tuple[draft.Draft, extractor.ExtractionResult] | None = None
-            failure: root.JervisError | None = None
-            try:
-                with self._meters.stages.labels("models").time():
-                    again = asked.action is job.Action.REWEAVE
-                    read = document[1], await self._extractor.extract(*document, asked.urgency, earlier=again)
-            except root.Operational as error:
-                failure = error
-            except root.Permanent as error:
-                failure = _not_again(error.message) if asked.action is job.Action.REWEAVE else error
+            again, before = asked.action is job.Action.REWEAVE, document[1]
+            with self._meters.stages.labels("models").time():
+                said = await _tried(self._extractor.extract(*document, asked.urgency, earlier=again))
             async with self._job(asked, request) as held:
                 if held is None:
                     return
-                if failure is not None:
-                    raise failure
+                if isinstance(said, root.JervisError):
+                    raise _not_again(said.message) if again and isinstance(said, root.Permanent) else said
                 document = await self._to_read(*held, request)
-                if document is not None and read is not None:
-                    await self._write(*held, request, document, read)
+                if document is not None:
+                    await self._write(*held, request, document, (before, said))
 
     @asynccontextmanager
     async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
@@ -220,7 +291,8 @@ class Pipeline:
             if found is None or found[0].revision != asked.revision:
                 yield None
                 return
-            if asked.action is job.Action.EXTRACT and await self._overtaken(asked.document_id, request):
+            overtaken = await self._overtaken(asked.document_id, request)
+            if asked.action is job.Action.EXTRACT and overtaken:
                 # As the process would have done that recorded the other request, and ended then.
                 await queue.drop(asked.document_id, revision=asked.revision)
                 yield None
@@ -228,9 +300,14 @@ class Pipeline:
             try:
                 yield found[0], turn
             except root.Operational as error:
-                await self._interrupted(asked.document_id, error, turn)
+                if not overtaken:
+                    await self._interrupted(asked.document_id, error, turn)
                 raise
             except root.Permanent as error:
+                if overtaken:
+                    # The record is that of a newer request, which models read now: its commit has the names of today.
+                    await queue.drop(asked.document_id, revision=asked.revision)
+                    raise
                 # The intent was finished when the document was indexed, and its request forgotten then.
                 where = (asked.document_id, found[0].owner, asked.source_urn)
                 await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
@@ -321,17 +398,24 @@ class Pipeline:
         found = await self._stores.intents.find(document_id)
         return found is not None and found[0].state is intent.State.OPEN and found[1] != request
 
-    def turn(self, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
-        """Wait until the document is in no work, and keep it so."""
-        return self._turns.take(document_id)
+    @asynccontextmanager
+    async def turn(self, document_id: str) -> AsyncIterator[turns.Turn]:
+        """Wait until the document is in no work and models have read its request, and keep it out of work."""
+        found = await self._stores.intents.find(document_id)
+        if found is not None:
+            async with self._turns.take(_reading(*found)):
+                pass
+        async with self._turns.take(document_id) as turn:
+            yield turn
 
     def writing(self, owner: scope.Scope, document_id: str) -> AbstractAsyncContextManager[turns.Turn]:
         """The same for a write: raises `kb.errors.Erasing` when the owner's scope is being erased."""
         return self._writing(owner, document_id)
 
-    def in_work(self, document_id: str) -> bool:
-        """Whether this process works on the document now."""
-        return self._turns.taken(document_id)
+    async def in_work(self, document_id: str) -> bool:
+        """Whether this process works on the document now, or waits for models that read its request."""
+        found = await self._stores.intents.find(document_id)
+        return self._turns.taken(document_id) or (found is not None and self._turns.taken(_reading(*found)))
 
     async def working(self, document_ids: Collection[str]) -> set[str]:
         """Those of the documents whose ingest is not finished, or that any writing process works on now.
@@ -354,7 +438,10 @@ class Pipeline:
         return self._stores.queue
 
     async def _open(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> intent.Intent:
-        urn, text, now = request.source_urn, source.record(request), self._clock()
+        # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
+        now = self._clock()
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        urn, text = request.source_urn, source.record(request)
         return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
 
     async def _draft(self, document_id: str, request: api.IngestRequest, turn: turns.Turn) -> tuple[str, draft.Draft]:
@@ -386,14 +473,20 @@ class Pipeline:
         return await self._queue().put(document_id, request.scope, *what, fence=turn.fence)
 
     async def _waiting(self, document_id: str) -> tuple[job.Job, str] | None:
-        """The job that an earlier version of the document left, with its request."""
+        """The document's job, with its request."""
         return None if self._stores.queue is None else await self._stores.queue.find(document_id)
 
-    async def _restore(self, former: tuple[job.Job, str], turn: turns.Turn) -> None:
+    async def _former(self, document_id: str, request: str) -> _Former:
+        found = await self._stores.intents.find(document_id)
+        unfinished = found is not None and found[0].state is intent.State.OPEN
+        same = _reading(*found) if found is not None and unfinished and found[1] == request else ""
+        return _Former(await self._waiting(document_id), unfinished, same)
+
+    async def _restore(self, owner: scope.Scope, former: tuple[job.Job, str], turn: turns.Turn) -> None:
         """Put back the job of the version that stays: what is shown of it has not been extracted yet."""
         old, request = former
         queue = self._queue()
-        what = (old.owner, old.source_urn, old.kind, old.action, old.urgency, request)
+        what = (owner, old.source_urn, old.kind, old.action, old.urgency, request)
         put = await queue.put(old.document_id, *what, fence=turn.fence, bounded=False)
         if old.indexed:
             await queue.mark_indexed(old.document_id, put.revision)
@@ -407,19 +500,22 @@ class Pipeline:
 
     @asynccontextmanager
     async def _settled(
-        self, request: api.IngestRequest, opened: intent.Intent, turn: turns.Turn, former: tuple[job.Job, str] | None
+        self, request: api.IngestRequest, former: _Former, turn: turns.Turn, put: job.Job | None = None
     ) -> AsyncIterator[None]:
-        """Record how the work on a document failed; the version before it stays whole, with its job `former`."""
-        document_id, queue = opened.document_id, self._stores.queue
+        """Record how the work on a document failed; the version before it stays whole, with its job.
+
+        `put` is the job of this one.
+        """
+        document_id = identity.document(request.scope, request.source_urn)
         try:
             yield
         except root.Permanent as error:
-            if queue is not None and (former is None or former[0].action is job.Action.REWEAVE):
-                await queue.drop(document_id, fence=turn.fence)
-            if former is not None:
-                await self._restore(former, turn)
-            elif opened.attempts > 1:
-                # The process that tried before had the job in its memory alone.
+            if put is not None and (former.job is None or former.job[0].action is job.Action.REWEAVE):
+                await self._queue().drop(document_id, fence=turn.fence)
+            if former.job is not None:
+                await self._restore(request.scope, former.job, turn)
+            elif former.unfinished:
+                # The request before had the job in the memory of its process alone.
                 await self._extract_shown(request.scope, request.source_urn, request.kind, turn)
             # Last: until then the next process tries the request again.
             await self._failed(document_id, error, turn)
@@ -440,17 +536,15 @@ class Pipeline:
         await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence)
         self._meters.ingested.labels("replaced" if replaced else "new").inc()
 
-    async def _run(
+    async def _store(
         self,
-        request: api.IngestRequest,
-        text: str,
-        made: draft.Draft,
-        opened: intent.Intent,
+        begun: _Begun,
+        judged: hints.Judgement | errors.Unusable,
+        extracted: extractor.ExtractionResult,
         urgency: priority.Priority,
         turn: turns.Turn,
     ) -> api.IngestReply:
-        with self._meters.stages.labels("models").time():
-            judged, extracted = await self._extractor.both(request, text, made, urgency)
+        request, made, opened = begun.request, begun.made, begun.opened
         built = await self._committer.commit(request, made, extracted, urgency, turn)
         edges = {(proof.source, proof.type, proof.target) for proof in built.patch.evidence}
         log.info(
@@ -564,6 +658,20 @@ class Pipeline:
 
     async def _text(self, request: api.IngestRequest) -> str:
         return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+
+
+async def _tried(models: Awaitable[_Said]) -> _Said | root.JervisError:
+    """What models say, or why they do not: it is recorded with the document's turn, for the document as it is then."""
+    try:
+        return await models
+    except root.JervisError as error:
+        return error
+
+
+def _reading(opened: intent.Intent, request: str | None) -> str:
+    """The key of a turn: held while models read the request of a record, and by that of no other record."""
+    which = f"{opened.attempts} {opened.updated_at.timestamp():.3f} {request}"
+    return f"reading:{opened.document_id}:{identity.digest(which)}"
 
 
 def _not_again(why: str) -> root.Operational:

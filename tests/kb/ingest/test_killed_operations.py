@@ -257,6 +257,7 @@ async def differences(
 @pytest.mark.parametrize(
     ("prepare", "operation", "text", "promise", "orders"),
     [
+        pytest.param(queued, "ingest", world.MAIL, "open", [STARTED], id="ingest"),
         pytest.param(queued, "perform", "", "", [STARTED], id="perform"),
         pytest.param(named, "reweave", "user:john=user:john.doe@example.com", "put", [STARTED], id="reweave"),
         # The first of that name moves what waits; then the graph's documents are listed, and moved.

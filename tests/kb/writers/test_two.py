@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,8 +21,9 @@ from kb.queue import mongo as queue
 from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from router import client as router_client
+from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 
 pytestmark = pytest.mark.services
 OLD, NEW = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
@@ -217,4 +219,52 @@ async def test_a_recovery_that_read_an_older_request_does_the_newer_one(start: S
     await b.pipe.ingest(world.request(NEW), Priority.P3)
     right = await shown(b)
     assert not await a.pipe.resume(stale.document_id, Priority.P3)
+    assert await shown(b) == right
+
+
+async def test_another_process_resumes_what_is_read_only_when_its_reader_is_gone(
+    start: Start, clock: clocks.Clock, fake: process.Fake
+) -> None:
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(NEW), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    clock.advance(days=1)
+    # The document's turn is free, and nothing else reads its request.
+    assert await b.recovery.sweep(before=clock()) == 0
+    assert fake.count(tag="kb.extract/v1") == 1
+    # It is frozen, as far as the other one can see.
+    b.reading[0] += 120
+    fake.set_faults([])
+    assert await b.recovery.sweep(before=clock()) == 1
+    right = await shown(b)
+    a.reading[0] += 60
+    await asyncio.to_thread(fake.open_gate, gate)
+    # It may repeat its call: what was finished is its own request.
+    with pytest.raises(errors.Outrun):
+        await works
+    assert await shown(b) == right
+
+
+async def test_another_process_takes_a_newer_version_while_models_read(start: Start, fake: process.Fake) -> None:
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    fake.set_faults([])
+    await b.pipe.ingest(world.request(NEW), Priority.P3)
+    right = await shown(b)
+    await asyncio.to_thread(fake.open_gate, gate)
+    with pytest.raises(errors.Replaced):
+        await works
     assert await shown(b) == right
