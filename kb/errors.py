@@ -12,7 +12,6 @@ crds.errors.Permanent
 +-- Forbidden       the token is not for that scope, or not for writing: 403
 +-- Invalid         a field is wrong: 422, with the field and the remedy
 +-- NotFound        nothing the caller may see under that key: 404
-+-- Replaced        a newer request for the document, or its deletion, came before this one was stored: 409
 +-- TooLarge        over a limit: 413
 +-- TooSlow         the body did not arrive in time: 408
 +-- Unusable        a model answered, repeatedly, with something that is not what its schema asked for: 422
@@ -92,10 +91,6 @@ class Invalid(errors.Permanent):
 
 class NotFound(errors.Permanent):
     """Nothing there, or nothing the viewer may see: the two are never told apart."""
-
-
-class Replaced(errors.Permanent):
-    """The request is not the latest of its document any more: repeated, it would undo what came after it."""
 
 
 class TooLarge(errors.Permanent):

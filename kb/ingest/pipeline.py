@@ -12,11 +12,10 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
 
 import structlog
 
@@ -33,7 +32,6 @@ from kb.vectors import embedding
 from kb.vectors import store as vectors
 
 log = structlog.get_logger(__name__)
-_Said = TypeVar("_Said")
 _FORGET = "forget"
 """In the place of a request, in the record of a document that is being deleted."""
 
@@ -161,11 +159,7 @@ class Pipeline:
                     await self._failed(document_id, error, turn)
                     raise
                 begun = await self._begin(document_id, request, turn, held)
-            try:
-                await self._go_on(begun, urgency)
-            except errors.Replaced:
-                return False
-        return True
+            return (await self._go_on(begun, urgency)).superseded_by is None
 
     async def _begin(
         self, document_id: str, request: api.IngestRequest, turn: turns.Turn, held: AsyncExitStack
@@ -189,40 +183,68 @@ class Pipeline:
         """
         request, document_id = begun.request, begun.opened.document_id
         with self._meters.stages.labels("models").time():
-            said = await _tried(self._extractor.both(request, begun.text, begun.made, urgency))
+            judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
         async with self._writing(request.scope, document_id) as turn:
-            latest, owner = await self._is_latest(begun)
+            latest, owner, superseded = await self._is_latest(begun)
+            if superseded is not None:
+                return self._not_stored(begun, judged, superseded)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
-                if isinstance(said, root.JervisError):
-                    raise said
-                reply = await self._store(replace(begun, request=request), *said, urgency, turn)
+                if isinstance(extracted, root.JervisError):
+                    raise extracted
+                # The hints are advice about a task: a model that cannot give them must not cost the document.
+                if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
+                    raise judged
+                reply = await self._store(replace(begun, request=request), judged, extracted, urgency, turn)
                 await self._supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
             return reply
 
-    async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope]:
+    async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
-        With the owner of the record.
+        With the owner of the record, and what came in the place of the request.
 
-        Raises `kb.errors.Replaced` when another one came, or `Outrun` when this process was taken for gone.
+        Raises `kb.errors.Outrun` when this process was taken for gone.
         """
         opened, text = begun.opened, source.record(begun.request)
         found = await self._stores.intents.find(opened.document_id)
-        if found is not None and found[1] in (text, None):
-            if found[0].state is intent.State.OPEN:
+        if found is None or found[1] in (text, None):
+            if found is not None and found[0].state is intent.State.OPEN:
                 mine = (found[0].attempts, found[0].updated_at) == (opened.attempts, opened.updated_at)
-                return mine, found[0].owner
-            # It may have been resumed, and finished, by a process that took this one for gone.
+                return mine, found[0].owner, None
+            # Processes that took this one for gone may have finished it, or erased its scope.
             begun.alone.check()
         gone = found is None or found[1] == _FORGET
-        raise errors.Replaced(
-            f"{'the document was deleted' if gone else 'a newer request for the document came'} while models read it",
-            field="sourceUrn",
-            remedy="Nothing of this request was stored. Send it again only if it is the latest.",
+        return False, begun.request.scope, "Deletion" if gone else "Version"
+
+    def _not_stored(
+        self, begun: _Begun, judged: hints.Judgement | root.JervisError, superseded: api.Superseded
+    ) -> api.IngestReply:
+        """The answer to a request that is not the latest any more.
+
+        It is never an error: repeated, the request would undo what came after it.
+        """
+        self._meters.ingested.labels("superseded").inc()
+        log.info("superseded", document=begun.opened.document_id, by=superseded)
+        summary, found = self._judgement(judged, "A newer version or a deletion came, and this one could not be judged")
+        return api.IngestReply(
+            source_urn=begun.request.source_urn,
+            replaced=begun.opened.known,
+            superseded_by=superseded,
+            chunk_ids=[],
+            node_keys=[],
+            edge_count=0,
+            summary=summary,
+            hints=found,
         )
+
+    def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
+        """Summary and hints; `failed` is the beginning of a sentence, for when there are none."""
+        if isinstance(judged, root.JervisError):
+            return "", hints.unknown(f"{failed}: {judged.message}")
+        return judged.summary, hints.settle(judged, self._clock())
 
     async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
@@ -272,7 +294,7 @@ class Pipeline:
                     return
             again, before = asked.action is job.Action.REWEAVE, document[1]
             with self._meters.stages.labels("models").time():
-                said = await _tried(self._extractor.extract(*document, asked.urgency, earlier=again))
+                said = await extractor.tried(self._extractor.extract(*document, asked.urgency, earlier=again))
             async with self._job(asked, request) as held:
                 if held is None:
                     return
@@ -555,18 +577,15 @@ class Pipeline:
             dropped=built.dropped,
             attempt=opened.attempts,
         )
+        summary, found = self._judgement(judged, "The document is stored, but it could not be judged")
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=opened.known,
             chunk_ids=list(built.patch.chunk_ids),
             node_keys=sorted({mention.node_key for mention in built.patch.mentions}),
             edge_count=len(edges),
-            summary="" if isinstance(judged, errors.Unusable) else judged.summary,
-            hints=(
-                hints.unknown(judged.message)
-                if isinstance(judged, errors.Unusable)
-                else hints.settle(judged, self._clock())
-            ),
+            summary=summary,
+            hints=found,
             problems=extracted.problems,
         )
 
@@ -658,14 +677,6 @@ class Pipeline:
 
     async def _text(self, request: api.IngestRequest) -> str:
         return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
-
-
-async def _tried(models: Awaitable[_Said]) -> _Said | root.JervisError:
-    """What models say, or why they do not: it is recorded with the document's turn, for the document as it is then."""
-    try:
-        return await models
-    except root.JervisError as error:
-        return error
 
 
 def _reading(opened: intent.Intent, request: str | None) -> str:

@@ -1,4 +1,5 @@
-"""The document's turn is free while models read a request: what comes meanwhile does not wait, the older is void."""
+"""The document's turn is free while models read a request: what comes meanwhile does not wait for them, and the older
+request is answered with its hints and stored nowhere."""
 
 from __future__ import annotations
 
@@ -92,6 +93,15 @@ def ends_like(
     return compare
 
 
+async def superseded(older: asyncio.Task[api.IngestReply], by: api.Superseded) -> bool:
+    """Whether the answer says what came in the place of the request, and what models said of this one, and no more."""
+    reply = await older
+    assert (reply.chunk_ids, reply.node_keys, reply.edge_count, reply.problems) == ([], [], 0, [])
+    assert (reply.hints.failure, reply.hints.has_actionable_content) == ("", False)
+    assert reply.summary.startswith("Petr Svoboda wrote module0.py")
+    return reply.superseded_by == by
+
+
 async def nothing(kb: world.ObservedState) -> bool:
     counts = await kb.graph.counts(scopes.SHOP), await kb.vectors.counts(scopes.SHOP)
     return counts == (model.Counts(0, 0, 0, 0, 0), (0, 0)) and not await kb.queue.depth()
@@ -108,8 +118,7 @@ async def test_a_newer_version_does_not_wait_and_the_older_one_is_void(
         async with asyncio.timeout(10):
             await (kb.pipeline.index(NEWER, Priority.P0) if way == "/ingest" else kb.ingest(NEWER))
         assert not older.done()
-    with pytest.raises(errors.Replaced, match="newer request"):
-        await older
+    assert await superseded(older, "Version")
     assert await ends_like(NEWER)
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
@@ -129,8 +138,7 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
         asked = fake.count(tag="kb.hints/v1")
         newer = asyncio.create_task(kb.ingest(NEWER))
         await waiting.until(lambda: _more(fake, asked))
-    with pytest.raises(errors.Replaced):
-        await older
+    assert await superseded(older, "Version")
     assert not newer.done()
     assert await kb.state() == before
     [record] = await kb.ledger.pending(scopes.SHOP, limit=5)
@@ -149,8 +157,7 @@ async def test_what_is_deleted_stays_deleted(kb: world.ObservedState, fake: proc
     async with reading(fake, lambda: kb.ingest(OLDER)) as calling:
         async with asyncio.timeout(10):
             assert await kb.pipeline.forget(scopes.SHOP, OLDER.source_urn)
-    with pytest.raises(errors.Replaced, match="deleted"):
-        await calling
+    assert await superseded(calling, "Deletion")
     assert await nothing(kb)
     assert await kb.ledger.count() == {}
 
@@ -166,8 +173,7 @@ async def test_a_deletion_that_broke_off_is_not_undone(
         with pytest.raises(errors.Away):
             await kb.pipeline.forget(scopes.SHOP, OLDER.source_urn)
         vectors.switch.away = False
-    with pytest.raises(errors.Replaced, match="deleted"):
-        await calling
+    assert await superseded(calling, "Deletion")
     assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
     assert await nothing(kb)
     assert await kb.ledger.count() == {}
@@ -283,19 +289,41 @@ async def test_a_failure_is_recorded_for_the_request_that_is_open(
 
 
 @pytest.mark.parametrize("permanent", [False, True])
-async def test_a_failure_of_what_was_replaced_is_nobody_elses(
+async def test_a_failure_of_what_was_superseded_concerns_no_other_request(
     kb: world.ObservedState, fake: process.Fake, permanent: bool
 ) -> None:
+    """Its passages are not needed for its hints."""
     then = REFUSED if permanent else {"code": 503}
     await kb.ingest(NEWER)
     async with reading(fake, lambda: kb.ingest(OLDER), then=then) as calling:
         await kb.ingest(NEWER)
         before = await kb.state()
-    with pytest.raises(errors.Replaced):
-        await calling
+    assert await superseded(calling, "Version")
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
     assert await kb.queue.depth() == {}
     assert await kb.state() == before
+
+
+@pytest.mark.parametrize("permanent", [False, True])
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_without_hints_it_is_for_a_person_and_not_to_be_repeated(
+    kb: world.ObservedState, fake: process.Fake, deleted: bool, permanent: bool
+) -> None:
+    """A repeated request would be the latest: over the newer version, or after the deletion."""
+    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.hints/v1")
+    status = REFUSED if permanent else {"code": 503}
+    extracts = {"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}
+    fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "status": status}, extracts])
+    calling = asyncio.create_task(kb.ingest(OLDER))
+    await waiting.until(lambda: _more(fake, asked))
+    fake.set_faults([])
+    await (kb.pipeline.forget(scopes.SHOP, OLDER.source_urn) if deleted else kb.ingest(NEWER))
+    await asyncio.to_thread(fake.open_gate, gate)
+    reply = await calling
+    assert reply.superseded_by == ("Deletion" if deleted else "Version")
+    assert (reply.summary, reply.hints.has_actionable_content, reply.chunk_ids) == ("", True, [])
+    assert "could not be judged" in reply.hints.failure
+    assert await kb.ledger.count() == ({} if deleted else {intent.State.FINISHED: 1})
 
 
 @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
@@ -308,8 +336,7 @@ async def test_a_version_that_fails_after_it_replaced_another_takes_no_job_along
     async with reading(fake, lambda: kb.ingest(OLDER), faults=(refused,)) as older:
         with pytest.raises(router_client.Rejected):
             await (kb.pipeline.index(NEWER, Priority.P3) if way == "/ingest" else kb.ingest(NEWER))
-    with pytest.raises(errors.Replaced):
-        await older
+    assert await superseded(older, "Version")
     assert await kb.ledger.count() == {intent.State.FAILED: 1}
     await victim.worked(kb)
     found = await kb.graph.mentioned(scopes.SHOP, sorted(await kb.pipeline._committed(scopes.SHOP, DOCUMENT)))
@@ -379,16 +406,16 @@ async def test_a_project_that_moves_meanwhile_takes_the_document_along(
     assert await moved()
 
 
-async def test_over_http_it_is_a_conflict_that_the_client_does_not_repeat(
+async def test_over_http_it_is_an_answer_that_the_client_does_not_repeat(
     kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
 ) -> None:
     async with serving.over(kb, meters) as (_, http):
         repeating = client.Client("", http, attempts=3)
         async with reading(fake, lambda: repeating.ingest(OLDER)) as calling:
-            await kb.ingest(NEWER)
+            assert (await repeating.ingest(NEWER)).superseded_by is None
             before = await kb.state()
-        with pytest.raises(client.Rejected, match="newer request") as caught:
-            await calling
-    assert (caught.value.status, caught.value.code, caught.value.field) == (409, "replaced", "sourceUrn")
-    assert caught.value.remedy
+        assert await superseded(calling, "Version")
+        text = (await http.get("/metrics")).text
     assert await kb.state() == before
+    assert 'jervis_kb_requests_total{route="/api/v1/ingest/full",status="200"} 2.0' in text
+    assert 'jervis_kb_ingests_total{outcome="superseded"} 1.0' in text

@@ -166,8 +166,8 @@ class Door:
 
         await waiting.until(enough, pause=0.02, tries=50_000)
 
-    async def ask(self, work: Callable[[client.Client], Awaitable[Any]], *, done: str = "") -> Any:
-        """What the writer that acknowledged it answered; None when it refused it with the code `done`."""
+    async def ask(self, work: Callable[[client.Client], Awaitable[Any]], *, gone_is_done: bool = False) -> Any:
+        """What the writer that acknowledged it answered; with `gone_is_done`, "not found" is an acknowledgement."""
         until = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -178,7 +178,7 @@ class Door:
                 self.repeated += 1
                 await asyncio.sleep(0.05 + 0.2 * self._dice.random())
             except client.Rejected as error:
-                if error.code != done:
+                if not gone_is_done or error.code != "not_found":
                     raise
                 self.acknowledged += 1
                 return None
@@ -234,7 +234,8 @@ class Client:
 
     async def _ingest(self) -> None:
         asked = self._draft()
-        await self._door.ask(lambda door: door.ingest(asked))
+        reply = await self._door.ask(lambda door: door.ingest(asked))
+        assert reply.superseded_by is None, reply
         self.wanted.told(asked)
 
     async def _index(self) -> None:
@@ -251,7 +252,7 @@ class Client:
 
     async def _delete(self) -> None:
         urn = f"note::{self._dice.randrange(3)}"
-        await self._door.ask(lambda door: door.forget(self.owner, urn), done="not_found")
+        await self._door.ask(lambda door: door.forget(self.owner, urn), gone_is_done=True)
         self.wanted.documents.pop((self.owner, urn), None)
 
     async def _alias(self) -> None:
@@ -263,7 +264,7 @@ class Client:
 
     async def _unalias(self) -> None:
         alias = f"person:{self._dice.choice(['jana novak', 'petr svoboda'])}"
-        await self._door.ask(lambda door: door.aliases.unmerge(self.owner, alias), done="not_found")
+        await self._door.ask(lambda door: door.aliases.unmerge(self.owner, alias), gone_is_done=True)
         self.wanted.aliases.pop((self.owner, alias), None)
 
     async def _rule(self) -> None:
@@ -280,8 +281,9 @@ class Client:
     async def _shared(self) -> None:
         asked = request(_SHARED, f"note::{self._dice.randrange(2)}", text(self._dice))
         begun = time.monotonic()
-        # One that was replaced while models read it was never stored.
-        if await self._door.ask(lambda door: door.ingest(asked), done="replaced") is not None:
+        reply = await self._door.ask(lambda door: door.ingest(asked))
+        # One that was superseded while models read it was never stored.
+        if reply.superseded_by is None:
             self._versions.append((begun, time.monotonic(), asked))
 
     async def _erase(self) -> None:

@@ -265,6 +265,28 @@ async def test_another_process_takes_a_newer_version_while_models_read(start: St
     await b.pipe.ingest(world.request(NEW), Priority.P3)
     right = await shown(b)
     await asyncio.to_thread(fake.open_gate, gate)
-    with pytest.raises(errors.Replaced):
-        await works
+    reply = await works
+    assert (reply.superseded_by, reply.chunk_ids, reply.hints.failure) == ("Version", [], "")
     assert await shown(b) == right
+
+
+async def test_what_was_erased_by_others_is_not_answered_when_its_reader_was_taken_for_gone(
+    start: Start, fake: process.Fake
+) -> None:
+    """A process that lives is waited for by an erasure; this one was frozen."""
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    fake.set_faults([])
+    await b.pipe.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request(OLD).source_urn))
+    a.reading[0] += 60
+    await asyncio.to_thread(fake.open_gate, gate)
+    with pytest.raises(errors.Outrun):
+        await works
+    assert await b.vectors.counts(scopes.SHOP) == (0, 0)
