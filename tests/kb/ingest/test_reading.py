@@ -339,7 +339,7 @@ async def test_a_version_that_fails_after_it_replaced_another_takes_no_job_along
     assert await superseded(older, "Version")
     assert await kb.ledger.count() == {intent.State.FAILED: 1}
     await victim.worked(kb)
-    found = await kb.graph.mentioned(scopes.SHOP, sorted(await kb.pipeline._committed(scopes.SHOP, DOCUMENT)))
+    found = await kb.graph.mentioned(scopes.SHOP, sorted(await kb.vectors.known(scopes.SHOP, DOCUMENT)))
     assert "person:petr svoboda" in {one.node_key for one in found}
     assert await kb.queue.depth() == {}
 

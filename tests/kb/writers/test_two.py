@@ -15,7 +15,7 @@ import pytest
 from crds.priority import Priority
 from kb import errors, identity, metrics, mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, claims, intent, lanes, pipeline, recovery
+from kb.ingest import answers, claims, document, intent, lanes, pipeline, recovery
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
 from kb.upkeep import check, reconcile
@@ -91,9 +91,9 @@ async def start(
         owners = claims.Turns(database, name, clock, lambda: reading[0], sleep=sleep)
         embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
         held: Any = vectors
-        stores = pipeline.Stores(book, book, graph, held, content, jobs, turns=owners)
+        stores = document.Stores(book, book, graph, held, content, jobs, turns=owners)
         asked = answers.Answers(router, "qwen2.5:7b", book, meters)
-        pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits())
+        pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, document.Limits())
         checker = check.Checker(graph, stored, pipe.working)
         turn, working = pipe.turn, book.working
         repairs = reconcile.Reconciler(
