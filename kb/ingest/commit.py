@@ -91,8 +91,7 @@ class Committer:
             known = await self._vectors.known(request.scope, made.document_id)
             # The first of these commits has replaced the version before; another one would keep the first.
             built = replace(built, patch=replace(built.patch, keep=None))
-        with self._meters.stages.labels("vectors").time():
-            await self._touch(request.scope, named, known, turn)
+        await self._touch(request.scope, named, known, turn)
         if mapping:
             await self._aliases.seen(request.scope, mapping.keys())
         await self._trim(request.scope, made.document_id, before, turn, most=self._versions - (kept is not None))
@@ -183,7 +182,8 @@ class Committer:
         changed = [kept for kept in built.chunks if known.get(kept.id) and known[kept.id] != kept.revision(owner)]
         if changed:
             turn.check()
-            await self._vectors.touch(owner, changed)
+            with self._meters.stages.labels("vectors").time():
+                await self._vectors.touch(owner, changed)
 
 
 def _taken(chunks: Sequence[model.Chunk], known: Mapping[str, str], turn: turns.Turn) -> tuple[model.Chunk, ...]:
