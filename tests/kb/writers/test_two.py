@@ -187,7 +187,7 @@ async def test_a_process_frozen_at_its_clean_up_deletes_nothing_of_its_successor
     assert (await b.reconciler.sweep("acme"))[1] == 0
 
 
-async def test_what_a_process_left_open_does_not_come_over_what_was_told_since(
+async def test_what_a_process_left_open_does_not_come_over_what_was_stored_since(
     start: Start, clock: clocks.Clock
 ) -> None:
     a, b = start("a"), start("b")
