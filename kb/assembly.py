@@ -24,7 +24,7 @@ from kb.erasure import closed, eraser, holdings, places, watch
 from kb.files import reader, tika
 from kb.graph import store as graph
 from kb.http import aliases, documents, erasing, knowledge, learning, openapi, queueing, reindexing, upkeep, uploads
-from kb.ingest import answers, entitytypes, intake, lanes, pipeline, recovery
+from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery
 from kb.outcome import learn
 from kb.queue import worker
 from kb.reindex import copying, indexes, phase
@@ -75,7 +75,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     book, queue = kept.ledger, kept.queue
     registry = aliases_mongo.Registry(ground.database, clock)
     asked = answers.Answers(ground.router, config.extract_model, book, meters, num_ctx=config.extract_num_ctx)
-    stores = pipeline.Stores(
+    stores = document.Stores(
         book,
         book,
         ground.graph,
@@ -261,8 +261,8 @@ async def _first_look(
         loops.failed("erasures", meters)
 
 
-def _limits(config: settings.Settings) -> pipeline.Limits:
-    return pipeline.Limits(
+def _limits(config: settings.Settings) -> document.Limits:
+    return document.Limits(
         chunk_chars=config.chunk_chars,
         chunk_overlap=config.chunk_overlap,
         max_chars=config.max_chars,

@@ -24,7 +24,7 @@ import structlog
 import uvloop
 
 from bench.kb import corpus, latency, replay, retrieval, speed, usage, world
-from kb.ingest import pipeline
+from kb.ingest import document
 from kb.retrieve import rank
 
 _WEAVIATE = "http://198.18.0.2:8080"
@@ -66,7 +66,7 @@ def _place(options: argparse.Namespace) -> world.Place:
     return world.Place(
         weaviate=options.weaviate,
         grpc=options.grpc,
-        limits=pipeline.Limits(chunk_chars=options.chunk_chars, chunk_overlap=options.overlap),
+        limits=document.Limits(chunk_chars=options.chunk_chars, chunk_overlap=options.overlap),
         ollama=options.ollama,
         vectors=options.vectors,
         processes=options.processes,

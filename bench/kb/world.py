@@ -21,7 +21,7 @@ from crds.priority import Priority
 from kb import metrics
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, pipeline
+from kb.ingest import answers, document, pipeline
 from kb.ingest import sqlite as ledger
 from kb.retrieve import rank, search
 from kb.vectors import embedding, weaviate
@@ -50,7 +50,7 @@ class ObservedState:
     """Everything, within reach; `folder` holds the SQLite files."""
 
     folder: Path
-    limits: pipeline.Limits
+    limits: document.Limits
     ledger: ledger.Ledger
     graph: graph_sqlite.Store
     vectors: weaviate.Store
@@ -76,7 +76,7 @@ class Place:
 
     weaviate: str
     grpc: int
-    limits: pipeline.Limits
+    limits: document.Limits
     ollama: str | None = None
     vectors: Path | None = None
     processes: int = 4
@@ -125,6 +125,6 @@ async def opened(place: Place) -> AsyncIterator[ObservedState]:
             stack.push_async_callback(vectors.destroy)
         embedder = embedding.Embedder(router, EMBED, meters, parallel=2 * len(urls))
         asked = answers.Answers(router, MODEL, book, meters)
-        stores = pipeline.Stores(book, book, graph, vectors, unused)
+        stores = document.Stores(book, book, graph, vectors, unused)
         pipe = pipeline.Pipeline(stores, asked, embedder, meters, lambda: NOW + timedelta(hours=1), place.limits)
         yield ObservedState(folder, place.limits, book, graph, vectors, embedder, pipe, meters)

@@ -158,8 +158,9 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """The knowledge base has stored the content; `attached` is None if no attachments were processed.
+    """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
+    `superseded`: why the content is not stored, as a sentence; "" if it is.
     `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
@@ -173,6 +174,7 @@ class Ingested:
     attached: Attached | None = None
     questions: tuple[str, ...] = ()
     failure: str = ""
+    superseded: str = ""
     generation: int | None = None
     digest: str = ""
 

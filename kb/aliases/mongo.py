@@ -39,7 +39,7 @@ class Registry:
                     "state": {"$ne": registry.State.RETIRING.value},
                 }
                 found += [_alias(row) async for row in self._aliases.find(query)]
-        return registry.heard(found)
+        return registry.effective(found)
 
     async def seen(self, owner: scope.Scope, aliases: Collection[str]) -> None:
         query = {**mongo.governing(owner), "aliasKey": {"$in": sorted(aliases)}}

@@ -57,7 +57,7 @@ class Registry(Protocol):
     async def resolve(self, owner: scope.Scope, keys: Collection[str]) -> Mapping[str, str]:
         """Alias -> canonical key, for those of `keys` that are an alias for `owner`'s data.
 
-        Where several owners say something, the most specific one is heard: project, then group, then client.
+        Where several owners say something, the most specific one counts: project, then group, then client.
         """
         ...
 
@@ -132,7 +132,7 @@ class Nothing:
         return []
 
 
-def heard(found: Collection[Alias]) -> dict[str, str]:
+def effective(found: Collection[Alias]) -> dict[str, str]:
     """What holds when several visible owners name the same alias: the most specific, then the first by its target."""
     ordered = sorted(found, key=lambda one: (_width(one.owner), one.canonical))
     mapping: dict[str, str] = {}
@@ -142,9 +142,9 @@ def heard(found: Collection[Alias]) -> dict[str, str]:
 
 
 def by_name(found: Collection[Alias]) -> dict[str, list[str]]:
-    """The canonical keys by the names of their aliases; of each alias what is heard."""
+    """The canonical keys by the names of their aliases; of each alias the one that counts."""
     names: dict[str, list[str]] = {}
-    for alias, canonical in sorted(heard(found).items()):
+    for alias, canonical in sorted(effective(found).items()):
         names.setdefault(model.name_of(alias), []).append(canonical)
     return names
 

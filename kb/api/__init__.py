@@ -56,6 +56,7 @@ from kb.api.ingest import (
     Metadata,
     Properties,
     PropertyName,
+    Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
 from kb.api.memory import (
@@ -196,6 +197,7 @@ __all__ = [
     "Statement",
     "Step",
     "StepResult",
+    "Superseded",
     "TaskCategory",
     "TaskMemory",
     "TraverseReply",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -121,8 +121,14 @@ class Hints(message.Reply):
     failure: str = ""
 
 
+Superseded = Literal["Version", "Deletion"]
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
+
+    `supersededBy` is set when a newer version of the document, or its deletion, came while models read this
+    one: nothing of it is stored, so it has no chunks and nodes. Summary and hints are about it all the same.
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
@@ -130,6 +136,7 @@ class IngestReply(message.Reply):
 
     source_urn: str
     replaced: bool
+    superseded_by: Superseded | None = None
     chunk_ids: list[str]
     node_keys: list[str]
     edge_count: int

@@ -17,7 +17,7 @@ from typing import Any
 
 from crds import scope
 from kb import errors, identity, selection, sqlite
-from kb.graph import codec, model, statements, traversal
+from kb.graph import codec, migrations, model, statements, traversal
 
 
 class Store:
@@ -42,12 +42,7 @@ class Store:
             statements.SCHEMA,
             version=statements.VERSION,
             read_seconds=seconds,
-            migrations={
-                1: sqlite.Rewrite(_move_aside, _carry_over, _drop_old),
-                2: _from_version_2,
-                3: sqlite.Rewrite(_add_columns, _fill_stems, _index_columns),
-                4: _from_version_4,
-            },
+            migrations=migrations.MIGRATIONS,
             batch=batch,
             migrated=migrated,
         )
@@ -569,70 +564,6 @@ def _audited(
         for row in rows
     ]
     return page, rows[-1]["id"] if rows else None
-
-
-def _move_aside(connection: sqlite3.Connection) -> int:
-    for script in (statements.MOVE_ASIDE, statements.SCHEMA):
-        for statement in script.split(";"):
-            connection.execute(statement)
-    rows: int = connection.execute(statements.COUNT_OLD).fetchone()[0]
-    return rows
-
-
-def _carry_over(connection: sqlite3.Connection, rows: int, place: int) -> tuple[int, int]:
-    connection.create_function("number", -1, codec.number, deterministic=True)
-    connection.create_function("salience", 2, model.salience, deterministic=True)
-    connection.create_function("name_of", 1, model.name_of, deterministic=True)
-    connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
-    for table in statements.CARRY_OVER:
-        for statement in table:
-            taken = connection.execute(statement, {"rows": rows}).rowcount
-        if taken:
-            break
-    return taken, place
-
-
-def _drop_old(connection: sqlite3.Connection) -> None:
-    for statement in statements.DROP_OLD:
-        connection.execute(statement)
-
-
-def _from_version_2(connection: sqlite3.Connection) -> None:
-    for statement in statements.INDEX_SOURCES:
-        connection.execute(statement)
-
-
-def _add_columns(connection: sqlite3.Connection) -> int:
-    # A file that comes from version 1 has today's tables already, and the stems in them.
-    added = set()
-    for table, columns in statements.ADD_COLUMNS.items():
-        known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
-        for column in columns:
-            name = column.split()[0]
-            if name not in known:
-                connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
-                added.add(name)
-    nodes: int = connection.execute("SELECT count(*) FROM nodes").fetchone()[0]
-    return nodes if "stem" in added else 0
-
-
-def _fill_stems(connection: sqlite3.Connection, rows: int, place: int) -> tuple[int, int]:
-    connection.create_function("stem_of", 1, model.stem_of, deterministic=True)
-    filled = connection.execute(statements.FILL_STEMS, {"rows": rows, "place": place}).fetchall()
-    return len(filled), max(row["id"] for row in filled)
-
-
-def _index_columns(connection: sqlite3.Connection) -> None:
-    for statement in statements.INDEX_COLUMNS:
-        connection.execute(statement)
-
-
-def _from_version_4(connection: sqlite3.Connection) -> None:
-    add, index = statements.ADD_LABELS
-    # A file that comes from version 1 has today's tables already.
-    if "labels" not in {row["name"] for row in connection.execute("PRAGMA table_info(documents)")}:
-        connection.execute(add)
-    connection.execute(index)
 
 
 def _gathered(pairs: Iterable[tuple[int, str]]) -> dict[int, set[str]]:

@@ -45,9 +45,9 @@ class Traversal:
                 for node in (edge.source, edge.target):
                     if node not in self._seen:
                         met.setdefault(node, edge)
-        room = self._steps.limit - len(self._visits)
-        self._truncated |= len(met) > room
-        self._frontier = sorted(met)[:room]
+        left = self._steps.limit - len(self._visits)
+        self._truncated |= len(met) > left
+        self._frontier = sorted(met)[:left]
         self._visits += [model.Visit(node, self._hop, met[node]) for node in self._frontier]
         self._seen.update(self._frontier)
 

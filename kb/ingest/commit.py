@@ -1,8 +1,9 @@
 """The commit of a document: built, its names resolved, its vectors stored, then visible by one write to the graph.
 
-Vectors come first and are not shown until the graph has committed their chunks; what the new version has no more of is
-cleaned away last. A version that is replaced is copied into the history: its vectors before they change, its graph in
-the write that replaces it. Each step may be repeated.
+New vectors come first and are not shown until the graph has committed their chunks; those that are shared with the
+version before are changed after that, and what the new version has no more of is cleaned away last. A version that is
+replaced is copied into the history: its vectors before they change, its graph in the write that replaces it. Each step
+may be repeated.
 """
 
 from __future__ import annotations
@@ -78,9 +79,8 @@ class Committer:
         while True:
             self._shut.check(request.scope)
             mapping = await self._aliases.resolve(request.scope, keys)
-            named = replace(
-                built, patch=rename.patch(built.patch, mapping), chunks=rename.chunks(built.chunks, mapping)
-            )
+            chunks = _taken(rename.chunks(built.chunks, mapping), known, turn)
+            named = replace(built, patch=rename.patch(built.patch, mapping), chunks=chunks)
             with self._meters.stages.labels("vectors").time():
                 await self._embed(request.scope, named, known, urgency, turn)
             with self._meters.stages.labels("graph").time():
@@ -91,6 +91,7 @@ class Committer:
             known = await self._vectors.known(request.scope, made.document_id)
             # The first of these commits has replaced the version before; another one would keep the first.
             built = replace(built, patch=replace(built.patch, keep=None))
+        await self._touch(request.scope, named, known, turn)
         if mapping:
             await self._aliases.seen(request.scope, mapping.keys())
         await self._trim(request.scope, made.document_id, before, turn, most=self._versions - (kept is not None))
@@ -158,13 +159,6 @@ class Committer:
     ) -> None:
         """Embed and store what is not stored yet; `known` are the document's chunks that are, with their revisions."""
         store = self._vectors
-        # An owner before this one may be frozen just before it deletes chunks as it knew them: these are other ones.
-        built = replace(
-            built,
-            chunks=tuple(
-                replace(kept, taken=max(turn.taken, model.taken(known.get(kept.id, "")))) for kept in built.chunks
-            ),
-        )
         # Chunks are stored before their sentences, so that a document without the one has none of the other.
         stored = await store.known_sentences(owner, [kept.id for kept in built.sentences]) if known else set()
         chunks = [kept for kept in built.chunks if not known.get(kept.id)]
@@ -177,7 +171,21 @@ class Committer:
             list(zip(chunks, made[: len(chunks)], strict=True)),
             list(zip(sentences, made[len(chunks) :], strict=True)),
         )
+
+    async def _touch(
+        self, owner: scope.Scope, built: graph_builder.Built, known: Mapping[str, str], turn: turns.Turn
+    ) -> None:
+        """Let the chunks that were stored before say what this version says of them.
+
+        Only when it is committed: until then they are those of the version before, and are copied into its history.
+        """
         changed = [kept for kept in built.chunks if known.get(kept.id) and known[kept.id] != kept.revision(owner)]
         if changed:
             turn.check()
-            await store.touch(owner, changed)
+            with self._meters.stages.labels("vectors").time():
+                await self._vectors.touch(owner, changed)
+
+
+def _taken(chunks: Sequence[model.Chunk], known: Mapping[str, str], turn: turns.Turn) -> tuple[model.Chunk, ...]:
+    """An owner before this one may be frozen just before it deletes chunks as it knew them: these are other ones."""
+    return tuple(replace(kept, taken=max(turn.taken, model.taken(known.get(kept.id, "")))) for kept in chunks)

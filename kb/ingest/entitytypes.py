@@ -97,7 +97,7 @@ class Mongo:
                 known = row["versions"] if row else []
                 if known and known[0]["types"] == made["types"]:
                     return
-                # What MongoDB keeps: whole milliseconds. Two versions of one moment could not be told apart.
+                # What MongoDB keeps: whole milliseconds. Two versions of one moment could not be distinguished.
                 now = self._clock()
                 made["at"] = now.replace(microsecond=now.microsecond // 1000 * 1000)
                 if known and known[0]["at"] == made["at"]:

@@ -6,13 +6,17 @@ No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from crds import errors as root
 from crds import priority
 from kb import api, errors
 from kb.ingest import answers, draft, entitytypes, extraction, hints, prompt
+
+_Said = TypeVar("_Said")
 
 
 @dataclass(frozen=True)
@@ -48,21 +52,12 @@ class Extractor:
 
     async def both(
         self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
-    ) -> tuple[hints.Judgement | errors.Unusable, ExtractionResult]:
-        """The judgement, or why there is none, and the extractions. Raises what `Answers.ask` raises otherwise.
-
-        The hints are advice about a task: a model that cannot give them must not cost the document.
-        """
+    ) -> tuple[hints.Judgement | root.JervisError, ExtractionResult | root.JervisError]:
+        """The judgement and the extractions, or in their places the errors that `Answers.ask` raises."""
         # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
-        judged, extracted = await asyncio.gather(
-            self._judge(request, text, urgency), self.extract(request, made, urgency), return_exceptions=True
+        return await asyncio.gather(
+            tried(self._judge(request, text, urgency)), tried(self.extract(request, made, urgency))
         )
-        for result in (extracted, judged):
-            if isinstance(result, BaseException) and not isinstance(result, errors.Unusable):
-                raise result
-        assert isinstance(judged, hints.Judgement | errors.Unusable)
-        assert isinstance(extracted, ExtractionResult)
-        return judged, extracted
 
     async def extract(
         self, request: api.IngestRequest, made: draft.Draft, urgency: priority.Priority, *, earlier: bool = False
@@ -120,3 +115,11 @@ class Extractor:
 
 def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:
     return prompt.extract(piece.chunk.text, title=request.title, kind=request.kind, types=types)
+
+
+async def tried(models: Awaitable[_Said]) -> _Said | root.JervisError:
+    """What models say, or why they do not: it is recorded with the document's turn, for the document as it is then."""
+    try:
+        return await models
+    except root.JervisError as error:
+        return error

@@ -50,15 +50,18 @@ def excerpt(text: str) -> str:
     return f"{text[:HEAD_CHARS]}\n[...]\n{text[-TAIL_CHARS:]}"
 
 
-def unknown(why: str) -> api.Hints:
-    """Hints of a document that no model could judge: a person has to look at it, because it may ask for something."""
+def unknown(failure: str) -> api.Hints:
+    """Hints of a document that no model could judge: a person has to look at it, because it may ask for something.
+
+    `failure` says why, in a sentence.
+    """
     return api.Hints(
         has_actionable_content=True,
         is_assigned_to_me=False,
         has_future_deadline=False,
         urgency="normal",
         reason="The model could not judge the document.",
-        failure=f"The document is stored, but it could not be judged: {why}",
+        failure=failure,
     )
 
 

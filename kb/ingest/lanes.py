@@ -1,6 +1,6 @@
 """Two lanes for writers, so that bulk indexing never blocks a person (seed 001 "Dual Semaphore").
 
-Five writers at once with priority 0..2, five with anything else. Who finds the waiting room full is told to come back.
+Five writers at once with priority 0..2, five with anything else. One that finds the wait queue full has to come back.
 Writers that wait for models themselves (`/ingest/full`) have two lanes of their own: a slot there is held for minutes.
 """
 
@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from crds import priority
 from kb import errors, metrics
 
-# Seconds after which a writer who found the waiting room full should come back.
+# Seconds after which a writer that found the wait queue full should come back.
 _COME_BACK = 5.0
 
 

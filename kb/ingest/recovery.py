@@ -56,7 +56,7 @@ class Recovery:
         return finished
 
     async def _finish(self, record: intent.Intent) -> bool:
-        if self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
+        if await self._pipeline.in_work(record.document_id) or await self._pipeline.queued(record.document_id):
             return False
         try:
             async with self._lanes.enter(priority.Priority.P3):

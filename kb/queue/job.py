@@ -96,7 +96,7 @@ class Bounds:
             raise _crowded(f"{total} documents wait", "documents", "JERVIS_KB_QUEUE_LIMIT")
 
     def check_bytes(self, client: str, size: int, mine: int, total: int) -> None:
-        """The same of a request of `size` bytes beside those of the other jobs; one alone always has room."""
+        """The same of a request of `size` bytes beside those of the other jobs; one alone always fits."""
         said = f"bytes of requests of client {client!r} wait"
         if self.client_bytes is not None and mine and mine + size > self.client_bytes:
             raise _crowded(f"{mine} {said}", f"{self.client_bytes} bytes", "JERVIS_KB_QUEUE_CLIENT_BYTES")

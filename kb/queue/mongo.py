@@ -100,7 +100,7 @@ class Queue:
             while True:
                 old = await self._jobs.find_one({"_id": document_id}, _LISTED)
                 if action is job.Action.EXTRACT and bounded:
-                    await self._check_room(owner.client_id, said["size"], old)
+                    await self._check_space(owner.client_id, said["size"], old)
                 await self._waits(owner.client_id, int(urgency))
                 if old is None:
                     row = {
@@ -312,7 +312,7 @@ class Queue:
             if await self._jobs.find_one({"_id": document_id, **mongo.visible(viewer)}, {"_id": 1}) is None:
                 return None
             await self._jobs.update_one({"_id": document_id}, {"$set": {"position": _UNPLACED}})
-            await self._make_room(position)
+            await self._make_gap(position)
             row = await self._jobs.find_one_and_update(
                 {"_id": document_id},
                 {"$set": {"position": position}},
@@ -351,8 +351,8 @@ class Queue:
     async def close(self) -> None:
         """Nothing: the connection is the process's."""
 
-    async def _check_room(self, client: str, size: int, old: dict[str, Any] | None) -> None:
-        """Raises `kb.errors.Crowded` when there is no room for a request of `size` in place of what was there."""
+    async def _check_space(self, client: str, size: int, old: dict[str, Any] | None) -> None:
+        """Raises `kb.errors.Crowded` when there is no space for a request of `size` in place of what was there."""
         if old is None:
             mine = await self._jobs.count_documents({"clientId": client})
             self._bounds.check_jobs(client, mine, await self._jobs.estimated_document_count())
@@ -397,7 +397,7 @@ class Queue:
                 continue  # two processes met at the very first job
             return int(row["n"])
 
-    async def _make_room(self, position: int) -> None:
+    async def _make_gap(self, position: int) -> None:
         """Push back the unbroken row of placed jobs that begins at `position`."""
         placed = {"position": {"$gte": position, "$lt": _UNPLACED}}
         following = position

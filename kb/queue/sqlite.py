@@ -78,7 +78,7 @@ class Queue:
                 "SELECT client, revision, size FROM jobs WHERE document_id = :id", values
             ).fetchone()
             if action is job.Action.EXTRACT and bounded:
-                self._check_room(connection, owner.client_id, values["size"], before)
+                self._check_space(connection, owner.client_id, values["size"], before)
             now = job.revision(before["revision"] if before else "", action, request)
             connection.execute(statements.PUT, {**values, "revision": now})
             return _row(connection, document_id)
@@ -186,7 +186,7 @@ class Queue:
                 f"UPDATE jobs SET position = {statements.UNPLACED} WHERE document_id = :id",  # noqa: S608 -- a constant
                 values,
             )
-            _make_room(connection, position)
+            _make_gap(connection, position)
             connection.execute("UPDATE jobs SET position = :position WHERE document_id = :id", values)
             return _row(connection, document_id)
 
@@ -219,8 +219,8 @@ class Queue:
         """Let go of the file."""
         await self._database.close()
 
-    def _check_room(self, connection: sqlite3.Connection, client: str, size: int, before: sqlite3.Row | None) -> None:
-        """Raises `kb.errors.Crowded` when there is no room for a request of `size` in place of what was there."""
+    def _check_space(self, connection: sqlite3.Connection, client: str, size: int, before: sqlite3.Row | None) -> None:
+        """Raises `kb.errors.Crowded` when there is no space for a request of `size` in place of what was there."""
         counted = connection.execute(statements.HELD, (client,)).fetchone()
         total = connection.execute(statements.TOTAL).fetchone()
         if before is None:
@@ -261,7 +261,7 @@ def _shares(connection: sqlite3.Connection, values: dict[str, Any]) -> dict[int,
     return shares
 
 
-def _make_room(connection: sqlite3.Connection, position: int) -> None:
+def _make_gap(connection: sqlite3.Connection, position: int) -> None:
     """Push back the unbroken row of placed jobs that begins at `position`."""
     placed = connection.execute(
         "SELECT seq, position FROM jobs WHERE position >= ? AND position < ? ORDER BY position",

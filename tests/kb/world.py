@@ -16,7 +16,7 @@ from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, entitytypes, intake, lanes, pipeline, recovery, sqlite
+from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery, sqlite
 from kb.ingest import mongo as shared
 from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
@@ -139,14 +139,14 @@ async def opened(
     embedder = documents or embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
-        pipeline.Stores(
+        document.Stores(
             ledger, ledger, graph, vector_store, content_store, queue, names, shut, types=types or entitytypes.Nothing()
         ),
         asked,
         embedder,
         meters,
         clock,
-        pipeline.Limits(**limits),
+        document.Limits(**limits),
     )
     writers = lanes.Lanes(meters)
     workers = worker.Workers(queue, pipe, meters, clock)

@@ -5,6 +5,7 @@
   macro) does not stop the task; the condition `AttachmentsIngested` records it.
 - While a service is unavailable the task waits. Files are left out after `PATIENCE` tries, and the condition records
   that.
+- Content that was superseded while it was read is not stored, nor are its files. The task goes on by its hints.
 - A reading is one asyncio task, at most one per PendingTask. Its result is an observation.
 
 Source: seed 000 "Qualification Loop (CPU)".
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from email import errors as mail_errors
@@ -109,6 +110,10 @@ def content_title(task: pendingtask.PendingTask) -> str:
         return ""
 
 
+SUPERSEDED: Mapping[api.Superseded, str] = {
+    "Version": "The knowledge base has a newer version of the content, which came while this one was read.",
+    "Deletion": "The content was deleted from the knowledge base while it was read.",
+}
 PATIENCE = 8
 """Tries of a task's qualification after which files with unavailable readers are left out: about fifteen minutes."""
 
@@ -273,7 +278,9 @@ class Qualifier:
             where = ".".join(str(part) for part in first["loc"])
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
         reply = await self._kb.ingest(request, urgency=urgency)
-        attached = await ingest_files(self._kb, task, urgency) if task.spec.attachments else None
+        # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
+        wanted = task.spec.attachments and reply.superseded_by is None
+        attached = await ingest_files(self._kb, task, urgency) if wanted else None
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
         hints = _hints(reply.hints)
         asks = bool(reply.hints.questions or reply.hints.failure)
@@ -290,6 +297,7 @@ class Qualifier:
             attached=attached,
             questions=tuple(reply.hints.questions),
             failure=reply.hints.failure,
+            superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         )
 
 

@@ -3,6 +3,7 @@
 - A bounded number of tasks is read at the same time.
 - Operational errors postpone the task: it stays ReadyForQualification and is retried without end, after 5 s doubling to
   5 min. Any other error ends in phase Error with its reason.
+- Content that was superseded while it was read routes its task all the same; the condition Qualified says so.
 - The route is deterministic and uses no language model: `of_hints` is the decision tree of the seed. An info-only task
   is Done; a deferred task is the same object in Scheduled.
 
@@ -191,6 +192,8 @@ def route(view: View) -> Decision | None:
     chosen = of_hints(
         spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=found.failure.strip(), asks=bool(asked)
     )
+    if found.superseded:
+        chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
     return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
@@ -254,6 +257,9 @@ def _route(
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
     """The result of the attachments' ingestion as a condition; empty without attachments."""
     files = len(view.task.spec.attachments)
+    if files and found.superseded:
+        message = f"0 of {files} files are in the knowledge base. {found.superseded}"
+        return (condition(view, CONDITION, False, "Superseded", message),)
     if found.attached is None or not files:
         return ()
     refused = found.attached.refused

@@ -75,6 +75,29 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("hints", "failure", "phase"),
+    [
+        (Hints(has_actionable_content=False), "", Phase.DONE),
+        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
+        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
+    ],
+)
+def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_is_stored(
+    hints: Hints, failure: str, phase: Phase
+) -> None:
+    mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
+    found = observed.Ingested(hints, failure=failure, superseded="There is a newer version.")
+    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    assert status.phase is phase
+    conditions = {one.type: one for one in status.conditions}
+    assert conditions["Qualified"].status.value == "True"
+    assert conditions["Qualified"].message.endswith(". There is a newer version.")
+    files = conditions["AttachmentsIngested"]
+    assert (files.status.value, files.reason) == ("False", "Superseded")
+    assert files.message == "0 of 2 files are in the knowledge base. There is a newer version."
+
+
 def test_files_of_one_name_do_not_replace_each_other() -> None:
     drafts = ingest.file_drafts(task(spec={"attachments": FILES}))
     assert [one.name for one in drafts] == ["a.txt", "a.txt (2)"]

@@ -75,7 +75,7 @@ class Contract:
         [settled] = await names.listed(scopes.ACME)
         assert (settled.state, settled.former) == (registry.State.MERGED, ())
 
-    async def test_the_most_specific_is_heard(self, names: registry.Registry) -> None:
+    async def test_the_most_specific_counts(self, names: registry.Registry) -> None:
         await names.put(alias("user:j", "user:client"))
         await names.put(alias("user:j", "user:group", scopes.RETAIL))
         assert await names.resolve(scopes.TILL, ["user:j"]) == {"user:j": "user:group"}

@@ -20,7 +20,7 @@ class Registry:
         self._kept: dict[str, registry.Alias] = {}
 
     async def resolve(self, owner: scope.Scope, keys: Collection[str]) -> Mapping[str, str]:
-        return registry.heard(
+        return registry.effective(
             [one for one in self._governing(owner) if one.alias in keys and one.state is not registry.State.RETIRING]
         )
 

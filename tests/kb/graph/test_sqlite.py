@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kb import errors, identity, selection
-from kb.graph import model, sqlite, statements
+from kb.graph import migrations, model, sqlite, statements
 from tests.kb import instructions, scopes
 from tests.kb.graph import contract, old_files
 
@@ -287,7 +287,7 @@ async def test_a_file_of_version_3_gets_the_columns_of_versions_and_properties(t
         for index in ("documents_past", "nodes_stem", "mentions_given"):
             connection.execute(f"DROP INDEX {index}")
         connection.execute("ALTER TABLE documents DROP COLUMN labels")
-        for table, columns in statements.ADD_COLUMNS.items():
+        for table, columns in migrations.ADD_COLUMNS.items():
             for column in columns:
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
         connection.execute("PRAGMA user_version = 3")

@@ -57,7 +57,8 @@ async def test_killed_before_each_call_and_resumed_by_the_next_process(
     assert len(calls) > 12
 
     repeated = []
-    for deadly in range(2, len(calls) + 1):
+    # An ingest counts from the call that records it.
+    for deadly in range(calls.index("open") + 2, len(calls) + 1):
         path = Path(shutil.copytree(tmp_path / "before", tmp_path / f"killed{deadly}"))
         # Back to the old document in Weaviate, which all of these processes share.
         async with world.opened(path, router, clock, meters, *stores, chunk_chars=900) as kb:

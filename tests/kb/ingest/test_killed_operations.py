@@ -148,7 +148,9 @@ async def everything(kb: world.ObservedState, folder: Path) -> dict[str, object]
     lines, _ = await kb.vectors.audit_sentences("acme")
     content = memory.Kept(folder / "content", memory.Content())
     viewers = (scopes.SHOP, scopes.TILL, NEIGHBOUR)
+    texts = [await kb.vectors.chunks(viewer, [row.chunk_id for row in chunks], history=True) for viewer in viewers]
     return {
+        "texts": texts,
         "graph": sorted(graph, key=lambda row: row.chunk_id),
         "chunks": sorted(chunks, key=lambda row: row.chunk_id),
         "sentences": sorted(lines, key=lambda row: row.sentence_id),
@@ -257,6 +259,8 @@ async def differences(
 @pytest.mark.parametrize(
     ("prepare", "operation", "text", "promise", "orders"),
     [
+        pytest.param(queued, "ingest", world.MAIL, "open", [STARTED], id="ingest"),
+        pytest.param(queued, "ingest", world.LONG[:1500], "open", [STARTED], id="ingest that shares a passage"),
         pytest.param(queued, "perform", "", "", [STARTED], id="perform"),
         pytest.param(named, "reweave", "user:john=user:john.doe@example.com", "put", [STARTED], id="reweave"),
         # The first of that name moves what waits; then the graph's documents are listed, and moved.

@@ -11,7 +11,7 @@ from kb import errors, metrics
 from kb.ingest import lanes
 
 
-async def test_five_per_lane_and_a_full_waiting_room(meters: metrics.Metrics) -> None:
+async def test_five_per_lane_and_a_full_wait_queue(meters: metrics.Metrics) -> None:
     writers = lanes.Lanes(meters, width=5, waiting=2)
     release = asyncio.Event()
     inside: list[str] = []

@@ -17,7 +17,7 @@ from crds import priority
 from crds.priority import Priority
 from kb import errors, identity, metrics
 from kb.graph import model
-from kb.ingest import answers, intent, pipeline, sqlite
+from kb.ingest import answers, document, intent, pipeline, sqlite
 from kb.queue import job, worker
 from kb.vectors import embedding
 from router import client as router_client
@@ -107,8 +107,8 @@ async def test_what_another_process_has_replaced_or_deleted_is_left_alone(
     await ledger.prepare()
     embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
-    stores = pipeline.Stores(ledger, ledger, kb.graph, kb.vectors, kb.content)
-    other = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits(chunk_chars=900))
+    stores = document.Stores(ledger, ledger, kb.graph, kb.vectors, kb.content)
+    other = pipeline.Pipeline(stores, asked, embedder, meters, clock, document.Limits(chunk_chars=900))
     if deleted:
         await other.forget(scopes.SHOP, world.request().source_urn)
     else:

@@ -148,6 +148,25 @@ async def test_a_new_document_that_is_being_written_is_stored_in_the_group_of_th
     assert await seen(kb) == {"wholesale"}
 
 
+async def test_a_request_that_models_read_is_stored_in_the_group_that_its_record_has_then(
+    kb: world.ObservedState, fake: process.Fake
+) -> None:
+    """As when a move breaks off after the records: the graph has nothing to move yet."""
+    gate = {"tag": "kb.extract/v1"}
+    begun = fake.count(**gate)
+    fake.set_faults([{"match": gate, "stall": {"gate": "a move breaks off"}}])
+    writing = asyncio.ensure_future(kb.ingest(world.request()))
+
+    async def stalled() -> bool:
+        return fake.count(**gate) > begun
+
+    await waiting.until(stalled)
+    assert len(await kb.ledger.regroup(MOVED)) == 1
+    fake.open_gate("a move breaks off")
+    await writing
+    assert await seen(kb) == {"wholesale"}
+
+
 async def test_a_request_that_names_the_former_group_after_the_move_is_stored_there(kb: world.ObservedState) -> None:
     """As its caller said: the newest object decides which group a project has, and the operator asks for the move."""
     await kb.ingest(world.request("Jana Novak filed the login bug.", urn="note:1"))

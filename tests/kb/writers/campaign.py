@@ -57,7 +57,7 @@ class Services:
     name: str = field(default_factory=lambda: f"writers{uuid.uuid4().hex[:10]}")
 
     def settings(self) -> dict[str, str]:
-        """What a writer is told."""
+        """The settings of a writer."""
         given = {
             "HOST": "127.0.0.1",
             "MODE": "write",
@@ -140,7 +140,7 @@ class Wanted:
     aliases: dict[tuple[scope.Scope, str], str] = field(default_factory=dict)
     rules: dict[tuple[scope.Scope, str], str] = field(default_factory=dict)
 
-    def told(self, asked: api.IngestRequest) -> None:
+    def add(self, asked: api.IngestRequest) -> None:
         self.documents.setdefault((asked.scope, asked.source_urn), []).append(asked)
 
     def erase(self, where: scope.Scope) -> None:
@@ -149,11 +149,11 @@ class Wanted:
                 del kept[key]
 
 
-class Door:
+class AnyWriter:
     """Asks any writer, and another one while it fails for now."""
 
     def __init__(self, fleet: list[Writer], http: httpx.AsyncClient, dice: random.Random) -> None:
-        self._doors = [client.Client(one.url, http, attempts=1) for one in fleet]
+        self._clients = [client.Client(one.url, http, attempts=1) for one in fleet]
         self._dice = dice
         self.acknowledged = 0
         self.repeated = 0
@@ -171,7 +171,7 @@ class Door:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                answer = await work(self._dice.choice(self._doors))
+                answer = await work(self._dice.choice(self._clients))
             except client.Unavailable as error:
                 if time.monotonic() >= until:
                     raise AssertionError("never acknowledged") from error
@@ -209,7 +209,7 @@ class Client:
     def __init__(
         self,
         number: int,
-        door: Door,
+        any_writer: AnyWriter,
         seed: int,
         shared: list[tuple[float, float, api.IngestRequest]],
         *,
@@ -218,10 +218,10 @@ class Client:
         self.owner = scope.Scope(client_id="acme", project_id=f"p{number}")
         self.wanted = Wanted()
         self._dice = random.Random(f"{seed}/{number}")
-        self._door = door
+        self._any_writer = any_writer
         self._versions = shared
         self._history = history
-        self._told = 0
+        self._drafted = 0
 
     async def run(self, steps: int) -> None:
         kinds = ["ingest", "index", "delete", "alias", "unalias", "rule", "shared", "erase"]
@@ -234,36 +234,37 @@ class Client:
 
     async def _ingest(self) -> None:
         asked = self._draft()
-        await self._door.ask(lambda door: door.ingest(asked))
-        self.wanted.told(asked)
+        reply = await self._any_writer.ask(lambda writer: writer.ingest(asked))
+        assert reply.superseded_by is None, reply
+        self.wanted.add(asked)
 
     async def _index(self) -> None:
         asked = self._draft()
-        await self._door.ask(lambda door: door.learning.index(asked))
-        self.wanted.told(asked)
+        await self._any_writer.ask(lambda writer: writer.learning.index(asked))
+        self.wanted.add(asked)
 
     def _draft(self) -> api.IngestRequest:
         asked = request(self.owner, f"note::{self._dice.randrange(3)}", text(self._dice))
         if not self._history:
             return asked
-        self._told += 1
-        return asked.model_copy(update={"observed_at": _BEGIN + timedelta(minutes=self._told)})
+        self._drafted += 1
+        return asked.model_copy(update={"observed_at": _BEGIN + timedelta(minutes=self._drafted)})
 
     async def _delete(self) -> None:
         urn = f"note::{self._dice.randrange(3)}"
-        await self._door.ask(lambda door: door.forget(self.owner, urn), gone_is_done=True)
+        await self._any_writer.ask(lambda writer: writer.forget(self.owner, urn), gone_is_done=True)
         self.wanted.documents.pop((self.owner, urn), None)
 
     async def _alias(self) -> None:
         # The same name never stands on both sides, and each means one thing only: no chain, no second meaning.
         alias, canonical = self._dice.choice([("jana novak", "eva mala"), ("petr svoboda", "karel velky")])
         merge = api.Merge(scope=self.owner, alias=f"person:{alias}", canonical=f"person:{canonical}")
-        await self._door.ask(lambda door: door.aliases.merge(merge))
+        await self._any_writer.ask(lambda writer: writer.aliases.merge(merge))
         self.wanted.aliases[self.owner, merge.alias] = merge.canonical
 
     async def _unalias(self) -> None:
         alias = f"person:{self._dice.choice(['jana novak', 'petr svoboda'])}"
-        await self._door.ask(lambda door: door.aliases.unmerge(self.owner, alias), gone_is_done=True)
+        await self._any_writer.ask(lambda writer: writer.aliases.unmerge(self.owner, alias), gone_is_done=True)
         self.wanted.aliases.pop((self.owner, alias), None)
 
     async def _rule(self) -> None:
@@ -274,20 +275,22 @@ class Client:
             rule_content=f"Be kind {self._dice.randrange(10)}.",
             created_by="jana",
         )
-        await self._door.ask(lambda door: door.rules.put(draft))
+        await self._any_writer.ask(lambda writer: writer.rules.put(draft))
         self.wanted.rules[self.owner, draft.rule_key] = draft.rule_content
 
     async def _shared(self) -> None:
         asked = request(_SHARED, f"note::{self._dice.randrange(2)}", text(self._dice))
         begun = time.monotonic()
-        await self._door.ask(lambda door: door.ingest(asked))
-        self._versions.append((begun, time.monotonic(), asked))
+        reply = await self._any_writer.ask(lambda writer: writer.ingest(asked))
+        # One that was superseded while models read it was never stored.
+        if reply.superseded_by is None:
+            self._versions.append((begun, time.monotonic(), asked))
 
     async def _erase(self) -> None:
-        asked = await self._door.ask(lambda door: door.erasing.ask(self.owner, "jana"))
+        asked = await self._any_writer.ask(lambda writer: writer.erasing.ask(self.owner, "jana"))
         until = time.monotonic() + _PATIENCE
         while True:
-            listed = await self._door.ask(lambda door: door.erasing.listed(self.owner))
+            listed = await self._any_writer.ask(lambda writer: writer.erasing.listed(self.owner))
             if all(one.state == "Done" for one in listed if one.requested_at >= asked.requested_at):
                 break
             assert time.monotonic() < until, listed
@@ -393,14 +396,14 @@ async def run(
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False, timeout=120))
         (folder / "many").mkdir()
         made = await stack.enter_async_context(writers(many, folder / "many", fleet))
-        door = Door(made, http, dice)
-        actors = [Client(number, door, seed, versions, history=many.history) for number in range(clients)]
+        any_writer = AnyWriter(made, http, dice)
+        actors = [Client(number, any_writer, seed, versions, history=many.history) for number in range(clients)]
         expected = steps * clients
 
-        async def slay() -> int:
+        async def kill_some() -> int:
             for number in range(kills):
                 # Spread over the campaign, at no particular moment of a request.
-                await door.reached((number + 1) * expected // (kills + 1))
+                await any_writer.reached((number + 1) * expected // (kills + 1))
                 await asyncio.sleep(0.3 * dice.random())
                 one = dice.choice(made)
                 await one.kill()
@@ -409,35 +412,35 @@ async def run(
             return kills
 
         async with asyncio.TaskGroup() as group:
-            slain = group.create_task(slay())
+            killed = group.create_task(kill_some())
             for actor in actors:
                 group.create_task(actor.run(steps))
         await settled(many)
         await asyncio.sleep(3)  # a round of the reconciler, which must not change what is right
         await settled(many)
         there = await state(many)
-        report = Report(door.acknowledged, door.repeated, slain.result(), 0, 0.0)
+        report = Report(any_writer.acknowledged, any_writer.repeated, killed.result(), 0, 0.0)
     (folder / "alone").mkdir()
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, verify=False, timeout=120))
         made = await stack.enter_async_context(writers(alone, folder / "alone", 1))
-        door = Door(made, http, dice)
-        told = [each for actor in actors for each in actor.wanted.documents.values()]
+        any_writer = AnyWriter(made, http, dice)
+        versions_of = [each for actor in actors for each in actor.wanted.documents.values()]
         # Without a history the last version is all that is left of the others.
-        wanted = [asked for each in told for asked in (each if many.history else each[-1:])]
+        wanted = [asked for each in versions_of for asked in (each if many.history else each[-1:])]
         for urn in {one.source_urn for _, _, one in versions}:
             wanted.append(_found(there, possible(versions, urn)))
         for asked in wanted:
-            await door.ask(functools.partial(_ingest, asked))
+            await any_writer.ask(functools.partial(_ingest, asked))
         for actor in actors:
             for (owner, alias), canonical in actor.wanted.aliases.items():
                 merge = api.Merge(scope=owner, alias=alias, canonical=canonical)
-                await door.ask(functools.partial(_merge, merge))
+                await any_writer.ask(functools.partial(_merge, merge))
             for (owner, key), content in actor.wanted.rules.items():
                 draft = api.RuleDraft(
                     scope=owner, rule_key=key, rule_type=api.RuleType.CUSTOM, rule_content=content, created_by="j"
                 )
-                await door.ask(functools.partial(_rule, draft))
+                await any_writer.ask(functools.partial(_rule, draft))
         await settled(alone)
         right = await state(alone)
     report.documents, report.seconds = len(wanted), time.monotonic() - started
@@ -446,16 +449,16 @@ async def run(
     return report
 
 
-async def _ingest(asked: api.IngestRequest, door: client.Client) -> None:
-    await door.ingest(asked)
+async def _ingest(asked: api.IngestRequest, writer: client.Client) -> None:
+    await writer.ingest(asked)
 
 
-async def _merge(asked: api.Merge, door: client.Client) -> None:
-    await door.aliases.merge(asked)
+async def _merge(asked: api.Merge, writer: client.Client) -> None:
+    await writer.aliases.merge(asked)
 
 
-async def _rule(asked: api.RuleDraft, door: client.Client) -> None:
-    await door.rules.put(asked)
+async def _rule(asked: api.RuleDraft, writer: client.Client) -> None:
+    await writer.rules.put(asked)
 
 
 def _found(there: dict[str, Any], candidates: list[api.IngestRequest]) -> api.IngestRequest:

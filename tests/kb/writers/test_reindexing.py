@@ -68,10 +68,10 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
         campaign.writers(services, tmp_path, 2) as (first, second),
     ):
-        doors = {one.url: client.Client(one.url, http) for one in (first, second)}
+        clients = {one.url: client.Client(one.url, http) for one in (first, second)}
         for number in range(4):
             text = f"{world.LONG}\n\nPart {number} ends."
-            await doors[first.url].ingest(world.request(text, urn=f"u:{number}"))
+            await clients[first.url].ingest(world.request(text, urn=f"u:{number}"))
         await first.kill()
         first._settings |= NEW
         # The third call of the new model hangs, after the probe and a batch: the writer that makes it is killed.
@@ -81,7 +81,7 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
 
         async def status(one: campaign.Writer) -> api.Reindex | None:
             with contextlib.suppress(client.Unavailable):
-                return await doors[one.url].reindexing.status()
+                return await clients[one.url].reindexing.status()
             return None
 
         def reached(one: campaign.Writer, wanted: Callable[[api.Reindex], bool]) -> Awaitable[bool]:
@@ -103,14 +103,14 @@ async def test_the_copying_goes_on_in_the_other_writer_and_waits_for_one_with_th
         await leader.kill()
         fake.set_faults([])
         # Writes and deletions while it is copied, or just after.
-        await doors[other.url].ingest(world.request("Petr Svoboda wrote Late.java for Globex.", urn="u:late"))
-        await doors[other.url].forget(scopes.SHOP, "u:3")
+        await clients[other.url].ingest(world.request("Petr Svoboda wrote Late.java for Globex.", urn="u:late"))
+        await clients[other.url].forget(scopes.SHOP, "u:3")
         await reached(other, lambda found: found.state == "Switched")
         after = await held(services, rigs.MODEL)
         assert after == await held(services, rigs.BEFORE)
         urns = {one.source_urn for one in after.values() if hasattr(one, "source_urn")}
         assert urns == {"u:0", "u:1", "u:2", "u:late"}
-        assert (await doors[other.url].reindexing.drop("jana")).drop_asked
+        assert (await clients[other.url].reindexing.drop("jana")).drop_asked
         await reached(other, lambda found: found.state == "Done")
         assert await held(services, rigs.BEFORE) == {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,14 +15,15 @@ import pytest
 from crds.priority import Priority
 from kb import errors, identity, metrics, mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, claims, intent, lanes, pipeline, recovery
+from kb.ingest import answers, claims, document, intent, lanes, pipeline, recovery
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
 from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from router import client as router_client
+from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 
 pytestmark = pytest.mark.services
 OLD, NEW = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
@@ -89,9 +91,9 @@ async def start(
         owners = claims.Turns(database, name, clock, lambda: reading[0], sleep=sleep)
         embedder = embedding.Embedder(router, "qwen3-embedding:8b", meters)
         held: Any = vectors
-        stores = pipeline.Stores(book, book, graph, held, content, jobs, turns=owners)
+        stores = document.Stores(book, book, graph, held, content, jobs, turns=owners)
         asked = answers.Answers(router, "qwen2.5:7b", book, meters)
-        pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, pipeline.Limits())
+        pipe = pipeline.Pipeline(stores, asked, embedder, meters, clock, document.Limits())
         checker = check.Checker(graph, stored, pipe.working)
         turn, working = pipe.turn, book.working
         repairs = reconcile.Reconciler(
@@ -185,7 +187,7 @@ async def test_a_process_frozen_at_its_clean_up_deletes_nothing_of_its_successor
     assert (await b.reconciler.sweep("acme"))[1] == 0
 
 
-async def test_what_a_process_left_open_does_not_come_over_what_was_told_since(
+async def test_what_a_process_left_open_does_not_come_over_what_was_stored_since(
     start: Start, clock: clocks.Clock
 ) -> None:
     a, b = start("a"), start("b")
@@ -218,3 +220,73 @@ async def test_a_recovery_that_read_an_older_request_does_the_newer_one(start: S
     right = await shown(b)
     assert not await a.pipe.resume(stale.document_id, Priority.P3)
     assert await shown(b) == right
+
+
+async def test_another_process_resumes_what_is_read_only_when_its_reader_is_gone(
+    start: Start, clock: clocks.Clock, fake: process.Fake
+) -> None:
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(NEW), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    clock.advance(days=1)
+    # The document's turn is free, and nothing else reads its request.
+    assert await b.recovery.sweep(before=clock()) == 0
+    assert fake.count(tag="kb.extract/v1") == 1
+    # It is frozen, as far as the other one can see.
+    b.reading[0] += 120
+    fake.set_faults([])
+    assert await b.recovery.sweep(before=clock()) == 1
+    right = await shown(b)
+    a.reading[0] += 60
+    await asyncio.to_thread(fake.open_gate, gate)
+    # It may repeat its call: what was finished is its own request.
+    with pytest.raises(errors.Outrun):
+        await works
+    assert await shown(b) == right
+
+
+async def test_another_process_takes_a_newer_version_while_models_read(start: Start, fake: process.Fake) -> None:
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    fake.set_faults([])
+    await b.pipe.ingest(world.request(NEW), Priority.P3)
+    right = await shown(b)
+    await asyncio.to_thread(fake.open_gate, gate)
+    reply = await works
+    assert (reply.superseded_by, reply.chunk_ids, reply.hints.failure) == ("Version", [], "")
+    assert await shown(b) == right
+
+
+async def test_what_was_erased_by_others_is_not_answered_when_its_reader_was_taken_for_gone(
+    start: Start, fake: process.Fake
+) -> None:
+    """A process that lives is waited for by an erasure; this one was frozen."""
+    a, b = start("a"), start("b")
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    fake.set_faults([])
+    await b.pipe.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request(OLD).source_urn))
+    a.reading[0] += 60
+    await asyncio.to_thread(fake.open_gate, gate)
+    with pytest.raises(errors.Outrun):
+        await works
+    assert await b.vectors.counts(scopes.SHOP) == (0, 0)

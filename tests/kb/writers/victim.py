@@ -25,7 +25,7 @@ import prometheus_client
 from crds.priority import Priority
 from kb import metrics, mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, claims, pipeline
+from kb.ingest import answers, claims, document, pipeline
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
 from kb.vectors import embedding, weaviate
@@ -92,13 +92,13 @@ async def writer(asked: dict[str, Any], name: str, before: Callable[[str], None]
         held: Any = Watched(graph, before)
         stored: Any = Watched(vectors, before)
         waiting: Any = Watched(jobs, before)
-        stores = pipeline.Stores(book, book, held, stored, memory.Content(), waiting, turns=owners)
+        stores = document.Stores(book, book, held, stored, memory.Content(), waiting, turns=owners)
         asking = answers.Answers(models, "qwen2.5:7b", book, meters)
         embedder = embedding.Embedder(models, "qwen3-embedding:8b", meters)
         beating = asyncio.create_task(owners.run())
         stack.callback(beating.cancel)
         # One passage after the other, so that the calls come in one order.
-        limits = pipeline.Limits(parallel=1)
+        limits = document.Limits(parallel=1)
         yield Writer(pipeline.Pipeline(stores, asking, embedder, meters, clock, limits), graph, vectors)
 
 

@@ -1,0 +1,149 @@
+"""What is done with one document at a time: its turn, its record and its job, and its text.
+
+Requests (`kb.ingest.pipeline`), jobs (`kb.ingest.jobs`) and deletions (`kb.ingest.deletion`) work on documents through
+this, each with the document's turn held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from crds import errors as root
+from crds import priority, scope
+from kb import api, errors, identity, metrics
+from kb.aliases import registry
+from kb.content import store as content
+from kb.erasure import closed
+from kb.graph import store as graph
+from kb.ingest import changes, draft, entitytypes, intent, source, turns
+from kb.queue import job
+from kb.vectors import store as vectors
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept."""
+
+    chunk_chars: int = 4000
+    chunk_overlap: int = 200
+    max_chars: int = 4_000_000
+    parallel: int = 4
+    versions: int = 20
+
+
+@dataclass(frozen=True)
+class Stores:
+    """What the pipeline writes to and reads from; without a queue there is no `index`."""
+
+    intents: intent.Intents
+    changes: changes.Changes
+    graph: graph.Store
+    vectors: vectors.Store
+    content: content.Store
+    queue: job.Queue | None = None
+    aliases: registry.Registry = field(default_factory=registry.Nothing)
+    shut: closed.Closed = field(default_factory=closed.Closed)
+    turns: turns.Port = field(default_factory=turns.Turns)
+    types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
+
+
+class Documents:
+    """`clock` gives the current time in UTC."""
+
+    def __init__(self, stores: Stores, meters: metrics.Metrics, clock: Callable[[], datetime], limits: Limits) -> None:
+        self._stores = stores
+        self._meters = meters
+        self._clock = clock
+        self._limits = limits
+        self._turns = stores.turns
+
+    @asynccontextmanager
+    async def turn(self, document_id: str) -> AsyncIterator[turns.Turn]:
+        """Wait until the document is in no work and models have read its request, and keep it out of work."""
+        found = await self._stores.intents.find(document_id)
+        if found is not None:
+            async with self._turns.take(reading(*found)):
+                pass
+        async with self._turns.take(document_id) as turn:
+            yield turn
+
+    @asynccontextmanager
+    async def writing(self, owner: scope.Scope, document_id: str) -> AsyncIterator[turns.Turn]:
+        """The turn for a write: raises `kb.errors.Erasing` when the owner's scope is being erased."""
+        async with self._turns.take(document_id) as turn:
+            # What waited for the turn must not come after the erasure.
+            with self._stores.shut.entered(owner):
+                yield turn
+
+    async def in_work(self, document_id: str) -> bool:
+        """Whether this process works on the document now, or waits for models that read its request."""
+        found = await self._stores.intents.find(document_id)
+        return self._turns.taken(document_id) or (found is not None and self._turns.taken(reading(*found)))
+
+    async def working(self, document_ids: Collection[str]) -> set[str]:
+        """Those of the documents whose ingest is not finished, or that any writing process works on now.
+
+        A job of the queue finds its document's intent finished already, and changes the stores all the same.
+        """
+        unfinished = await self._stores.intents.working(document_ids)
+        return unfinished | await self._turns.owned(document_ids)
+
+    async def queued(self, document_id: str) -> bool:
+        """Whether the queue has the job of the request that is open, and so finishes it."""
+        found = await self.waiting(document_id)
+        return found is not None and not await self.overtaken(document_id, found[1])
+
+    async def overtaken(self, document_id: str, request: str) -> bool:
+        """Whether another request than a job's `request` is open: it was recorded to replace the job."""
+        found = await self._stores.intents.find(document_id)
+        return found is not None and found[0].state is intent.State.OPEN and found[1] != request
+
+    async def waiting(self, document_id: str) -> tuple[job.Job, str] | None:
+        """The document's job, with its request."""
+        return None if self._stores.queue is None else await self._stores.queue.find(document_id)
+
+    def queue(self) -> job.Queue:
+        """Raises `kb.errors.Misconfigured` when this process has none."""
+        if self._stores.queue is None:
+            raise errors.Misconfigured("this process has no extraction queue", remedy="Use one that writes.")
+        return self._stores.queue
+
+    async def extract_shown(self, owner: scope.Scope, source_urn: str, kind: str, turn: turns.Turn) -> None:
+        """Queue what is shown of a document of which a newer version failed: its job may have ended with a process."""
+        document_id = identity.document(owner, source_urn)
+        if self._stores.queue is not None and await self.committed(owner, document_id):
+            what = (source_urn, kind, job.Action.REWEAVE, priority.Priority.P3, "")
+            await self._stores.queue.put(document_id, owner, *what, fence=turn.fence)
+
+    async def failed(self, document_id: str, error: root.Permanent, turn: turns.Turn) -> None:
+        """Record and count that the request failed for good."""
+        await self._stores.intents.fail(document_id, error.message, self._clock(), fence=turn.fence)
+        self._meters.ingested.labels("failed").inc()
+
+    async def interrupted(self, document_id: str, error: root.Operational, turn: turns.Turn) -> None:
+        """Record and count that the request stays open, and why."""
+        await self._stores.intents.interrupt(document_id, error.message, self._clock(), fence=turn.fence)
+        self._meters.ingested.labels("interrupted").inc()
+
+    async def committed(self, owner: scope.Scope, document_id: str, chunk_ids: Collection[str] = ()) -> set[str]:
+        """The document's chunks that are shown: those of `chunk_ids`, and what the vectors hold of it besides."""
+        known = await self._stores.vectors.known(owner, document_id)
+        held = await self._stores.graph.held(owner.client_id, {*known, *chunk_ids})
+        return {key for key, one in held.items() if one.document.id == document_id}
+
+    async def text(self, request: api.IngestRequest) -> str:
+        """Raises what `kb.ingest.source.text` raises."""
+        return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+
+    def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
+        """Raises what `kb.ingest.draft.make` raises."""
+        return draft.make(request, text, size=self._limits.chunk_chars, overlap=self._limits.chunk_overlap)
+
+
+def reading(opened: intent.Intent, request: str | None) -> str:
+    """The key of a turn: held while models read the request of a record, and by that of no other record."""
+    which = f"{opened.attempts} {opened.updated_at.timestamp():.3f} {request}"
+    return f"reading:{opened.document_id}:{identity.digest(which)}"

@@ -1,0 +1,183 @@
+"""Jobs of the queue: the models' part of a document that can be found already, or that is woven anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import structlog
+
+from crds import errors as root
+from crds import scope
+from kb import api, errors, metrics
+from kb.ingest import commit, deletion, document, draft, extractor, redraft, source, turns
+from kb.queue import job
+
+log = structlog.get_logger(__name__)
+
+
+class Jobs:
+    """Does the jobs of one queue; `clock` gives the current time in UTC."""
+
+    def __init__(
+        self,
+        stores: document.Stores,
+        docs: document.Documents,
+        deletions: deletion.Deletion,
+        models: extractor.Extractor,
+        committer: commit.Committer,
+        meters: metrics.Metrics,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._stores = stores
+        self._documents = docs
+        self._deletion = deletions
+        self._extractor = models
+        self._committer = committer
+        self._meters = meters
+        self._clock = clock
+
+    async def perform(self, asked: job.Job, request: str) -> None:
+        """Do a job of the queue, unless it was replaced or dropped meanwhile.
+
+        The document's turn is free while models read it: a newer version or a deletion does not wait for them, and the
+        job is void then. The answers are kept all the same, so the scope counts as written to throughout: an erasure
+        does not end before them. Raises an `Operational` error (the job stays) or a `Permanent` one (it is dropped, and
+        the document is listed as failed with its request).
+        """
+        with self._stores.shut.entered(asked.owner):
+            async with self._job(asked, request) as held:
+                if held is None:
+                    return
+                to_read = await self._to_read(*held, request)
+                if to_read is None:
+                    return
+            again, before = asked.action is job.Action.REWEAVE, to_read[1]
+            with self._meters.stages.labels("models").time():
+                said = await extractor.tried(self._extractor.extract(*to_read, asked.urgency, earlier=again))
+            async with self._job(asked, request) as held:
+                if held is None:
+                    return
+                if isinstance(said, root.JervisError):
+                    raise _not_again(said.message) if again and isinstance(said, root.Permanent) else said
+                to_read = await self._to_read(*held, request)
+                if to_read is not None:
+                    await self._write(*held, request, to_read, (before, said))
+
+    @asynccontextmanager
+    async def _job(self, asked: job.Job, request: str) -> AsyncIterator[tuple[job.Job, turns.Turn] | None]:
+        """The job as it is now with its document's turn; None when it was replaced or dropped. Records a failure."""
+        queue = self._documents.queue()
+        async with self._documents.writing(asked.owner, asked.document_id) as turn:
+            found = await queue.find(asked.document_id)
+            if found is None or found[0].revision != asked.revision:
+                yield None
+                return
+            overtaken = await self._documents.overtaken(asked.document_id, request)
+            if asked.action is job.Action.EXTRACT and overtaken:
+                # As the process would have done that recorded the other request, and ended then.
+                await queue.drop(asked.document_id, revision=asked.revision)
+                yield None
+                return
+            try:
+                yield found[0], turn
+            except root.Operational as error:
+                if not overtaken:
+                    await self._documents.interrupted(asked.document_id, error, turn)
+                raise
+            except root.Permanent as error:
+                if overtaken:
+                    # The record is that of a newer request, which models read now: its commit has the names of today.
+                    await queue.drop(asked.document_id, revision=asked.revision)
+                    raise
+                # The intent was finished when the document was indexed, and its request forgotten then.
+                where = (asked.document_id, found[0].owner, asked.source_urn)
+                await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
+                await queue.drop(asked.document_id, revision=asked.revision)
+                if asked.action is job.Action.EXTRACT and not found[0].indexed:
+                    await self._documents.extract_shown(found[0].owner, asked.source_urn, asked.kind, turn)
+                await self._documents.failed(asked.document_id, error, turn)
+                raise
+
+    async def _to_read(
+        self, asked: job.Job, turn: turns.Turn, request: str
+    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """What models are to read of the job's document; None when there is nothing, and then the job is dropped."""
+        if asked.action is job.Action.REWEAVE:
+            to_read = await self._remade(asked)
+        else:
+            to_read = await self._recorded(asked, source.recorded(request, asked.owner))
+        if to_read is None:
+            await self._documents.queue().drop(asked.document_id, revision=asked.revision)
+        return to_read
+
+    async def _recorded(
+        self, asked: job.Job, request: api.IngestRequest
+    ) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """The document as it was sent, unless another one was stored in its place since it was indexed."""
+        made = self._documents.draft(request, await self._documents.text(request))
+        if asked.indexed:
+            drafted = {piece.id for piece in made.pieces}
+            shown = await self._documents.committed(request.scope, made.document_id, drafted)
+            if not await self._same(request.scope, shown, made):
+                log.info("superseded", document=made.document_id)
+                return None
+            request = request.model_copy(update={"scope": await self._grouped(request.scope, shown)})
+        return request, made
+
+    async def _write(
+        self,
+        asked: job.Job,
+        turn: turns.Turn,
+        text: str,
+        to_read: tuple[api.IngestRequest, draft.Draft],
+        read: tuple[draft.Draft, extractor.ExtractionResult],
+    ) -> None:
+        """Commit what models said of the draft that they `read`, and drop the job, whose request is `text`."""
+        (request, made), (before, extracted) = to_read, read
+        if {piece.id for piece in made.pieces} != {piece.id for piece in before.pieces}:
+            raise errors.Outrun("the document was changed while models read it")
+        if extracted.problems and asked.action is job.Action.REWEAVE:
+            # Built without them, the document would lose what it says already; a merge has to wait instead.
+            raise _not_again(extracted.problems[0])
+        await self._committer.commit(request, made, extracted, asked.urgency, turn)
+        if asked.action is job.Action.EXTRACT:
+            if not asked.indexed:
+                await self._deletion.supersede_attachments(request)
+            if extracted.problems:
+                log.warning("passages without entities", document=asked.document_id, problems=extracted.problems[:5])
+            found = await self._stores.intents.find(asked.document_id)
+            # A newer request that failed stays listed.
+            if found is not None and found[1] == text:
+                await self._stores.intents.finish(asked.document_id, self._clock(), fence=turn.fence)
+        await self._documents.queue().drop(asked.document_id, revision=asked.revision)
+
+    async def _remade(self, asked: job.Job) -> tuple[api.IngestRequest, draft.Draft] | None:
+        """The document as it is stored, None when it was forgotten. Of its answers those that were evicted are asked
+        for again."""
+        # Only what is shown: a version that broke off has left chunks beside it.
+        shown = await self._documents.committed(asked.owner, asked.document_id)
+        stored = await self._stores.vectors.chunks(asked.owner, shown)
+        if not stored:
+            return None
+        owner = await self._grouped(asked.owner, shown)
+        versions = await self._stores.graph.versions(owner, asked.document_id)
+        given = versions[0].given if versions else ""
+        return redraft.remake(owner, asked.document_id, list(stored.values()), given)
+
+    async def _same(self, owner: scope.Scope, shown: Collection[str], made: draft.Draft) -> bool:
+        """Whether the shown chunks are those of the draft, be it under the other ids that an earlier release made."""
+        if set(shown) == {piece.id for piece in made.pieces}:
+            return True
+        stored = await self._stores.vectors.chunks(owner, list(shown))
+        return sorted(one.text for one in stored.values()) == sorted(piece.chunk.text for piece in made.pieces)
+
+    async def _grouped(self, owner: scope.Scope, chunk_ids: Collection[str]) -> scope.Scope:
+        """The owner of a document as the graph has it: its project may have moved while a job of it waited."""
+        held = await self._stores.graph.held(owner.client_id, list(chunk_ids)[:1])
+        return next((one.owner for one in held.values()), owner)
+
+
+def _not_again(why: str) -> root.Operational:
+    return root.Operational(f"its names stay as they are, because it cannot be extracted again: {why}")
