@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 
 from hack.cluster import binaries, errors, external, layout, lifecycle, prerequisites, progress
-from hack.cluster.steps import Step, run
+from hack.cluster import steps as planned
 from hack.image import build, debian
 from hack.image.store import Store
 
@@ -33,42 +33,42 @@ def main() -> int:
             print(external.check(config))
             if not os.environ.get("IMAGE"):
                 raise errors.Failure(build.advice(config))
-            run([_environment(report)])
+            planned.run([_environment(report)])
             return 0
         absent = prerequisites.installable(_PACKAGES)
         steps = local(place, os.environ, report)
         print(announcement(steps, absent), file=sys.stderr, flush=True)
-        run(steps)
+        planned.run(steps)
     except errors.Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
     return 0
 
 
-def local(place: layout.Layout, environment: Mapping[str, str], report: progress.Progress) -> list[Step]:
+def local(place: layout.Layout, environment: Mapping[str, str], report: progress.Progress) -> list[planned.Step]:
     """The steps to a local cluster with the images in it."""
-    packages = Step(
+    packages = planned.Step(
         "Debian packages",
         lambda: prerequisites.ensure(_PACKAGES, report),
         prerequisites.SECONDS if prerequisites.missing(_PACKAGES) else 0,
     )
     builds = [
-        Step(one.name, one.run, one.seconds, (packages.name,) if one.name in _JAVA else ())
+        planned.Step(one.name, one.run, one.seconds, (packages.name,) if one.name in _JAVA else ())
         for one in lifecycle.builds(place, report)
     ]
-    cluster = Step(
+    cluster = planned.Step(
         "cluster", lambda: lifecycle.up(place, report), _START_SECONDS, (packages.name, *(one.name for one in builds))
     )
     steps = [packages, *builds, cluster, _environment(report)]
     if shutil.which("helm") is None:
         helm = binaries.HELM
-        steps.append(Step("helm", lambda: binaries.directory(helm, report), helm.pending_seconds()))
+        steps.append(planned.Step("helm", lambda: binaries.directory(helm, report), helm.pending_seconds()))
     if not environment.get("IMAGE"):
         steps += _images(place, ["jervis"] if environment.get("OLLAMA_URL") else list(build.IMAGES), report)
     return steps
 
 
-def announcement(steps: list[Step], packages: list[str]) -> str:
+def announcement(steps: list[planned.Step], packages: list[str]) -> str:
     """What `make demo` is about to do and how long that takes, for the terminal. `packages` will be installed."""
     pending = [step for step in steps if step.seconds and step.name not in ("cluster", "load")]
     seconds = sum(step.seconds for step in steps) + _SHOW_SECONDS
@@ -81,19 +81,19 @@ def announcement(steps: list[Step], packages: list[str]) -> str:
     return "\n".join([*lines, "Then the cluster starts, the chart is installed, and eight tasks run.", ""])
 
 
-def _images(place: layout.Layout, targets: list[str], report: progress.Progress) -> list[Step]:
+def _images(place: layout.Layout, targets: list[str], report: progress.Progress) -> list[planned.Step]:
     store = Store.of_user()
     known = shutil.which("buildah") is not None
     seconds = sum(build.SECONDS[one] for one in targets if not (known and store.has(build.IMAGES[one])))
     if not (known and store.has(debian.NAME)):
         seconds += debian.SECONDS
     return [
-        Step("images", lambda: build.build(store, targets, report), seconds, ("Debian packages",)),
-        Step("load", lambda: build.put(store, targets, place, report), _LOAD_SECONDS, ("images", "cluster")),
+        planned.Step("images", lambda: build.build(store, targets, report), seconds, ("Debian packages",)),
+        planned.Step("load", lambda: build.put(store, targets, place, report), _LOAD_SECONDS, ("images", "cluster")),
     ]
 
 
-def _environment(report: progress.Progress) -> Step:
+def _environment(report: progress.Progress) -> planned.Step:
     """`.venv`, by the Makefile's own recipe."""
     made = subprocess.run(["make", "-q", _ENVIRONMENT], cwd=layout.CHECKOUT, capture_output=True).returncode == 0
     seconds = 0.0 if made else 30.0
@@ -103,7 +103,7 @@ def _environment(report: progress.Progress) -> Step:
             with report.step("making the Python environment", seconds):
                 binaries.logged("venv", "make", _ENVIRONMENT, cwd=layout.CHECKOUT, reach="the Python package index")
 
-    return Step("Python environment", make, seconds)
+    return planned.Step("Python environment", make, seconds)
 
 
 def _minutes(seconds: float) -> str:

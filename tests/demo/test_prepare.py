@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import layout, prerequisites, progress
+from hack.cluster import layout, prerequisites, progress, steps
 from hack.demo import prepare
 
 PLACE = layout.of(Path("/tmp/nothing"), "prepared")
 
 
-def planned(environment: dict[str, str]) -> dict[str, prepare.Step]:
+def planned(environment: dict[str, str]) -> dict[str, steps.Step]:
     return {step.name: step for step in prepare.local(PLACE, environment, progress.Progress())}
 
 
 def test_the_cluster_waits_for_its_programs_and_the_images_for_the_cluster() -> None:
-    steps = planned({})
-    assert {"kubernetes", "pause", "weaviate", "mongodb", "tika", "Debian packages"} == set(steps["cluster"].needs)
-    assert steps["load"].needs == ("images", "cluster")
-    assert not steps["kubernetes"].needs, "compiling begins at once"
-    assert not steps["Python environment"].needs
+    found = planned({})
+    assert {"kubernetes", "pause", "weaviate", "mongodb", "tika", "Debian packages"} == set(found["cluster"].needs)
+    assert found["load"].needs == ("images", "cluster")
+    assert not found["kubernetes"].needs, "compiling begins at once"
+    assert not found["Python environment"].needs
 
 
 def test_nothing_is_built_that_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,13 +41,13 @@ def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    steps = prepare.local(PLACE, {}, progress.Progress())
-    text = prepare.announcement(steps, ["containerd", "runc"])
+    made = prepare.local(PLACE, {}, progress.Progress())
+    text = prepare.announcement(made, ["containerd", "runc"])
     assert "  kubernetes           5 min" in text
     assert "Installed as root by apt-get: containerd runc" in text
     assert "in about 1 min" not in text
 
-    ready = [prepare.Step(step.name, step.run, 0, step.needs) for step in steps]
+    ready = [steps.Step(step.name, step.run, 0, step.needs) for step in made]
     text = prepare.announcement(ready, [])
     assert "kubernetes" not in text
     assert "apt-get" not in text
