@@ -10,8 +10,6 @@ from hack.demo import answer
 from hack.demo.kubectl import Kubectl
 from hack.demo.settings import Settings
 
-_WIDTH = 180
-
 
 def show(
     console: Console,
@@ -23,11 +21,8 @@ def show(
     asked: pendingtask.PendingTask,
 ) -> None:
     """Print the three parts."""
-    width = max(console.width, _WIDTH) if not console.is_terminal else console.width
-    console.print("\n[bold]$ kubectl get pt -o wide[/]")
-    for line in cluster.run("get", "pt", "-l", selector, "-o", "wide").splitlines():
-        cut = line if len(line) <= width else f"{line[: width - 1]}…"
-        console.print(cut, markup=False, highlight=False, soft_wrap=True)
+    console.print("\n[bold]$ kubectl get pt[/]")
+    console.print(cluster.run("get", "pt", "-l", selector).rstrip(), markup=False, highlight=False, soft_wrap=True)
     console.print(f"\n[bold]{escape(question)}[/]")
     answer.show(console, found)
     if wanted.simulated:
