@@ -49,7 +49,7 @@ KUBERNETES = Tool(
         name: f"k8s.io/kubernetes/cmd/{name}"
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
     }
-    | {"etcd": "go.etcd.io/etcd/server/v3", "coredns": "./coredns"},
+    | {"etcd": "go.etcd.io/etcd/server/v3"},
     290,
     f"-s -w -X k8s.io/component-base/version.gitVersion={_KUBERNETES}",
     _KUBERNETES,
@@ -67,11 +67,12 @@ APISERVERS = {
     "oldest": _apiserver("kubernetes-oldest", "v1.31.0"),
     "newest": _apiserver("kubernetes-newest", "v1.37.2"),
 }
+COREDNS = Tool("coredns", {"coredns": "."}, 40)
 HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, 70)
 WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"}, 136)
 KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, 10)
 PAUSE = Tool("pause", {"pause": "."}, 5)
-ALL = (KUBERNETES, PAUSE, WEAVIATE, HELM, KUBECONFORM)
+ALL = (KUBERNETES, COREDNS, PAUSE, WEAVIATE, HELM, KUBECONFORM)
 
 
 def cache() -> Path:

@@ -73,7 +73,7 @@ def builds(layout: Layout, report: progress.Progress) -> list[steps.Step]:
     return [
         *(
             steps.Step(tool.module, functools.partial(binaries.directory, tool, report), tool.pending_seconds())
-            for tool in (binaries.KUBERNETES, binaries.PAUSE)
+            for tool in (binaries.KUBERNETES, binaries.COREDNS, binaries.PAUSE)
         ),
         *(
             steps.Step(service.name, functools.partial(service.command, layout, report), service.build_seconds())
@@ -197,7 +197,8 @@ def _start_node(layout: Layout, programs: Path, files: apiserver.Files, report: 
     )
     addons.renew_disks(layout, programs / "kubectl")
     addons.apply(layout, programs / "kubectl")
-    resolver = _start(layout, "coredns", dns.command(layout, programs / "coredns", _login(layout, files, "coredns")))
+    coredns = binaries.program(binaries.COREDNS, "coredns", report)
+    resolver = _start(layout, "coredns", dns.command(layout, coredns, _login(layout, files, "coredns")))
     agent.wait(lambda: _node_has(layout, programs / "kubectl", "{.metadata.name}") == layout.name, 60)
     router = _start(
         layout,
