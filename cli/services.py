@@ -109,26 +109,28 @@ async def _behind(
     import httpx
 
     namespace, name, port = _found(session, labels, flag)
+    way = (
+        f"Reach the service with: kubectl port-forward -n {namespace} svc/{name} {port}, and give"
+        f" {flag} http://127.0.0.1:{port}"
+    )
     if token:
-        raise errors.Unusable(
-            "The apiserver passes no token on to a service.",
-            field=flag,
-            remedy=f"Reach the service with: kubectl port-forward -n {namespace} svc/{name} {port}, and give"
-            f" {flag} http://127.0.0.1:{port}",
-        )
+        raise errors.Unusable("The apiserver passes no token on to a service.", field=flag, remedy=way)
     prefix = f"/api/v1/namespaces/{namespace}/services/http:{name}:{port}/proxy"
 
     class Proxy(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             limits = request.extensions["timeout"]
-            status, headers, body = await asyncio.to_thread(
-                session.kube.through,
-                request.method,
-                prefix + request.url.raw_path.decode(),
-                {name: value for name, value in request.headers.items() if name not in _OF_CONNECTION},
-                await request.aread(),
-                (limits["connect"], limits["read"]),
-            )
+            try:
+                status, headers, body = await asyncio.to_thread(
+                    session.kube.through,
+                    request.method,
+                    prefix + request.url.raw_path.decode(),
+                    {name: value for name, value in request.headers.items() if name not in _OF_CONNECTION},
+                    await request.aread(),
+                    (limits["connect"], limits["read"]),
+                )
+            except errors.Forbidden as error:
+                raise errors.Unusable(error.message, field=flag, remedy=way) from error
             kept = {name: value for name, value in headers.items() if name.lower() not in _OF_CONNECTION}
             return httpx.Response(status, headers=kept, content=body)
 
@@ -139,11 +141,11 @@ async def _behind(
 def _found(session: Session, labels: str, flag: str) -> tuple[str, str, int]:
     """Namespace, name and port of a Service of the release."""
     where = archive.release(session.kube)
-    services = session.kube.services(where, labels)
+    try:
+        services = session.kube.services(where, labels)
+        why = f"Namespace {where!r} has no Service with the labels {labels}."
+    except errors.Forbidden as error:
+        services, why = [], error.message
     if not services:
-        raise errors.Unusable(
-            f"Namespace {where!r} has no Service with the labels {labels}.",
-            field=flag,
-            remedy=f"Give the service's URL with {flag}.",
-        )
+        raise errors.Unusable(why, field=flag, remedy=f"Give the URL of the service with {flag}.")
     return where, str(services[0]["metadata"]["name"]), int(services[0]["spec"]["ports"][0]["port"])

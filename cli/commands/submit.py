@@ -143,8 +143,23 @@ def _manifest(session: Session, kb: str, token: str, wishes: document.Wishes, dr
     owner = scope.Scope(client_id=wishes.client, project_id=wishes.project, group_id=wishes.group)
     wanted = [(one.body, one.media_type) for one in draft.files]
     wanted += [(content, _TEXT)] if draft.stored else []
-    kept = asyncio.run(_store(session, kb, token, owner, wanted))
+    try:
+        kept = asyncio.run(_store(session, kb, token, owner, wanted))
+    except errors.Unusable as error:
+        if draft.files:
+            raise _homeless(draft, error) from error
+        raise
     return draft.manifest(kept[-1] if draft.stored else None, kept[: len(draft.files)])
+
+
+def _homeless(draft: document.Draft, error: errors.Unusable) -> errors.Unusable:
+    """There is no way to the knowledge base, which the attachments need."""
+    names = ", ".join(repr(one.name) for one in draft.files)
+    return errors.Unusable(
+        f"Attachments are kept in the knowledge base: {names}. {error.message}",
+        field=error.field,
+        remedy=f"{error.remedy} Or leave out those of the mail with --no-attachments.",
+    )
 
 
 async def _store(

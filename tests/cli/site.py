@@ -85,6 +85,7 @@ class Site:
         labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": component}
         body = {"metadata": {"name": name, "labels": labels}, "spec": {"ports": named}}
         self.core.create_namespaced_service(self.namespace, body)
+        self.core.create_namespaced_service_account(self.namespace, {"metadata": {"name": "default"}})
         # The apiserver's proxy wants a pod behind an address, and no controller makes endpoints here.
         spec = {"containers": [{"name": "it", "image": "fake"}], "automountServiceAccountToken": False}
         self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name}, "spec": spec})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kubernetes import client
 
 from tests.cli import outside, site
 from tests.cli.test_acting import grant
@@ -71,8 +73,16 @@ def test_a_service_that_is_not_there_or_not_allowed(
     place.expose("kb-write", store.port)
     writer = place.user("writer")
     grant(place, "writer", "create")
-    refused = place.run(*flags, user=writer)
-    assert (refused.code, "cannot list resource" in refused.err) == (1, True), refused.err
+    unseen = place.run(*flags, user=writer)
+    assert (unseen.code, 'cannot list resource "services"' in unseen.err) == (1, True), unseen.err
+    assert "  field: --kb\n  remedy: Give the URL of the service with --kb." in unseen.err
+    rbac: Any = client.RbacAuthorizationV1Api(place.core.api_client)
+    services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list"]}
+    tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["create"]}
+    rbac.patch_namespaced_role("writer", place.namespace, {"rules": [services, tasks]})
+    denied = place.run(*flags, user=writer)
+    assert (denied.code, "services/proxy" in denied.err) == (1, True), denied.err
+    assert f"kubectl port-forward -n {place.namespace} svc/release-kb-write {store.port}" in denied.err
 
     place.core.delete_namespaced_endpoints("release-kb-write", place.namespace)
     down = site.call(capsys, *flags, *place.flags())
