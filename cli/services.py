@@ -140,12 +140,12 @@ async def _behind(
 
 def _found(session: Session, labels: str, flag: str) -> tuple[str, str, int]:
     """Namespace, name and port of a Service of the release."""
-    where = archive.release(session.kube)
     try:
+        where = archive.release(session.kube)
         services = session.kube.services(where, labels)
         why = f"Namespace {where!r} has no Service with the labels {labels}."
     except errors.Forbidden as error:
-        services, why = [], error.message
+        where, services, why = "", [], error.message
     if not services:
         raise errors.Unusable(why, field=flag, remedy=f"Give the URL of the service with {flag}.")
     return where, str(services[0]["metadata"]["name"]), int(services[0]["spec"]["ports"][0]["port"])

@@ -15,7 +15,7 @@ from tests.cli import site
 
 pytestmark = pytest.mark.apiserver
 WIDTH = 160
-NAME = "registry-certificate-renewal-a4197613"
+NAME = "registry-certificate-a4197613"
 """As `kubectl jervis submit` makes it of a mail's file name."""
 
 

@@ -74,17 +74,17 @@ def test_a_service_that_is_not_there_or_not_allowed(
     writer = place.user("writer")
     grant(place, "writer", "create")
     unseen = place.run(*flags, user=writer)
-    assert (unseen.code, 'cannot list resource "services"' in unseen.err) == (1, True), unseen.err
+    assert (unseen.code, 'cannot list resource "serviceaccounts"' in unseen.err) == (1, True), unseen.err
     assert "  field: --kb\n  remedy: Give the URL of the service with --kb." in unseen.err
     rbac: Any = client.RbacAuthorizationV1Api(place.core.api_client)
-    services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list"]}
+    services = {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["list"]}
     tasks = {"apiGroups": ["jervis.dev"], "resources": ["pendingtasks"], "verbs": ["create"]}
     rbac.patch_namespaced_role("writer", place.namespace, {"rules": [services, tasks]})
     denied = place.run(*flags, user=writer)
     assert (denied.code, "services/proxy" in denied.err) == (1, True), denied.err
     assert f"kubectl port-forward -n {place.namespace} svc/release-kb-write {store.port}" in denied.err
 
-    place.core.delete_namespaced_endpoints("release-kb-write", place.namespace)
+    place.core.patch_namespaced_endpoints("release-kb-write", place.namespace, {"subsets": None})
     down = site.call(capsys, *flags, *place.flags())
     assert (down.code, "no endpoints available" in down.err) == (75, True), down.err
     assert (store.kept, place.names()) == ([], [])
