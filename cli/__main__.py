@@ -12,6 +12,7 @@ import typer
 from cli import codes, options, printable
 from cli.commands import (
     answer,
+    ask,
     backends,
     decide,
     delete,
@@ -43,6 +44,7 @@ _COMMANDS = {
     "resume": suspend.resume,
     "delete": delete.run,
     "tell": tell.run,
+    "ask": ask.run,
     "submit": submit.run,
     "history": history.run,
     "backends": backends.run,

@@ -195,6 +195,27 @@ class Kube:
         finally:
             reply.response.close()
 
+    def through(
+        self, verb: str, path: str, headers: Mapping[str, str], body: bytes, seconds: tuple[float | None, float | None]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of what a service behind the apiserver's proxy answers, whatever it is.
+
+        `path` has its query, `seconds` are those to connect and to wait for a byte. Raises where the apiserver itself
+        answers: the caller may not, or the service is away.
+        """
+        timeout = urllib3.Timeout(connect=seconds[0], read=seconds[1])
+        given = {**headers, **self._identity()}
+        url = f"{self._api.configuration.host}{path}"
+        try:
+            manager = self._api.rest_client.pool_manager
+            reply = manager.request(verb, url, body=body or None, headers=given, timeout=timeout, redirect=False)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._away(error) from error
+        text: bytes = reply.data
+        if reply.status >= 400 and _of_apiserver(text):
+            raise _refusal(reply.status, text, path.partition("/namespaces/")[2].partition("/")[0])
+        return int(reply.status), dict(reply.headers), text
+
     def whoami(self) -> str:
         """What the apiserver calls the caller; "" where it does not tell."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
@@ -267,10 +288,7 @@ class Kube:
         more: Mapping[str, str] | None = None,
     ) -> Any:
         settings = self._api.configuration
-        headers = {"Accept": "application/json, */*", "User-Agent": "kubectl-jervis", **(more or {})}
-        token = settings.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            headers["Authorization"] = token
+        headers = {"Accept": "application/json, */*", **self._identity(), **(more or {})}
         if body is not None:
             headers["Content-Type"] = "application/merge-patch+json" if verb == "PATCH" else "application/json"
         given = {key: value for key, value in query.items() if value}
@@ -281,9 +299,26 @@ class Kube:
                 return reply
             text = reply.read()
         except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
-            raise errors.Unavailable(f"The Kubernetes API at {settings.host} does not answer: {error}.") from error
+            raise self._away(error) from error
         asked = path.partition("/namespaces/")[2].partition("/")[0]
         raise _refusal(reply.status, text, asked or self.namespace)
+
+    def _identity(self) -> dict[str, str]:
+        """The headers that say who asks; certificates are the connection's."""
+        token = self._api.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        return {"User-Agent": "kubectl-jervis", **({"Authorization": token} if token else {})}
+
+    def _away(self, error: Exception) -> errors.Unavailable:
+        return errors.Unavailable(f"The Kubernetes API at {self._api.configuration.host} does not answer: {error}.")
+
+
+def _of_apiserver(text: bytes) -> bool:
+    """Whether an error is the apiserver's own (metav1.Status), not that of a service behind its proxy."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("kind") == "Status"
 
 
 def _answered(code: int, problem: Object) -> JervisError:

@@ -104,11 +104,8 @@ ALL = (
             Column("Route", ".status.route.decision", description="Decision of qualification"),
             Column("Dispatch", _condition("Dispatched", "reason"), description="Running, Preempted, NoFreeSlot, ..."),
             Column("Succeeded", _condition("Succeeded", "status"), description="True or False once it has ended"),
-            Column("Due", ".status.scheduledFor", description="When a Scheduled task is due; the next run"),
-            Column("Attempt", ".status.attempt", "integer", wide=True),
-            Column("Preempted", ".status.preemptions", "integer", wide=True, description="Number of preemptions"),
-            Column("Slot-For", ".status.preemption.name", wide=True, description="Task that gets its GPU slot"),
-            Column("Job", ".status.dispatch.jobName", wide=True),
+            # Programs read the wide ones (`cli.reading`, `controllers.archive.finished`); free text is in `describe`.
+            Column("Due", ".status.scheduledFor", wide=True, description="When a Scheduled task is due; the next run"),
             Column("Next-Retry", ".status.retry.nextAt", wide=True),
             Column(
                 "Position", ".spec.queuePosition", "integer", wide=True, description="Its explicit place in the queue"
@@ -116,8 +113,6 @@ ALL = (
             Column("Suspended", ".spec.suspend", "boolean", wide=True),
             Column("Asks", ".status.userTask.kind", wide=True, description="What a person has to do"),
             Column("Backend", ".status.dispatch.backend", wide=True, description="Whose GPU slot is booked"),
-            Column("Reason", ".status.route.reason", wide=True),
-            Column("Result", ".status.result.summary", wide=True),
             Column("Ended", ".status.completedAt", wide=True, description="When it reached its last phase"),
             Column("Ttl", ".spec.ttlSecondsAfterFinished", "integer", wide=True, description="Time to live in seconds"),
             _AGE,

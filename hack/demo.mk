@@ -1,7 +1,8 @@
-# Targets of the demonstration; the Makefile of the checkout includes it and defines BIN, venv, cluster-up and image.
+# Targets of the demonstration; the Makefile of the checkout includes it and defines BIN, venv and CLUSTER_PYTHON.
 
 .PHONY: demo
-demo: venv cluster-up image ## Mails, an issue and commits through a real Kubernetes (OLLAMA_URL=... for a real Ollama)
+demo: ## Mails, an issue and commits through a real Kubernetes (OLLAMA_URL=... for a real Ollama)
+	@$(CLUSTER_PYTHON) -m hack.demo.prepare
 	@$(BIN)/python -m hack.demo up
 
 .PHONY: demo-down

@@ -19,29 +19,29 @@ _SECONDS = 10.0
 def run(
     session: Session,
     router: Annotated[
-        str, Option(help="URL of the router; adds the requests in flight and waiting.", envvar="JERVIS_ROUTER_URL")
+        str, Option(help="URL of the router; as --load, but not through the apiserver.", envvar="JERVIS_ROUTER_URL")
     ] = "",
     router_token: Annotated[
         str, Option(help="Bearer token for the router, if it requires one.", envvar="JERVIS_ROUTER_TOKEN")
     ] = "",
+    with_load: Annotated[
+        bool, Option("--load", help="Add the requests in flight and waiting, which the router reports.")
+    ] = False,
 ) -> None:
-    """GpuBackends: readiness, models in memory, and with --router the load of this moment."""
+    """GpuBackends: readiness, models in memory, and with --load the requests of this moment."""
     raws = session.kube.backends()
     more: dict[str, Any] = {}
     load = None
-    if router:
-        load, more["router"] = asyncio.run(_status(router, router_token))
+    if router or with_load:
+        load, more["router"] = asyncio.run(_status(session, router, router_token))
     drawn = view.draw([reading.backend(raw) for raw in raws], load)
     session.output.show(output.document(raws, **more), drawn)
 
 
-async def _status(url: str, token: str) -> tuple[view.Load, Any]:
+async def _status(session: Session, url: str, token: str) -> tuple[view.Load, Any]:
     """The router's view, and the same as JSON. Raises the errors of `router.client`."""
-    # Imported late: without --router no HTTP client is needed.
-    from router import client
-
-    async with services.http(url, _SECONDS) as http:
-        status = await client.Client(url, http, silence=_SECONDS, token=lambda: token).status()
+    async with services.router(session, url, token, _SECONDS) as client:
+        status = await client.status()
     load = view.Load(
         {one.name: (one.in_flight, one.num_parallel) for one in status.backends},
         status.queue.by_priority,

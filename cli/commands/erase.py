@@ -24,11 +24,11 @@ _KB_SECONDS = 60.0
 def run(
     session: Session,
     client: Annotated[str, Option(help="Client whose tasks and knowledge are erased (spec.clientId).")],
-    by: Annotated[str, Option(help="Name of the person who decided; kept in the record.")],
-    kb: Annotated[str, Option(help="URL of the knowledge base.", envvar="JERVIS_KB_URL")],
+    by: Annotated[str, Option(help="Name of the person who decided; stored in the erasure record.")],
     project: Annotated[str, Option(help="Only this project of the client.")] = "",
     group: Annotated[str, Option(help="Only what this group of the client owns itself.")] = "",
     everywhere: Annotated[bool, Option("--all-namespaces", "-A", help="Delete the tasks in all namespaces.")] = False,
+    kb: services.KbUrl = "",
     token: services.KbToken = "",
     yes: Annotated[bool, Option("--yes", help="Skip the confirmation prompt.")] = False,
     timeout: Annotated[float, Option(help="Seconds to wait until the tasks are deleted.", min=0.0)] = 300.0,
@@ -39,7 +39,7 @@ def run(
         _asked(where, len(_tasks(session, where, everywhere=everywhere)))
     deleted = _gone(session, where, everywhere=everywhere, seconds=timeout)
     _show(f"{deleted} tasks deleted.")
-    _show(asyncio.run(_forget(kb, token, where, by)), last=True)
+    _show(asyncio.run(_forget(session, kb, token, where, by)), last=True)
 
 
 def _scope(client: str, project: str, group: str) -> scope.Scope:
@@ -48,7 +48,9 @@ def _scope(client: str, project: str, group: str) -> scope.Scope:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise errors.Unusable(
-            f"This is no scope: {first['msg']}.", field="--client", remedy="Give identifiers as the objects have them."
+            f"Invalid client, project or group: {first['msg']}.",
+            field="--client",
+            remedy="Use the IDs of spec.clientId, spec.projectId and spec.groupId.",
         ) from error
     if where.is_global:
         raise errors.Unusable(
@@ -100,8 +102,8 @@ def _gone(session: Session, where: scope.Scope, *, everywhere: bool, seconds: fl
     return len(deleted)
 
 
-async def _forget(url: str, token: str, where: scope.Scope, by: str) -> str:
-    async with services.knowledge(url, token, _KB_SECONDS) as kb:
+async def _forget(session: Session, url: str, token: str, where: scope.Scope, by: str) -> str:
+    async with services.knowledge(url, token, _KB_SECONDS, session=session) as kb:
         done = await erase.run(kb, where, by, wait=True, report=lambda one: _show(erase.sentence(one)))
     return erase.sentence(done)
 

@@ -15,46 +15,56 @@ from typer import Argument, Option
 from cli import attached, document, errors, options, reading, services, waiting
 from cli.session import Session
 from cli.views import story
-from crds import pendingtask, scope
+from crds import scope
 from crds.pendingtask import Mode, Type
 from crds.values import MOST_STORED_BYTES, STORED_BYTES, ContentRef
 
 _KB_SECONDS = 300.0
 _TEXT = "text/plain; charset=utf-8"
 
+Client = Annotated[str, Option(help="Client that owns the data (spec.clientId).", envvar="JERVIS_CLIENT")]
+Project = Annotated[str, Option(help="Project of the client (spec.projectId).")]
+Group = Annotated[str, Option(help="Group of the project (spec.groupId).")]
+Wait = Annotated[
+    bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
+]
+Seconds = Annotated[float, Option("--timeout", help="Seconds that --wait waits.", min=0.0)]
+
 
 @options.acting
 def run(
     session: Session,
     file: Annotated[str, Argument(metavar="FILE", help="File with text or a mail (.eml); `-` reads standard input.")],
-    client: Annotated[str, Option(help="Client that owns the data (spec.clientId).", envvar="JERVIS_CLIENT")],
-    project: Annotated[str, Option(help="Project of the client (spec.projectId).")] = "",
-    group: Annotated[str, Option(help="Group of the project (spec.groupId).")] = "",
+    client: Client,
+    project: Project = "",
+    group: Group = "",
     type_: Annotated[
         Type | None,
         Option(
             "--type",
             metavar="TYPE",
-            help="[default: EmailProcessing for .eml, else UserInputProcessing]",
+            help="Type of the task (spec.type). [default: EmailProcessing for .eml, else UserInputProcessing]",
             show_default=False,
         ),
     ] = None,
     mode: Annotated[
         Mode | None,
-        Option(help="[default: Foreground for UserInputProcessing, else Background]", show_default=False),
+        Option(
+            help="Mode of the task (spec.mode). [default: Foreground for UserInputProcessing, else Background]",
+            show_default=False,
+        ),
     ] = None,
-    name: Annotated[str, Option(help="[default: from the file's name and content]", show_default=False)] = "",
-    title: Annotated[str, Option(help="[default: the mail's subject or the file's name]", show_default=False)] = "",
+    name: Annotated[
+        str, Option(help="Name of the task. [default: from the file's name and content]", show_default=False)
+    ] = "",
+    title: Annotated[
+        str, Option(help="Title of the task. [default: the mail's subject or the file's name]", show_default=False)
+    ] = "",
     source_urn: Annotated[
         str, Option(help="Identity of the source (spec.sourceUrn); what is known from it is replaced.")
     ] = "",
     position: Annotated[int | None, Option(help="Explicit place in the queue (spec.queuePosition).")] = None,
-    kb: Annotated[
-        str,
-        Option(
-            help="URL of the knowledge base; needed for attachments and for more than 32 KiB.", envvar="JERVIS_KB_URL"
-        ),
-    ] = "",
+    kb: services.KbUrl = "",
     token: services.KbToken = "",
     attach: Annotated[
         list[str] | None, Option(metavar="PATH", help="File that goes along as an attachment; may be repeated.")
@@ -70,31 +80,48 @@ def run(
             max=MOST_STORED_BYTES,
         ),
     ] = STORED_BYTES,
-    wait: Annotated[
-        bool, Option("--wait", help="Wait until the task has ended or asks a person; the exit status says which.")
-    ] = False,
-    timeout: Annotated[float, Option(help="Seconds that --wait waits.", min=0.0)] = 600.0,
+    wait: Wait = False,
+    timeout: Seconds = 600.0,
 ) -> None:
-    """Make a task of a file. Attachments and more than 32 KiB of text go to the knowledge base (--kb)."""
-    if wait and session.kube.dry_run:
-        raise errors.Unusable("--wait and --dry-run exclude each other.", field="--wait", remedy="Give one of them.")
+    """Make a task of a file. Attachments and more than 32 KiB of text go to the knowledge base."""
+    one_of(session, wait=wait)
     files = tuple(attached.named(path) for path in attach or ())
     given = (client, project, group, type_, mode, name, title, source_urn, position)
     wishes = document.Wishes(*given, files=files, own_files=attachments, largest=max_bytes)
-    draft = document.draft(file, _bytes(file), wishes)
+    draft = document.draft(file, read(file), wishes)
     raw = session.kube.create(_manifest(session, kb, token, wishes, draft))
-    created = f"pendingtask.jervis.dev/{raw['metadata']['name']} created{session.trial}"
     if not wait:
-        session.output.show(raw, text.Text(created))
+        created(session, raw)
         return
-    # The name is worth having even if the wait is interrupted, and standard output belongs to the result.
-    sys.stderr.write(created + "\n")
-    raw = waiting.ended(session, raw["metadata"]["name"], timeout)
+    raw = waited(session, raw, timeout)
     session.output.show(raw, story.draw(reading.task(raw), session.now()))
     raise typer.Exit(waiting.code(raw))
 
 
-def _bytes(file: str) -> bytes:
+def one_of(session: Session, *, wait: bool) -> None:
+    """Raises `Unusable` for --wait with --dry-run."""
+    if wait and session.kube.dry_run:
+        raise errors.Unusable("--wait and --dry-run exclude each other.", field="--wait", remedy="Give one of them.")
+
+
+def created(session: Session, raw: reading.Object) -> None:
+    """Say which task was created."""
+    session.output.show(raw, text.Text(_sentence(session, raw)))
+
+
+def waited(session: Session, raw: reading.Object, seconds: float) -> reading.Object:
+    """The created task once it has ended or asks a person; raises `Timeout`."""
+    # The name is worth having even if the wait is interrupted, and standard output belongs to the result.
+    sys.stderr.write(_sentence(session, raw) + "\n")
+    return waiting.ended(session, raw["metadata"]["name"], seconds)
+
+
+def _sentence(session: Session, raw: reading.Object) -> str:
+    return f"pendingtask.jervis.dev/{raw['metadata']['name']} created{session.trial}"
+
+
+def read(file: str) -> bytes:
+    """Bytes of a file, or of standard input for `-`. Raises `Unusable`."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:
@@ -113,29 +140,30 @@ def _manifest(session: Session, kb: str, token: str, wishes: document.Wishes, dr
     checked = draft.manifest(reference, [document.unstored(one.body) for one in draft.files])
     if session.kube.dry_run or not (draft.stored or draft.files):
         return checked
-    if not kb:
-        raise _homeless(session, draft, len(content))
     owner = scope.Scope(client_id=wishes.client, project_id=wishes.project, group_id=wishes.group)
     wanted = [(one.body, one.media_type) for one in draft.files]
     wanted += [(content, _TEXT)] if draft.stored else []
-    kept = asyncio.run(_store(kb, token, owner, wanted))
+    try:
+        kept = asyncio.run(_store(session, kb, token, owner, wanted))
+    except errors.Unusable as error:
+        if draft.files:
+            raise _homeless(draft, error) from error
+        raise
     return draft.manifest(kept[-1] if draft.stored else None, kept[: len(draft.files)])
 
 
-def _homeless(session: Session, draft: document.Draft, size: int) -> errors.Unusable:
-    """Without a knowledge base there is no place for it."""
-    remedy = services.way(session)
-    if draft.stored:
-        said = f"The content has {size} bytes; an object holds at most {pendingtask.CONTENT_BYTES}."
-        return errors.Unusable(said, field="--kb", remedy=remedy)
+def _homeless(draft: document.Draft, error: errors.Unusable) -> errors.Unusable:
+    """There is no way to the knowledge base, which the attachments need."""
     names = ", ".join(repr(one.name) for one in draft.files)
     return errors.Unusable(
-        f"Attachments are kept in the knowledge base: {names}.",
-        field="--kb",
-        remedy=f"{remedy}. Or leave out those of the mail with --no-attachments.",
+        f"Attachments are kept in the knowledge base: {names}. {error.message}",
+        field=error.field,
+        remedy=f"{error.remedy} Or leave out those of the mail with --no-attachments.",
     )
 
 
-async def _store(url: str, token: str, owner: scope.Scope, wanted: Sequence[tuple[bytes, str]]) -> list[ContentRef]:
-    async with services.knowledge(url, token, _KB_SECONDS) as kb:
+async def _store(
+    session: Session, url: str, token: str, owner: scope.Scope, wanted: Sequence[tuple[bytes, str]]
+) -> list[ContentRef]:
+    async with services.knowledge(url, token, _KB_SECONDS, session=session) as kb:
         return [await kb.store(owner, *one) for one in wanted]

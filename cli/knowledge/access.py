@@ -23,7 +23,7 @@ Project = Annotated[str, typer.Option("--project", help="Project of the client t
 Group = Annotated[str, typer.Option("--group", help="Group that owns the data.")]
 URL = "http://127.0.0.1:8080"
 Output = Annotated[output.Format, typer.Option("--output", "-o", help="Output format.")]
-By = Annotated[str, typer.Option(help="Name of the person who decided; kept in the record.")]
+By = Annotated[str, typer.Option(help="Name of the person who decided; stored in the erasure record.")]
 
 
 def where(owner: str, project: str, group: str) -> scope.Scope:
@@ -32,7 +32,9 @@ def where(owner: str, project: str, group: str) -> scope.Scope:
         return scope.Scope(client_id=owner, project_id=project, group_id=group)
     except ValueError as error:
         raise errors.Unusable(
-            f"This is no scope: {first(error)}.", field="--client", remedy="Give identifiers as the objects have them."
+            f"Invalid client, project or group: {first(error)}.",
+            field="--client",
+            remedy="Use the IDs of spec.clientId, spec.projectId and spec.groupId.",
         ) from error
 
 

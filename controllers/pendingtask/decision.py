@@ -15,7 +15,7 @@ from typing import Any
 
 from controllers.pendingtask import phases
 from controllers.pendingtask.observed import ObservedState, PodView
-from crds import conditions, pendingtask
+from crds import conditions, pendingtask, waits
 from crds.model import Model
 from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 
@@ -29,6 +29,9 @@ _TRUE_IN: Mapping[str, frozenset[Phase]] = {
 """Conditions that can be true in these phases only."""
 _ONLY_UNFINISHED = frozenset({"Suspended", "Preempted"})
 """Conditions that can be true in every phase except terminal ones."""
+_STANDING = TERMINAL | {Phase.USER_TASK, Phase.SCHEDULED}
+"""Phases in which a task waits for no GPU slot: no reason of the condition Dispatched may say so."""
+_QUEUED = frozenset({*waits.Reason, "Preempted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +251,11 @@ def _outdated(
     for old in view.task.status.conditions:
         if old.type == "Accepted" and old.type not in named and old.status is not conditions.Status.TRUE:
             yield condition(view, old.type, True, "Readable", "")
-        if old.type in named or old.status is not conditions.Status.TRUE:
+        if old.type in named:
+            continue
+        if old.type == "Dispatched" and old.reason in _QUEUED and phase in _STANDING:
+            yield condition(view, old.type, False, reason, message)
+        if old.status is not conditions.Status.TRUE:
             continue
         if (old.type in _ONLY_UNFINISHED and phase in TERMINAL) or phase not in _TRUE_IN.get(old.type, (phase,)):
             yield condition(view, old.type, False, reason, message)

@@ -22,6 +22,7 @@ from hack.cluster import (
     progress,
     services,
     standalone,
+    steps,
 )
 
 _Command = Callable[[argparse.Namespace, layout.Layout, progress.Progress], int]
@@ -108,6 +109,7 @@ def _env(_: argparse.Namespace, place: layout.Layout, report: progress.Progress)
 
 def _services_up(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
     prerequisites.ensure(prerequisites.CLUSTER, report)
+    steps.run([one for one in lifecycle.builds(place, report) if one.name in services.NAMES])
     with ownership.exclusive(place):
         lifecycle.replace_predecessor(place, report)
         lifecycle.ensure_network(place, report)

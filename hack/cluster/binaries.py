@@ -22,16 +22,25 @@ from hack.cluster import errors, progress
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 _KUBERNETES = "v1.34.4"
 _VARIABLE = "JERVIS_TEST_KUBERNETES"
+_DOWNLOADING = "go: downloading "
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A Go module under hack/tools and the programs built from it: {file name: package}."""
+    """A Go module under hack/tools and the programs built from it: {file name: package}.
+
+    `seconds` is what the build takes alone on two cores, downloads included.
+    """
 
     module: str
     programs: dict[str, str]
+    seconds: float
     ldflags: str = "-s -w"
     version: str = ""
+
+    def pending_seconds(self) -> float:
+        """`seconds`, or 0 when the cache has it."""
+        return 0 if place(self).exists() else self.seconds
 
 
 KUBERNETES = Tool(
@@ -39,7 +48,9 @@ KUBERNETES = Tool(
     {
         name: f"k8s.io/kubernetes/cmd/{name}"
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
-    },
+    }
+    | {"etcd": "go.etcd.io/etcd/server/v3"},
+    290,
     f"-s -w -X k8s.io/component-base/version.gitVersion={_KUBERNETES}",
     _KUBERNETES,
 )
@@ -47,7 +58,7 @@ KUBERNETES = Tool(
 
 def _apiserver(module: str, version: str) -> Tool:
     programs = {"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
-    return Tool(module, programs, f"-s -w -X k8s.io/component-base/version.gitVersion={version}", version)
+    return Tool(module, programs, 160, f"-s -w -X k8s.io/component-base/version.gitVersion={version}", version)
 
 
 # The oldest Kubernetes that the chart takes and the newest that can be built, for `make test-versions`.
@@ -56,13 +67,12 @@ APISERVERS = {
     "oldest": _apiserver("kubernetes-oldest", "v1.31.0"),
     "newest": _apiserver("kubernetes-newest", "v1.37.2"),
 }
-ETCD = Tool("etcd", {"etcd": "go.etcd.io/etcd/server/v3"})
-HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"})
-COREDNS = Tool("coredns", {"coredns": "github.com/coredns/coredns"})
-WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"})
-KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"})
-PAUSE = Tool("pause", {"pause": "."})
-ALL = (ETCD, KUBERNETES, PAUSE, COREDNS, WEAVIATE, HELM, KUBECONFORM)
+COREDNS = Tool("coredns", {"coredns": "."}, 40)
+HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, 70)
+WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"}, 136)
+KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, 10)
+PAUSE = Tool("pause", {"pause": "."}, 5)
+ALL = (KUBERNETES, COREDNS, PAUSE, WEAVIATE, HELM, KUBECONFORM)
 
 
 def cache() -> Path:
@@ -84,7 +94,7 @@ def apiserver() -> Tool:
 def program(tool: Tool, name: str, report: progress.Progress) -> Path:
     """The path of one program of `tool`, built first if the cache lacks the tool.
 
-    Raises errors.Missing without Go, errors.Failure when the build fails (the compiler's output is on the terminal).
+    Raises errors.Missing without Go, errors.Failure when the build fails (it names the log).
     """
     return directory(tool, report) / name
 
@@ -92,13 +102,17 @@ def program(tool: Tool, name: str, report: progress.Progress) -> Path:
 def directory(tool: Tool, report: progress.Progress) -> Path:
     """The directory with all programs of `tool`."""
     source = TOOLS / tool.module
-    sources = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
-    found = (
-        cache() / "tools" / f"{tool.module}-{digest(sources, f'{go_version()} {tool.ldflags} {sorted(tool.programs)}')}"
+    return build_once(
+        place(tool), report, f"building {tool.module}", lambda scratch: _build(source, tool, scratch), tool.seconds
     )
 
-    text = f"building {', '.join(tool.programs)}"
-    return build_once(found, report, text, lambda scratch: _build(source, tool, scratch))
+
+def place(tool: Tool) -> Path:
+    """Where the programs of `tool` are, or will be once they are built."""
+    source = TOOLS / tool.module
+    sources = [source / "go.mod", source / "go.sum", *sorted(source.rglob("*.go"))]
+    salt = f"{go_version()} {tool.ldflags} {sorted(tool.programs)}"
+    return cache() / "tools" / f"{tool.module}-{digest(sources, salt)}"
 
 
 def digest(files: list[Path], salt: str) -> str:
@@ -109,8 +123,10 @@ def digest(files: list[Path], salt: str) -> str:
     return hashed.hexdigest()[:16]
 
 
-def build_once(target: Path, report: progress.Progress, text: str, make: Callable[[Path], None]) -> Path:
-    """`target`, filled by `make(scratch)` if it is not there; a second caller waits for the first."""
+def build_once(
+    target: Path, report: progress.Progress, text: str, make: Callable[[Path], None], expected: float = 0
+) -> Path:
+    """`target`, filled by `make(scratch)` in about `expected` seconds if it is not there; a second caller waits."""
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +135,7 @@ def build_once(target: Path, report: progress.Progress, text: str, make: Callabl
         if not target.exists():
             scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
             try:
-                with report.step(text):
+                with report.step(text, expected):
                     make(scratch)
                 scratch.chmod(0o755)
                 scratch.rename(target)
@@ -136,18 +152,28 @@ def go_version() -> str:
     return subprocess.run([go, "version"], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def logged(name: str, *command: str | Path, cwd: Path, reach: str, **environment: str) -> None:
+    """Run `command` with what it says in the log `name` of the cache.
+
+    Raises errors.Failure with the log's last lines and its path; `reach` is the server that must be reachable.
+    """
+    log = cache() / "logs" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        done = subprocess.run(
+            command, cwd=cwd, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    if done.returncode != 0:
+        said = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith(_DOWNLOADING)]
+        ends = "\n".join(said[-12:])
+        raise errors.Failure(f"{name}: {command[0]} failed ({reach} must be reachable); its log {log} ends:\n{ends}")
+
+
 def _build(source: Path, tool: Tool, target: Path) -> None:
     """All programs at once, so that what they share is compiled once and they are linked side by side."""
     options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", tool.ldflags)
-    built = subprocess.run(
-        ["go", "build", *options, "-o", f"{target}/", *tool.programs.values()],
-        cwd=source,
-        env={**os.environ, "CGO_ENABLED": "0"},
-    )
-    if built.returncode != 0:
-        raise errors.Failure(
-            f"building {tool.module} failed; see the lines above (the Go module proxy must be reachable)"
-        )
+    command = ("go", "build", *options, "-o", f"{target}/", *tool.programs.values())
+    logged(tool.module, *command, cwd=source, reach="the Go module proxy", CGO_ENABLED="0")
     for name, package in tool.programs.items():
         (target / _built_name(tool, package)).rename(target / name)
 

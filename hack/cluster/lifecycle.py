@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from hack.cluster import (
@@ -27,6 +27,7 @@ from hack.cluster import (
     progress,
     proxy,
     services,
+    steps,
 )
 from hack.cluster.layout import Layout
 
@@ -45,35 +46,13 @@ ALL = (*COMPONENTS, *services.NAMES)
 _STORE = etcd.Addresses("http://127.0.0.1:2379", "http://127.0.0.1:2380")
 
 
-@dataclass(frozen=True)
-class Programs:
-    """Where the built programs are."""
-
-    kubernetes: Path
-    etcd: Path
-    coredns: Path
-
-    @classmethod
-    def build(cls, report: progress.Progress) -> Programs:
-        return cls(
-            binaries.directory(binaries.KUBERNETES, report),
-            binaries.program(binaries.ETCD, "etcd", report),
-            binaries.program(binaries.COREDNS, "coredns", report),
-        )
-
-    @property
-    def kubectl(self) -> Path:
-        return self.kubernetes / "kubectl"
-
-
 def up(layout: Layout, report: progress.Progress) -> None:
     """Start whatever does not run and return when pods can be scheduled, resolved and served.
 
     Raises errors.Failure and its subclasses with one sentence for the terminal.
     """
-    programs = Programs.build(report)
-    for service in services.ALL:  # built now, so that nothing is compiled while the cluster waits
-        service.command(layout, report)
+    steps.run(builds(layout, report))  # first, so that nothing is compiled while the cluster waits
+    programs = binaries.directory(binaries.KUBERNETES, report)
     with ownership.exclusive(layout):
         replace_predecessor(layout, report)
         ensure_network(layout, report)
@@ -87,6 +66,20 @@ def up(layout: Layout, report: progress.Progress) -> None:
         for service in services.ALL:
             service.wait(layout)
         report.say("data services answer")
+
+
+def builds(layout: Layout, report: progress.Progress) -> list[steps.Step]:
+    """What the cluster and its data services are made of; each ends at once when the cache has it."""
+    return [
+        *(
+            steps.Step(tool.module, functools.partial(binaries.directory, tool, report), tool.pending_seconds())
+            for tool in (binaries.KUBERNETES, binaries.COREDNS, binaries.PAUSE)
+        ),
+        *(
+            steps.Step(service.name, functools.partial(service.command, layout, report), service.build_seconds())
+            for service in services.ALL
+        ),
+    ]
 
 
 def down(layout: Layout, report: progress.Progress) -> None:
@@ -163,17 +156,17 @@ def _daemons(layout: Layout) -> list[process.Daemon]:
     return [process.Daemon(name, layout.daemons) for name in ALL]
 
 
-def _start_control_plane(layout: Layout, programs: Programs, files: apiserver.Files) -> None:
+def _start_control_plane(layout: Layout, programs: Path, files: apiserver.Files) -> None:
     fresh = not (layout.directory / "etcd").exists()
     runtime = _start(layout, "containerd", containerd.command(layout))
-    _start(layout, "etcd", etcd.command(programs.etcd, layout.directory / "etcd", _STORE))
+    _start(layout, "etcd", etcd.command(programs / "etcd", layout.directory / "etcd", _STORE))
     kubelet_rights = (
         f"--kubelet-client-certificate={files.admin.certificate}",
         f"--kubelet-client-key={files.admin.key}",
         f"--kubelet-certificate-authority={files.authority.pair.certificate}",
         "--kubelet-preferred-address-types=InternalIP",
     )
-    program = programs.kubernetes / "kube-apiserver"
+    program = programs / "kube-apiserver"
     api = _start(
         layout, "kube-apiserver", apiserver.command(program, layout.endpoint, files, _STORE.client, kubelet_rights)
     )
@@ -189,10 +182,10 @@ def _start_control_plane(layout: Layout, programs: Programs, files: apiserver.Fi
         ("kube-controller-manager", lambda path, config: controlplane.controller_manager(path, config, files)),
         ("kube-scheduler", controlplane.scheduler),
     ):
-        _start(layout, name, build(programs.kubernetes / name, _login(layout, files, name)))
+        _start(layout, name, build(programs / name, _login(layout, files, name)))
 
 
-def _start_node(layout: Layout, programs: Programs, files: apiserver.Files, report: progress.Progress) -> None:
+def _start_node(layout: Layout, programs: Path, files: apiserver.Files, report: progress.Progress) -> None:
     cgroups.make(layout.cgroup)
     authority = files.authority
     node = authority.issue("kubelet", f"/O=system:nodes/CN=system:node:{layout.name}", (layout.node, layout.name))
@@ -200,19 +193,20 @@ def _start_node(layout: Layout, programs: Programs, files: apiserver.Files, repo
     agent = _start(
         layout,
         "kubelet",
-        kubelet.command(layout, programs.kubernetes / "kubelet", login, authority.pair.certificate, node),
+        kubelet.command(layout, programs / "kubelet", login, authority.pair.certificate, node),
     )
-    addons.renew_disks(layout, programs.kubectl)
-    addons.apply(layout, programs.kubectl)
-    resolver = _start(layout, "coredns", dns.command(layout, programs.coredns, _login(layout, files, "coredns")))
-    agent.wait(lambda: _node_has(layout, programs.kubectl, "{.metadata.name}") == layout.name, 60)
+    addons.renew_disks(layout, programs / "kubectl")
+    addons.apply(layout, programs / "kubectl")
+    coredns = binaries.program(binaries.COREDNS, "coredns", report)
+    resolver = _start(layout, "coredns", dns.command(layout, coredns, _login(layout, files, "coredns")))
+    agent.wait(lambda: _node_has(layout, programs / "kubectl", "{.metadata.name}") == layout.name, 60)
     router = _start(
         layout,
         "kube-proxy",
-        proxy.command(layout, programs.kubernetes / "kube-proxy", _login(layout, files, "kube-proxy")),
+        proxy.command(layout, programs / "kube-proxy", _login(layout, files, "kube-proxy")),
     )
     condition = '{.status.conditions[?(@.type=="Ready")].status}'
-    agent.wait(lambda: _node_has(layout, programs.kubectl, condition) == "True", 60)
+    agent.wait(lambda: _node_has(layout, programs / "kubectl", condition) == "True", 60)
     router.wait(lambda: _answers(layout, 10256, "/healthz"), 30)
     resolver.wait(lambda: _answers(layout, 8181, "/ready"), 30)
 

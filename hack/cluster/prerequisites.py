@@ -26,6 +26,8 @@ CLUSTER = {
 }
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
+SECONDS = 15.0
+"""What their installation takes."""
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -40,25 +42,31 @@ def missing(packages: dict[str, str]) -> list[str]:
 
 
 def ensure(packages: dict[str, str], report: progress.Progress) -> None:
-    """Install what is missing when we are root on Debian.
+    """Install what is missing when we are root on Debian, and say before what that is.
 
     Raises errors.Missing with one line that says what to install, and why we did not.
     """
+    absent = installable(packages)
+    if absent:
+        _install(absent, report)
+
+
+def installable(packages: dict[str, str]) -> list[str]:
+    """The packages that `ensure` would install. Raises errors.Missing where it could not."""
     if not sys.platform.startswith("linux"):
         raise errors.Missing("the local cluster needs Linux: set KUBECONFIG to a kind or k3d cluster instead")
     if os.geteuid() != 0:
         raise errors.Missing("the local cluster needs root (namespaces, mounts): use sudo -E, or set KUBECONFIG")
     absent = missing(packages)
-    if absent:
-        if shutil.which("apt-get") is None:
-            raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
-        _install(absent, report)
+    if absent and shutil.which("apt-get") is None:
+        raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
     binaries.go_version()
+    return absent
 
 
 def _install(absent: list[str], report: progress.Progress) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    with report.step(f"installing {' '.join(absent)}"):
+    with report.step(f"apt-get installs, as root: {' '.join(absent)}", SECONDS):
         for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *absent]):
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             if done.returncode != 0:

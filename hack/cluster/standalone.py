@@ -70,7 +70,7 @@ def apiserver(
     report = report or progress.Progress()
     directory = directory.resolve()
     programs = (
-        binaries.program(binaries.ETCD, "etcd", report),
+        binaries.program(binaries.KUBERNETES, "etcd", report),
         binaries.program(binaries.apiserver(), "kube-apiserver", report),
     )
     for attempt in range(_ATTEMPTS):

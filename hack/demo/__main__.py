@@ -16,7 +16,6 @@ from rich.console import Console
 from hack.cluster import errors as cluster_errors
 from hack.cluster import layout, progress
 from hack.demo import (
-    answer,
     context,
     diagnosis,
     errors,
@@ -46,9 +45,6 @@ def main(arguments: Sequence[str]) -> int:
         ("env", _env, "shell exports that point kubectl at the demonstration and let it find `kubectl jervis`"),
     ):
         commands.add_parser(name, help=text, description=settings.__doc__).set_defaults(run=run)
-    result = commands.add_parser("result", help="the answer to a task with its evidence")
-    result.add_argument("task")
-    result.set_defaults(run=_result)
     parsed = parser.parse_args(arguments)
     command: _Command = parsed.run
     try:
@@ -95,7 +91,7 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
             diagnosis.explain(console, cluster)
             return 1
     asked = seen[submit.name(question, run)]
-    report.show(console, cluster, wanted, submit.selector(run), question.content, answer.read(cluster, asked), asked)
+    report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
     said.say(f"{len(expected)} tasks ended as expected in {time.monotonic() - began:.0f} s")
     return 0
 
@@ -124,13 +120,6 @@ def _env(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progre
     # A machine without kubectl gets the one that was built for the cluster, and the plugin of the checkout.
     folders = [str(Path(kubectl.find(said)).parent), plugin.write(wanted)]
     print(f'export PATH="$PATH":{shlex.quote(":".join(folders))}')
-    return 0
-
-
-def _result(parsed: argparse.Namespace, wanted: settings.Settings, said: progress.Progress) -> int:
-    cluster = _cluster(wanted, said)
-    task = cluster.task(parsed.task)
-    answer.show(_console(), answer.read(cluster, task))
     return 0
 
 

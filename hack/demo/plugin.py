@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 
+from hack.cluster import layout
+from hack.demo import errors
+from hack.demo.kubectl import Kubectl
 from hack.demo.settings import Settings
 
 NAME = "kubectl-jervis"
@@ -19,3 +23,17 @@ def write(wanted: Settings) -> str:
     program.write_text(f'#!/bin/sh\nPYTHONPATH={checkout} exec {python} -m cli "$@"\n')
     program.chmod(0o755)
     return str(folder)
+
+
+def run(cluster: Kubectl, *arguments: str) -> str:
+    """What `kubectl jervis ARGUMENTS` prints. Raises errors.Refused with its message."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", f"--namespace={cluster.namespace}", *arguments],
+        env={**cluster.environment, "PYTHONPATH": str(layout.CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise errors.Refused(f"kubectl jervis {' '.join(arguments)}", done.stderr)
+    return done.stdout

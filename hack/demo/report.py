@@ -6,11 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from crds import pendingtask
-from hack.demo import answer
+from hack.demo import plugin
 from hack.demo.kubectl import Kubectl
-from hack.demo.settings import Settings
-
-_WIDTH = 180
+from hack.demo.settings import CLIENT, Settings
 
 
 def show(
@@ -19,17 +17,15 @@ def show(
     wanted: Settings,
     selector: str,
     question: str,
-    found: answer.Answer,
     asked: pendingtask.PendingTask,
 ) -> None:
     """Print the three parts."""
-    width = max(console.width, _WIDTH) if not console.is_terminal else console.width
-    console.print("\n[bold]$ kubectl get pt -o wide[/]")
-    for line in cluster.run("get", "pt", "-l", selector, "-o", "wide").splitlines():
-        cut = line if len(line) <= width else f"{line[: width - 1]}…"
-        console.print(cut, markup=False, highlight=False, soft_wrap=True)
+    console.print("\n[bold]$ kubectl get pt[/]")
+    console.print(cluster.run("get", "pt", "-l", selector).rstrip(), markup=False, highlight=False, soft_wrap=True)
     console.print(f"\n[bold]{escape(question)}[/]")
-    answer.show(console, found)
+    name = asked.metadata.name
+    console.print(f"[bold]$ kubectl jervis result {name}[/]")
+    console.print(plugin.run(cluster, "result", name).rstrip(), markup=False, highlight=False, soft_wrap=True)
     if wanted.simulated:
         console.print("\n[yellow]The language models are simulators: the words come from rules, not from a model.[/]")
     console.print("\n[bold]what to try next[/]")
@@ -43,7 +39,8 @@ def _next(asked: pendingtask.PendingTask) -> list[tuple[str, str]]:
         ('eval "$(.venv/bin/python -m hack.demo env)"', "point kubectl at this cluster and namespace"),
         ("kubectl get pt -w", "watch tasks move"),
         (f"kubectl describe pt {name}", "conditions and events of one task"),
-        (f".venv/bin/python -m hack.demo result {name}", "this answer again, from MongoDB"),
+        (f"kubectl jervis result {name}", "this answer again"),
+        (f'kubectl jervis ask "..." --client {CLIENT} --wait', "a question of your own"),
         ("kubectl get gpu -o wide", "the backends"),
         ("kubectl apply -f examples/demo/first-mail.yaml", "your first task: see docs/first-task.md"),
         ("make demo OLLAMA_URL=http://HOST:11434", "the same with a real Ollama"),

@@ -13,6 +13,8 @@ from hack.image.store import Store
 
 _SUITE = "bookworm"  # its python3 is 3.11
 _PACKAGES = ("ca-certificates", "git", "python3", "python3-venv")
+SECONDS = 50.0
+"""What bootstrapping it takes."""
 NAME = f"localhost/jervis-base:{_SUITE}-1"
 
 
@@ -23,7 +25,7 @@ def ensure(store: Store, report: progress.Progress) -> str:
     """
     if not store.has(NAME):
         with (
-            report.step(f"bootstrapping the base image (Debian {_SUITE})"),
+            report.step(f"bootstrapping the base image (Debian {_SUITE})", SECONDS),
             tempfile.TemporaryDirectory(dir=store.directory) as scratch,
         ):
             root = Path(scratch) / "root"

@@ -50,6 +50,11 @@ class Store:
             )
         return done.stdout.strip()
 
+    def logged(self, name: str, *arguments: str | Path) -> None:
+        """Run `buildah ARGUMENTS` with what it says in a log. Raises errors.Failure with the log's end and its path."""
+        command = self._command(*arguments)
+        binaries.logged(name, *command, cwd=self.directory, reach="the package index")
+
     def manifest(self, image: str) -> dict[str, Any]:
         """The OCI manifest as stored: digests and sizes of the plain layers."""
         inspected = json.loads(self.buildah("inspect", "--type", "image", image, quiet=True))

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from crds import history
 from hack.cluster import certificates
 from kb import api
 
@@ -25,8 +26,8 @@ from kb import api
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1") -> None:
+        super().__init__((host, 0), handler)
         self.port = int(self.server_address[1])
         self._thread = threading.Thread(target=self.serve_forever, daemon=True)
 
@@ -46,11 +47,11 @@ class Store(_Server):
     """`kept` holds (scope parameters, media type, body); `busy` answers 503 with Retry-After; with a `token` it wants
     that one."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.kept: list[tuple[dict[str, str], str, bytes]] = []
         self.busy = False
         self.token = ""
-        super().__init__(_StoreHandler)
+        super().__init__(_StoreHandler, host)
 
 
 class _StoreHandler(BaseHTTPRequestHandler):
@@ -80,6 +81,33 @@ class _StoreHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+class Results(_Server):
+    """The operator's `GET /api/v1/results/UID`: `stored` by uid. It wants a token in the header of tickets."""
+
+    def __init__(self, host: str) -> None:
+        self.stored: dict[str, Any] = {}
+        super().__init__(_ResultsHandler, host)
+
+
+class _ResultsHandler(BaseHTTPRequestHandler):
+    server: Results
+
+    def do_GET(self) -> None:
+        uid = self.path.removeprefix("/api/v1/results/")
+        assert self.headers[history.TICKET_HEADER]
+        found = self.server.stored.get(uid)
+        problem = api.ErrorReply(error=api.Problem(code="not-found", message="There is no result."))
+        body = json.dumps({"result": found}) if found else problem.model_dump_json(by_alias=True)
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
 
     def log_message(self, format: str, *args: object) -> None:
         """Quiet."""

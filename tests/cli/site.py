@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -77,6 +78,24 @@ class Site:
         body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"name": name}, "spec": spec}
         self._custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "gpubackends", body)
 
+    def expose(self, component: str, port: int) -> None:
+        """A Service of the chart's labels before a process of this machine that listens on `own_address()`."""
+        name = f"release-{component}"
+        named = [{"name": "http", "port": port, "protocol": "TCP"}]
+        labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": component}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"ports": named}}
+        self.core.create_namespaced_service(self.namespace, body)
+        self.core.create_namespaced_service_account(self.namespace, {"metadata": {"name": "default"}})
+        # The apiserver's proxy wants a pod behind an address, and no controller makes endpoints here.
+        spec = {"containers": [{"name": "it", "image": "fake"}], "automountServiceAccountToken": False}
+        self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name}, "spec": spec})
+        own = own_address()
+        status = {"status": {"podIP": own, "podIPs": [{"ip": own}]}}
+        self.core.patch_namespaced_pod_status(name, self.namespace, status)
+        target = {"kind": "Pod", "name": name, "namespace": self.namespace}
+        subsets = [{"addresses": [{"ip": own, "targetRef": target}], "ports": named}]
+        self.core.create_namespaced_endpoints(self.namespace, {"metadata": {"name": name}, "subsets": subsets})
+
     def command(self, *arguments: str, user: Path | None = None) -> list[str]:
         """The command line of a process."""
         return [sys.executable, "-m", "cli", *arguments, *self.flags(user)]
@@ -107,6 +126,13 @@ class Site:
         server = str(json.loads(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         pair = authority.issue(name, f"/CN={name}")
         return authority.kubeconfig(self.kubeconfig.parent / f"{name}.kubeconfig", server, pair)
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback: the apiserver's proxy leads to no other."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))
+        return str(probe.getsockname()[0])
 
 
 def ended(process: Any) -> Done:

@@ -106,7 +106,7 @@ def test_tasks_of_the_scope_go_and_no_others(
 
 def test_a_wrong_scope_deletes_nothing(place: site.Site, capsys: pytest.CaptureFixture[str], service: Service) -> None:
     place.task("kept")
-    for client, said in (("", "belong to a client"), ("a b", "no scope")):
+    for client, said in (("", "belong to a client"), ("a b", "Invalid client")):
         done = site.call(
             capsys, "erase", "--client", client, "--by", "jana", "--kb", service.url, "--yes", *place.flags()
         )

@@ -14,7 +14,6 @@ from cli import errors, kube, waiting
 from cli.output import Format, Output
 from cli.session import Session
 from tests.cli import outside, site
-from tests.cli.test_acting import grant
 
 pytestmark = pytest.mark.apiserver
 
@@ -183,28 +182,6 @@ def test_a_dry_run_stores_nothing(
     wrong = site.call(capsys, *flags, "--type", "ScheduledTask")
     assert (wrong.code, "schedule is required" in wrong.err) == (1, True)
     assert site.call(capsys, *flags, "--wait").code == 1
-
-
-def test_the_way_to_the_knowledge_base_is_that_of_the_release(
-    place: site.Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file = tmp_path / "minutes.txt"
-    file.write_text("a" * 40_000)
-    flags = ["submit", str(file), "--client", "acme", *place.flags()]
-    unknown = site.call(capsys, *flags)
-    assert "remedy: Give the URL of the knowledge base" in unknown.err
-
-    labels = {"app.kubernetes.io/part-of": "jervis", "app.kubernetes.io/component": "kb-write"}
-    service = {"metadata": {"name": "green-kb-write", "labels": labels}, "spec": {"ports": [{"port": 8090}]}}
-    place.core.create_namespaced_service(place.namespace, service)
-    known = site.call(capsys, *flags)
-    forward = f"kubectl port-forward -n {place.namespace} svc/green-kb-write 8090"
-    assert f"{forward}, and give --kb http://127.0.0.1:8090\n" in known.err
-
-    # Who may read tasks and no Services still learns which flag it is.
-    grant(place, "narrow", "create")
-    refused = site.call(capsys, *flags[:-4], *place.flags(place.user("narrow")))
-    assert "remedy: Give the URL of the knowledge base" in refused.err
 
 
 def test_what_only_the_apiserver_knows_is_refused_by_it(

@@ -74,3 +74,34 @@ def test_what_was_stopped_for_a_user_is_not_running() -> None:
     assert status.phase is Phase.READY_FOR_GPU
     assert said(status, "Dispatched") == ("False", "Suspended")
     assert interruption.PREEMPTED not in {one.type for one in status.conditions}
+
+
+@pytest.mark.parametrize("left", ["NoFreeSlot", "UsersActive", "Preempted", "JobSuspended"])
+def test_what_has_ended_waits_for_no_slot(left: str) -> None:
+    """The reason of the condition is the column DISPATCH of `kubectl get`."""
+    waited = {"type": "Dispatched", "status": "False", "reason": left, "lastTransitionTime": "2027-03-01T11:00:00Z"}
+    current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
+    current = current.model_copy(
+        update={
+            "status": current.status.model_copy(
+                update={"conditions": (*current.status.conditions, conditions.Condition.model_validate(waited))}
+            )
+        }
+    )
+    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
+    assert status.phase is Phase.ERROR
+    assert said(status, "Dispatched") == ("False", "GivenUp")
+
+
+def test_how_the_last_run_ended_is_kept() -> None:
+    stuck = {"type": "Dispatched", "status": "False", "reason": "Stuck", "lastTransitionTime": "2027-03-01T11:00:00Z"}
+    current = asked("Failure", spec={"approval": {"verdict": "Rejected"}})
+    current = current.model_copy(
+        update={
+            "status": current.status.model_copy(
+                update={"conditions": (*current.status.conditions, conditions.Condition.model_validate(stuck))}
+            )
+        }
+    )
+    status = apply(current, decide(current, ObservedState(slots=GPU), NOW).status_patch).status
+    assert said(status, "Dispatched") == ("False", "Stuck")

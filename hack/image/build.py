@@ -1,0 +1,55 @@
+"""The images of the Dockerfile: built by buildah, then put into the local cluster's containerd."""
+
+from __future__ import annotations
+
+import os
+
+from hack.cluster import containerd, errors, layout, process, progress
+from hack.image import debian, load, sources
+from hack.image.store import Store
+
+IMAGES = {"jervis": "localhost/jervis:dev", "fakes": "localhost/jervis-fakes:dev"}
+"""Target of the Dockerfile: name."""
+SECONDS = {"jervis": 50.0, "fakes": 40.0}
+"""What each takes to build for the first time, the second one after the first."""
+
+
+def build(store: Store, targets: list[str], report: progress.Progress, named_base: str | None = None) -> None:
+    """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails."""
+    with store.exclusive(), sources.arguments(os.environ) as package_sources:
+        # Work containers of a killed build; ours alone, as we hold the store's lock.
+        store.buildah("rm", "--all", quiet=True)
+        base = named_base or debian.ensure(store, report)
+        for target in targets:
+            with report.step(f"building {IMAGES[target]}", 0 if store.has(IMAGES[target]) else SECONDS[target]):
+                store.logged(
+                    f"image-{target}",
+                    *("build", "-q", "--isolation", "chroot", "--layers", "--format", "oci", "--target", target),
+                    *("--build-arg", f"BASE={base}", *package_sources),
+                    *("-t", IMAGES[target], "-f", layout.CHECKOUT / "Dockerfile", layout.CHECKOUT),
+                )
+        # What earlier builds left without a name; layers that the next build can reuse have children and stay.
+        store.buildah("rmi", "--prune", quiet=True)
+
+
+def put(store: Store, targets: list[str], place: layout.Layout, report: progress.Progress) -> None:
+    """Load them into the local cluster. Raises errors.Failure when that is down."""
+    if process.Daemon("containerd", place.daemons).identity() is None or not containerd.ready(place):
+        raise errors.Failure("the images are built, but the local cluster is down: make cluster-up, then repeat")
+    with store.exclusive():
+        for target in targets:
+            with report.step(f"loading {IMAGES[target]}"):
+                moved = load.load(store, IMAGES[target], place)
+            report.say(f"{IMAGES[target]}: {moved / 1e6:.1f} MB moved")
+        containerd.drop_unnamed_images(place)
+
+
+def advice(kubeconfig: str) -> str:
+    """How to build the images for the cluster of `kubeconfig`, which is not ours."""
+    names = " ".join(IMAGES.values())
+    return (
+        f"KUBECONFIG={kubeconfig} is your own cluster, so build and hand over the image with its tools, then set "
+        f"IMAGE: docker build --target jervis -t {IMAGES['jervis']} . && "
+        f"docker build --target fakes -t {IMAGES['fakes']} . && "
+        f"(kind load docker-image {names} | k3d image import {names} | docker push ...)"
+    )
