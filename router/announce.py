@@ -9,13 +9,15 @@ Source: seed 000 "Orchestrator Pre-announcement Protocol".
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pydantic
 from pydantic import BaseModel
 
+from crds import openapi
 from crds.priority import Priority
 from router import dispatch
 from router.aliases import NONE, Aliases
@@ -108,40 +110,35 @@ def routes(
     return {"/router/announce": announce, "/router/release": release}
 
 
-def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
-    """(paths, schemas) of OpenAPI 3.1."""
-    parts: dict[str, Any] = {}
-    for model in (Announce, Release, Ready, Released):
-        parts[model.__name__] = model.model_json_schema(by_alias=True)
-
-    def post(summary: str, body: str, good: str, answers: Mapping[int, str]) -> dict[str, Any]:
-        def content(name: str) -> dict[str, Any]:
-            return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-
-        responses: dict[str, Any] = {"200": {"description": parts[good]["description"], "content": content(good)}}
-        responses |= {str(code): {"description": text} for code, text in answers.items()}
-        return {"post": {"summary": summary, "requestBody": {"content": content(body)}, "responses": responses}}
-
-    paths = {
-        "/router/announce": post(
+def operations() -> list[openapi.Operation]:
+    """For the OpenAPI document."""
+    wrong, taken = "A field is wrong", openapi.Answer("Another owner holds it")
+    return [
+        openapi.Operation(
+            "POST",
+            "/router/announce",
             "Reserve a GPU for an orchestrator and wait until its models are loaded",
-            "Announce",
-            "Ready",
             {
-                400: "A field is wrong",
-                403: "The client's ceiling is below P0",
-                409: "Another owner holds it",
-                503: "No GPU, or it is not ready yet",
+                200: openapi.Answer(inspect.cleandoc(Ready.__doc__ or ""), openapi.json(Ready)),
+                400: openapi.Answer(wrong),
+                403: openapi.Answer("The client's ceiling is below P0"),
+                409: taken,
+                503: openapi.Answer("No GPU, or it is not ready yet"),
             },
+            body=openapi.json(Announce),
         ),
-        "/router/release": post(
+        openapi.Operation(
+            "POST",
+            "/router/release",
             "Give the GPU back; the background models are loaded again",
-            "Release",
-            "Released",
-            {400: "A field is wrong, or leaseId is missing", 409: "Another owner holds it"},
+            {
+                200: openapi.Answer(inspect.cleandoc(Released.__doc__ or ""), openapi.json(Released)),
+                400: openapi.Answer(f"{wrong}, or leaseId is missing"),
+                409: taken,
+            },
+            body=openapi.json(Release),
         ),
-    }
-    return paths, parts
+    ]
 
 
 def _read(request: Request, shape: type[_Body]) -> _Body:

@@ -9,6 +9,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from crds import openapi
 from router import announce, explain, history, page, report, status, usagepage
 from router.proxy.message import Own, Reply, Request
 
@@ -17,7 +18,7 @@ _TEXT = "text/plain; charset=utf-8"
 
 def routes(state: report.Report, registry: CollectorRegistry) -> Mapping[str, Own]:
     """Handlers by path."""
-    document = orjson.dumps(openapi())
+    document = orjson.dumps(description())
 
     async def show(request: Request) -> Reply:
         return Reply(body=state.text())
@@ -50,49 +51,37 @@ def routes(state: report.Report, registry: CollectorRegistry) -> Mapping[str, Ow
     }
 
 
-def openapi() -> dict[str, Any]:
+def description() -> dict[str, Any]:
     """OpenAPI 3.1 of the router's own paths; everything below /api and /v1 is Ollama's."""
-    schema = status.Status.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-    parts = schema.pop("$defs", {})
+    text = {"text/plain": openapi.TEXT}
 
-    def get(summary: str, answers: Mapping[int, str], content: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "get": {
-                "summary": summary,
-                "responses": {str(code): {"description": text, "content": content} for code, text in answers.items()},
-            }
-        }
+    def get(path: str, summary: str, answers: Mapping[int, str], content: openapi.Content) -> openapi.Operation:
+        said = {code: openapi.Answer(answer, content) for code, answer in answers.items()}
+        return openapi.Operation("GET", path, summary, said)
 
-    reserving, reserved = announce.openapi()
-    explaining, explained = explain.openapi()
-    plotting, plotted = history.openapi()
-    using, used = usagepage.openapi()
-    text = {"text/plain": {"schema": {"type": "string"}}}
-    state = {"application/json": {"schema": {"$ref": "#/components/schemas/Status"}}}
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Jervis Ollama router",
-            "version": "v1",
-            "description": "Paths below /api and /v1 are passed to the Ollama backends byte for byte. Requests may "
-            "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background), X-Request-Id, X-Session-Id (a "
-            "conversation) and X-Jervis-Progress: true (signs of life in a stream that waits); answers carry "
-            "X-Ollama-Router-Backend, X-Ollama-Router-Queue-Ms and X-Request-Id.",
-        },
-        "paths": {
-            "/router/status": get("Backends, queue and the last P0 request", {200: "The state of this moment"}, state),
-            "/router/openapi.json": get(
-                "This document", {200: "OpenAPI"}, {"application/json": {"schema": {"type": "object"}}}
+    return openapi.document(
+        "Jervis Ollama router",
+        "v1",
+        [
+            get(
+                "/router/status",
+                "Backends, queue and the last P0 request",
+                {200: "The state of this moment"},
+                openapi.json(status.Status),
             ),
-            "/metrics": get("Prometheus metrics", {200: "Text exposition"}, text),
-            "/healthz": get("Is the process alive? Green without backends", {200: "ok"}, text),
-            "/activez": get("Is this the router that decides?", {200: "ok", 503: "Another one is"}, text),
-            "/readyz": get("Can it serve?", {200: "ok", 503: "What is missing, by backend"}, text),
-            **reserving,
-            **explaining,
-            **using,
-            **page.openapi(),
-            **plotting,
-        },
-        "components": {"schemas": {**parts, **reserved, **explained, **used, **plotted, "Status": schema}},
-    }
+            get("/router/openapi.json", "This document", {200: "OpenAPI"}, openapi.json({"type": "object"})),
+            get("/metrics", "Prometheus metrics", {200: "Text exposition"}, text),
+            get("/healthz", "Is the process alive? Green without backends", {200: "ok"}, text),
+            get("/activez", "Is this the router that decides?", {200: "ok", 503: "Another one is"}, text),
+            get("/readyz", "Can it serve?", {200: "ok", 503: "What is missing, by backend"}, text),
+            *announce.operations(),
+            explain.operation(),
+            usagepage.operation(),
+            *page.operations(),
+            history.operation(),
+        ],
+        about="Paths below /api and /v1 are passed to the Ollama backends byte for byte. Requests may "
+        "carry X-Ollama-Priority (0..3, P0..P3, critical, coding, vlm, background), X-Request-Id, X-Session-Id (a "
+        "conversation) and X-Jervis-Progress: true (signs of life in a stream that waits); answers carry "
+        "X-Ollama-Router-Backend, X-Ollama-Router-Queue-Ms and X-Request-Id.",
+    )

@@ -6,10 +6,10 @@ The verdict is the scheduler's own (`Scheduler.outlook`), and so are the reasons
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pydantic import Field
 
+from crds import openapi
 from crds import priority as scale
 from crds.gpubackend import Capability
 from router import affinity, outlook, priority, scheduler, status
@@ -214,31 +214,23 @@ def routes(
     return {"/router/explain": show}
 
 
-def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Paths and schemas."""
-    schema = Explanation.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-    parts = schema.pop("$defs", {})
-
-    def parameter(name: str, text: str, *, required: bool = False) -> dict[str, Any]:
-        return {"name": name, "in": "query", "required": required, "description": text, "schema": {"type": "string"}}
-
-    answers = {"200": "What would happen, and why", "400": "A parameter is missing or unknown"}
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Explanation"}}}
-    path = {
-        "get": {
-            "summary": "What would happen to a request, without one",
-            "parameters": [
-                parameter("model", "the model as a client spells it", required=True),
-                parameter("priority", "the value of X-Ollama-Priority"),
-                parameter("need", "generate (default), embed or vision"),
-                parameter("api", "api (default) or v1: which paths it comes by; an OpenAI backend serves /v1 alone"),
-                parameter("session", "the value of X-Session-Id"),
-                parameter("client", "for whom, as far as ceilings are concerned; the asking client by default"),
-            ],
-            "responses": {
-                code: {"description": text, **({"content": content} if code == "200" else {})}
-                for code, text in answers.items()
-            },
-        }
+def operation() -> openapi.Operation:
+    """For the OpenAPI document."""
+    parameters = {
+        "model": "the model as a client spells it",
+        "priority": "the value of X-Ollama-Priority",
+        "need": "generate (default), embed or vision",
+        "api": "api (default) or v1: which paths it comes by; an OpenAI backend serves /v1 alone",
+        "session": "the value of X-Session-Id",
+        "client": "for whom, as far as ceilings are concerned; the asking client by default",
     }
-    return {"/router/explain": path}, {**parts, "Explanation": schema}
+    return openapi.Operation(
+        "GET",
+        "/router/explain",
+        "What would happen to a request, without one",
+        {
+            200: openapi.Answer("What would happen, and why", openapi.json(Explanation)),
+            400: openapi.Answer("A parameter is missing or unknown"),
+        },
+        [openapi.parameter(name, text=text, required=name == "model") for name, text in parameters.items()],
+    )

@@ -9,10 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
+from crds import openapi
 from router import metrics, scheduler, status
 from router.proxy.message import Own, Reply, Request
 
@@ -39,7 +40,7 @@ class Sample(status.Wire):
     waits: dict[str, Waits] = Field(description="by priority; those without a request are left out")
 
 
-class Document(status.Wire):
+class History(status.Wire):
     """The oldest sample first."""
 
     every_seconds: float
@@ -52,7 +53,7 @@ class _Counts(NamedTuple):
     swaps: int
 
 
-class History:
+class Recorder:
     """A ring of `most` samples. `now` is monotonic seconds, `wall` the time in UTC."""
 
     def __init__(
@@ -99,9 +100,9 @@ class History:
             )
         )
 
-    def document(self) -> Document:
+    def document(self) -> History:
         """All samples."""
-        return Document(every_seconds=self._every, samples=list(self._samples))
+        return History(every_seconds=self._every, samples=list(self._samples))
 
     def routes(self) -> Mapping[str, Own]:
         """`GET /router/history`."""
@@ -128,11 +129,8 @@ def _quantile(counts: Sequence[int], share: float) -> float:
     return float(metrics.SECONDS[-1])
 
 
-def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Paths and schemas."""
-    schema = Document.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-    parts = schema.pop("$defs", {})
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/History"}}}
-    answer = {"description": f"Up to {SAMPLES} samples of {EVERY:g} s, the oldest first", "content": content}
-    get = {"summary": "Tokens a second, waits and swaps of the last fifteen minutes", "responses": {"200": answer}}
-    return {"/router/history": {"get": get}}, {**parts, "History": schema}
+def operation() -> openapi.Operation:
+    """For the OpenAPI document."""
+    answer = openapi.Answer(f"Up to {SAMPLES} samples of {EVERY:g} s, the oldest first", openapi.json(History))
+    summary = "Tokens a second, waits and swaps of the last fifteen minutes"
+    return openapi.Operation("GET", "/router/history", summary, {200: answer})

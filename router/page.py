@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
 
+from crds import openapi
 from router import report
 from router.proxy.message import Own, Reply, Request
 from router.proxy.refusal import Refusal
@@ -80,19 +80,22 @@ class Page:
         return None
 
 
-def openapi() -> dict[str, Any]:
-    """Paths."""
-
-    def get(summary: str, code: str, text: str, media: str | None) -> dict[str, Any]:
-        content = {} if media is None else {"content": {media: {"schema": {"type": "string"}}}}
-        return {"get": {"summary": summary, "responses": {code: {"description": text, **content}}}}
-
-    return {
-        "/router": get("The page's address ends with a slash", "308", "To /router/", None),
-        "/router/": get(
-            "A page that shows backends, memory, sets, reservations and the queue", "200", "HTML", "text/html"
+def operations() -> list[openapi.Operation]:
+    """For the OpenAPI document."""
+    return [
+        openapi.Operation(
+            "GET", "/router", "The page's address ends with a slash", {308: openapi.Answer("To /router/")}
         ),
-        "/router/events": get(
-            "The status document whenever it changed", "200", "Server-sent events named status", "text/event-stream"
+        openapi.Operation(
+            "GET",
+            "/router/",
+            "A page that shows backends, memory, sets, reservations and the queue",
+            {200: openapi.Answer("HTML", {"text/html": openapi.TEXT})},
         ),
-    }
+        openapi.Operation(
+            "GET",
+            "/router/events",
+            "The status document whenever it changed",
+            {200: openapi.Answer("Server-sent events named status", {"text/event-stream": openapi.TEXT})},
+        ),
+    ]

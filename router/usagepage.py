@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import date
-from typing import Any
 
 from pydantic import AwareDatetime, Field
 
+from crds import openapi
 from router import auth, status
 from router.proxy.message import Reply, Request
 from router.usage import Count, Usage
@@ -56,17 +56,13 @@ def routes(
     return {"/router/usage": show}
 
 
-def openapi() -> tuple[dict[str, Any], dict[str, Any]]:
-    """(paths, schemas) of OpenAPI 3.1."""
-    schema = UsageOfDay.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-    parts = schema.pop("$defs", {})
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/UsageOfDay"}}}
+def operation() -> openapi.Operation:
+    """For the OpenAPI document."""
     answers = {
-        "200": {"description": "Your own; those of all callers for an administrator", "content": content},
-        "401": {"description": "No token was shown: nothing is counted"},
+        200: openapi.Answer("Your own; those of all callers for an administrator", openapi.json(UsageOfDay)),
+        401: openapi.Answer("No token was shown: nothing is counted"),
     }
-    get = {"summary": "Requests and tokens since midnight (UTC)", "responses": answers}
-    return {"/router/usage": {"get": get}}, {**parts, "UsageOfDay": schema}
+    return openapi.Operation("GET", "/router/usage", "Requests and tokens since midnight (UTC)", answers)
 
 
 def _used(name: str, count: Count, limit: int | None) -> Used:

@@ -101,7 +101,7 @@ class Records(NamedTuple):
 
     registry: CollectorRegistry
     metrics: metrics.Metrics
-    history: history.History
+    history: history.Recorder
     usage: usage.Usage
     sync: usage.Sync | None
     lines: lines.Lines
@@ -219,7 +219,7 @@ class Wiring:
         return Records(
             registry=registry,
             metrics=counters,
-            history=history.History(counters, slots.plan, now=now, wall=today),
+            history=history.Recorder(counters, slots.plan, now=now, wall=today),
             usage=used,
             sync=None if self.cluster.store is None else usage.Sync(used, self.cluster.store),
             lines=written,

@@ -6,15 +6,15 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+
+import stamina
 
 from cli.knowledge import folder
 from crds import errors, scope
 from kb import api, client
 
-_Reply = TypeVar("_Reply")
-_ATTEMPTS = 8
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_LONGEST_WAIT = 60.0
+_patiently = stamina.AsyncRetryingCaller(attempts=8, timeout=None, wait_initial=1.0, wait_max=_LONGEST_WAIT)
 
 
 @dataclass
@@ -37,7 +37,6 @@ async def run(
     parallel: int,
     done: Callable[[folder.File], None],
     metadata: Mapping[str, str | list[str]] | None = None,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Result:
     """Send every file; `done` is called for each. A file that cannot be taken does not keep the others.
 
@@ -50,7 +49,7 @@ async def run(
         while waiting:
             file = waiting.pop()
             send = functools.partial(_send, kb, owner, file, kind, metadata or {})
-            await _one(send, file, result, sleep)
+            await _one(send, file, result)
             done(file)
 
     async with asyncio.TaskGroup() as group:
@@ -59,14 +58,9 @@ async def run(
     return result
 
 
-async def _one(
-    send: Callable[[], Awaitable[bool]],
-    file: folder.File,
-    result: Result,
-    sleep: Callable[[float], Awaitable[None]],
-) -> None:
+async def _one(send: Callable[[], Awaitable[bool]], file: folder.File, result: Result) -> None:
     try:
-        replaced = await _patiently(send, sleep)
+        replaced = await _patiently(_wait, send)
     except errors.JervisError as error:
         result.away |= isinstance(error, errors.Operational)
         result.failed[file.title] = error.message
@@ -99,13 +93,7 @@ async def _send(
     return (await kb.learning.index(request)).replaced
 
 
-async def _patiently(send: Callable[[], Awaitable[_Reply]], sleep: Callable[[float], Awaitable[None]]) -> _Reply:
-    """Try again while something is busy or away, for as long as it asks for."""
-    wait = _FIRST_WAIT
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return await send()
-        except errors.Operational as error:
-            await sleep(min(error.retry_after or wait, _LONGEST_WAIT))
-            wait = min(2 * wait, _LONGEST_WAIT)
-    return await send()
+def _wait(error: Exception) -> bool | float:
+    """Whether to try again what is busy or away, or after how many seconds."""
+    retry_after = error.retry_after if isinstance(error, errors.Operational) else None
+    return min(retry_after, _LONGEST_WAIT) if retry_after else isinstance(error, errors.Operational)

@@ -1,17 +1,16 @@
-"""The OpenAPI document, made from the wire models: it cannot say anything else than what is validated."""
+"""The operations of the knowledge base and the OpenAPI document of those that a process serves."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pydantic
 from aiohttp import web
-from pydantic.json_schema import models_json_schema
 
-from crds import priority
+from crds import openapi, priority
 from kb import api
 
 
@@ -51,73 +50,53 @@ SAVE = Route(
 LOAD = Route("GET", "/api/v1/content/{key}", "Stored content", raw_reply=True, query=SCOPE)
 
 _FAILURES = {
-    "400": "the body is not JSON",
-    "401": "a bearer token is needed, or this one is unknown",
-    "403": "the token is not for this scope, or not for writing",
-    "404": "not there, or not visible in this scope",
-    "408": "the body did not arrive in time",
-    "413": "too large",
-    "422": "a field is wrong; the error names it and the remedy",
-    "429": "too many writers wait; see Retry-After",
-    "503": "a store or the router is away; see Retry-After",
+    400: "the body is not JSON",
+    401: "a bearer token is needed, or this one is unknown",
+    403: "the token is not for this scope, or not for writing",
+    404: "not there, or not visible in this scope",
+    408: "the body did not arrive in time",
+    413: "too large",
+    422: "a field is wrong; the error names it and the remedy",
+    429: "too many writers wait; see Retry-After",
+    503: "a store or the router is away; see Retry-After",
 }
 _OPTIONAL = frozenset({"projectId", "groupId"})
+_BYTES = {"type": "string", "format": "binary"}
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of the given routes."""
-    models = {model for route in routes for model in (route.body, route.reply) if model} | {api.ErrorReply}
-    ordered = sorted(models, key=lambda model: model.__name__)
-    references, definitions = models_json_schema(
-        [(model, "validation") for model in ordered], by_alias=True, ref_template="#/components/schemas/{model}"
-    )
-    schemas = {model: references[(model, "validation")] for model in ordered}
-    paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Jervis knowledge base", "version": version},
-        "paths": paths,
-        "components": {"schemas": definitions["$defs"]},
-    }
+    return openapi.document("Jervis knowledge base", version, [_operation(route) for route in routes])
 
 
-def _operation(route: Route, schemas: dict[type[pydantic.BaseModel], Any]) -> dict[str, Any]:
-    success: dict[str, Any] = {"description": route.summary}
-    if route.reply:
-        success["content"] = {"application/json": {"schema": schemas[route.reply]}}
+def _operation(route: Route) -> openapi.Operation:
+    content = openapi.json(route.reply) if route.reply else {}
     if route.raw_reply:
-        success["content"] = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    failure = {"application/json": {"schema": schemas[api.ErrorReply]}}
-    responses = {str(route.status): success}
-    responses |= {status: {"description": text, "content": failure} for status, text in _FAILURES.items()}
-    operation: dict[str, Any] = {"summary": route.summary, "parameters": _parameters(route), "responses": responses}
-    if route.body:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schemas[route.body]}},
-        }
+        content = {"application/octet-stream": _BYTES}
+    body = openapi.json(route.body) if route.body else None
     if route.raw_body:
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
-        }
-    return operation
+        body = {"*/*": _BYTES}
+    failure = openapi.json(api.ErrorReply)
+    return openapi.Operation(
+        route.method,
+        route.path,
+        route.summary,
+        {route.status: openapi.Answer(route.summary, content)}
+        | {status: openapi.Answer(text, failure) for status, text in _FAILURES.items()},
+        _parameters(route),
+        body,
+    )
 
 
-def _parameters(route: Route) -> list[dict[str, Any]]:
-    text = {"type": "string"}
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "required": name not in _OPTIONAL, "schema": text} for name in route.query
-    ]
-    several = {"type": "array", "items": text}
-    parameters += [
-        {"name": name, "in": "query", "required": False, "schema": several if name in route.repeated else text}
-        for name in route.optional
-    ]
-    for name in re.findall(r"{(\w+)}", route.path):
-        parameters.append({"name": name, "in": "path", "required": True, "schema": text})
+def _parameters(route: Route) -> list[Mapping[str, Any]]:
+    several = {"type": "array", "items": openapi.TEXT}
     about = "0..3 or P0..P3, 0 is the most urgent; 0..2 take the fast lane and it is passed on to the models"
-    parameters.append({"name": priority.HEADER, "in": "header", "schema": text, "description": about})
-    return parameters
+    return [
+        *(openapi.parameter(name, required=name not in _OPTIONAL) for name in route.query),
+        *(
+            openapi.parameter(name, schema=several if name in route.repeated else openapi.TEXT)
+            for name in route.optional
+        ),
+        *(openapi.parameter(name, place="path", required=True) for name in re.findall(r"{(\w+)}", route.path)),
+        {"name": priority.HEADER, "in": "header", "schema": openapi.TEXT, "description": about},
+    ]

@@ -41,7 +41,7 @@ def test_openapi_describes_every_own_path_and_no_other() -> None:
         ceilings=lambda: ceilings.Ceilings(()),
     )
     counters = metrics.Metrics(CollectorRegistry(), now=float)
-    past = history.History(counters, scheduler.Scheduler(), now=float, wall=datetime.now)
+    past = history.Recorder(counters, scheduler.Scheduler(), now=float, wall=datetime.now)
     routes = {
         **documents.routes(state, CollectorRegistry()),
         **reserving,
@@ -50,11 +50,11 @@ def test_openapi_describes_every_own_path_and_no_other() -> None:
         **explain.routes(scheduler.Scheduler(), book.Book(now=float), now=float),
         **usagepage.routes(usage.Usage(wall=lambda: datetime.now(UTC)), dict),
     }
-    assert documents.openapi()["paths"].keys() == routes.keys()
+    assert documents.description()["paths"].keys() == routes.keys()
 
 
 def test_openapi_s_status_is_the_status() -> None:
-    properties = documents.openapi()["components"]["schemas"]["Status"]["properties"]
+    properties = documents.description()["components"]["schemas"]["Status"]["properties"]
     example = status.Status(backends=[], queue=status.Queue(waiting=0, by_priority={}, oldest_seconds=0))
     assert properties.keys() == example.model_dump(by_alias=True).keys()
     assert {"backends", "queue", "lastP0"} <= properties.keys()

@@ -22,10 +22,10 @@ class _Clock:
         return _BEGIN + timedelta(seconds=self.now)
 
 
-def _made(**more: int) -> tuple[history.History, metrics.Metrics, _Clock]:
+def _made(**more: int) -> tuple[history.Recorder, metrics.Metrics, _Clock]:
     clock = _Clock()
     counters = metrics.Metrics(CollectorRegistry(), now=clock)
-    return history.History(counters, plans.plan(plans.gpu()), now=clock, wall=clock.wall, **more), counters, clock
+    return history.Recorder(counters, plans.plan(plans.gpu()), now=clock, wall=clock.wall, **more), counters, clock
 
 
 def test_a_sample_is_what_happened_since_the_one_before() -> None:
@@ -63,7 +63,7 @@ def test_swaps_are_counted_and_a_backend_that_goes_takes_none_back() -> None:
     clock = _Clock()
     plan = plans.plan(plans.owned())
     counters = metrics.Metrics(CollectorRegistry(), now=clock)
-    made = history.History(counters, plan, now=clock, wall=clock.wall)
+    made = history.Recorder(counters, plan, now=clock, wall=clock.wall)
     (host,) = plan.hosts()
     assert host.residency is not None
     host.residency.swaps += 2

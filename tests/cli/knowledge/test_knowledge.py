@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import prometheus_client
 import pytest
+import stamina
 
 from cli import codes
 from cli.knowledge import __main__ as program
@@ -150,26 +151,27 @@ async def test_a_service_that_is_busy_is_asked_again(folder: Path) -> None:
 
     asked: list[str] = []
 
-    def busy_twice(request: httpx.Request) -> httpx.Response:
+    def busy_once(request: httpx.Request) -> httpx.Response:
         asked.append(request.url.path)
-        if len(asked) < 3:
+        if len(asked) < 2:
             problem = {"error": {"code": "crowded", "message": "many writers wait"}}
-            return httpx.Response(429, json=problem, headers={"Retry-After": "7"})
+            return httpx.Response(429, json=problem, headers={"Retry-After": "1"})
         reply = {"id": "d", "sourceUrn": "u", "replaced": False, "chunkIds": [], "queued": True, "priority": 3}
         return httpx.Response(202, json=reply)
 
     waited: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
+    def note(details: stamina.instrumentation.RetryDetails) -> None:
+        waited.append(details.wait_for)
 
     files, _ = folders.files(folder / "deep", max_bytes=1000)
-    async with httpx.AsyncClient(transport=httpx.MockTransport(busy_twice)) as http:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(busy_once)) as http:
         door = client.Client("http://kb", http, attempts=1)
-        result = await ingest.run(
-            door, scopes.SHOP, files, kind="document", parallel=4, done=lambda file: None, sleep=sleep
-        )
-    assert (result.new, result.failed, waited) == (["team.txt"], {}, [7.0, 7.0])
+        stamina.instrumentation.set_on_retry_hooks([note])
+        result = await ingest.run(door, scopes.SHOP, files, kind="document", parallel=4, done=lambda file: None)
+        stamina.instrumentation.set_on_retry_hooks(None)
+    assert (result.new, result.failed, len(asked)) == (["team.txt"], {}, 2)
+    assert waited == [1.0]
 
 
 async def test_a_question_waits_for_the_models_and_a_silent_connection_is_watched(
