@@ -1,6 +1,6 @@
 """Every command that README.md and the pages under docs/ print is run as printed, or checked as far as it can be here.
 
-Two pages are run whole: docs/first-task.md on the cluster of the e2e tests, docs/install.md on a Kubernetes API (below).
+Two pages are run whole: docs/first-task.md on the cluster of the e2e tests, docs/install.md on a Kubernetes API below.
 The others are checked word by word: programs and their subcommands are known, flags are flags of that subcommand, files
 and targets exist, names of images agree. `NOT_RUN` has the commands that no test runs, and why.
 """
@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -23,7 +24,7 @@ from hack.cluster import binaries, progress
 from hack.image.__main__ import IMAGES
 from tests import console
 from tests.chart import cluster as clusters
-from tests.chart.rendering import CHART, KUBERNETES, Chart
+from tests.chart.rendering import CHART, KUBERNETES, Chart, containers, pods
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
@@ -56,6 +57,7 @@ INSTALL_NOT_RUN = {
 }
 """Of docs/install.md."""
 
+_LOAD = ["kind", "load", "docker-image"]
 _FILTERS = {"jq", "grep", "cut", "head", "sha256sum", "base64", "printf", "openssl", "eval", "export", "true", "sleep"}
 """Programs of the shell and the system whose arguments are taken as they are."""
 
@@ -179,7 +181,7 @@ def check_docker(words: list[str]) -> None:
         target = words[words.index("--target") + 1] if "--target" in words else stages[-1]
         assert target in stages, target
         tag = words[words.index("-t") + 1]
-        assert tag == IMAGES[target] or target == "jervis" and tag == production(), tag
+        assert tag == IMAGES[target] or (target == "jervis" and tag == production()), tag
     else:
         assert words == ["push", production()], words
 
@@ -279,6 +281,22 @@ def test_a_wrong_command_is_found(command: str) -> None:
     [words] = simple(command)
     with pytest.raises(AssertionError):
         CHECKS[words[0]](words[1:])
+
+
+def test_the_kind_path_loads_what_the_release_runs() -> None:
+    """What needs Docker and kind is not run; that it fits together is seen without them."""
+    blocks = [command for page, command in PRINTED if page == "README.md"]
+    [loaded] = [words[3:] for command in blocks for words in simple(command) if words[:3] == _LOAD]
+    built = [words[words.index("-t") + 1] for command in blocks for words in simple(command) if words[0] == "docker"]
+    assert set(loaded) == set(built)
+    chart = Chart(program("helm"))
+    release = chart.render("-f", str(CHART / "values-demo.yaml"))
+    images = {container["image"] for _, pod in pods(release) for container in containers(pod)}
+    assert images == set(loaded)
+    applied = list(yaml.safe_load_all((ROOT / "hack" / "demo" / "services.yaml").read_text()))
+    hosts = {f"{m['metadata']['name']}.{m['metadata']['namespace']}.svc" for m in applied if m["kind"] == "Service"}
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert {urlsplit(values["mongodb"]["uri"]).hostname, urlsplit(values["weaviate"]["url"]).hostname} == hosts
 
 
 @pytest.mark.apiserver
