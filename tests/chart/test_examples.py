@@ -94,8 +94,9 @@ def test_teams_have_a_quota_and_limits_of_their_own(chart: Chart) -> None:
     hard = {key.split("/")[0]: quota["spec"]["hard"] for key, quota in quotas.items()}
     assert hard["team-a"]["count/pendingtasks.jervis.dev"] == "500"
     assert hard["team-b"]["count/pendingtasks.jervis.dev"] == "200"
-    limits = next(m for m in manifests if m["kind"] == "ConfigMap" and "globex" in yaml.safe_dump(m))
-    assert "acme" in yaml.safe_dump(limits)
+    policies = yaml.safe_dump([m for m in manifests if m["kind"] == "ValidatingAdmissionPolicy"])
+    for limit in ("'team-a': ['acme']", "'team-b': ['globex']", "'team-b': ['Background']"):
+        assert limit in policies.replace("''", "'"), limit
 
 
 def test_runs_carry_the_label_of_kueue(chart: Chart) -> None:

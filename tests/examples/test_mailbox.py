@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -110,7 +111,7 @@ def test_every_mail_becomes_one_task(
     names = set(re.findall(r"^pendingtask\.jervis\.dev/(\S+) created$", done.stdout, re.MULTILINE))
     assert len(names) == len(MAILS)
     for name in names:
-        task = custom_objects.get_namespaced_custom_object(*where, name)
+        task: Any = custom_objects.get_namespaced_custom_object(*where, name)
         assert (task["spec"]["type"], task["spec"]["clientId"]) == ("EmailProcessing", "acme")
 
     # Killed before it could mark a mail: the same mail is the same task.
