@@ -118,7 +118,7 @@ def test_every_mail_becomes_one_task(
     mailbox.seen.discard(1)
     again = run(mailbox, tmp_path, str(kubeconfig))
     assert again.returncode == 0, again.stderr
-    assert "already exists" in again.stderr
+    assert "already exists" in again.stdout
     assert mailbox.seen == set(mailbox.mails)
     for name in names:
         custom_objects.delete_namespaced_custom_object(*where, name)
