@@ -51,12 +51,18 @@ class Cluster:
 
 
 @contextmanager
+def empty(directory: Path) -> Iterator[dict[str, str]]:
+    """The environment in which Helm and kubectl find a cluster that holds nothing, for the length of the block."""
+    with standalone.apiserver(directory / "apiserver") as server:
+        # Helm and kubectl keep caches below HOME.
+        yield {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(directory)}
+
+
+@contextmanager
 def running(chart: Chart, directory: Path) -> Iterator[Cluster]:
     """A cluster for the length of the block."""
     kubectl = binaries.program(binaries.KUBERNETES, "kubectl", progress.Progress())
-    with standalone.apiserver(directory / "apiserver") as server:
-        # Helm and kubectl keep caches below HOME.
-        env = {**os.environ, "KUBECONFIG": str(server.kubeconfig), "HOME": str(directory)}
+    with empty(directory) as env:
         cluster = Cluster(chart, kubectl, env)
         for name in NAMESPACES:
             cluster.kubectl("create", "namespace", name)

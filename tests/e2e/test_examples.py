@@ -11,9 +11,9 @@ import yaml
 
 from crds.phases import TERMINAL, Phase
 from tests.e2e.site import LABEL, SUITE, Site
+from tests.examples.test_examples import EXAMPLES, files
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-_FILES = sorted(EXAMPLES.rglob("*.yaml"))
+_FILES = files()
 # A task that asks stays until a person answers; one that is scheduled stays until its day.
 _ENDS = TERMINAL - {Phase.ERROR} | {Phase.USER_TASK, Phase.SCHEDULED}
 

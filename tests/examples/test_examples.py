@@ -11,7 +11,8 @@ import pytest
 import yaml
 from kubernetes import client, dynamic
 
-from crds import connection, gpubackend, pendingtask
+from crds import connection, gpubackend, pendingtask, provisions
+from kb.api import rules
 from tests.conftest import ROOT, api_client
 
 EXAMPLES = ROOT / "examples"
@@ -22,10 +23,15 @@ MODELS = {
 }
 
 
+def files() -> list[Path]:
+    """Manifests: every YAML but the chart's values and the patches."""
+    return sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("values", "patches"))
+
+
 def documents() -> list[tuple[str, dict[str, Any]]]:
     """(file and name, object) of every YAML below examples/ that holds Kubernetes objects."""
     found = []
-    for path in sorted(EXAMPLES.rglob("*.yaml")):
+    for path in files():
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             found.append((f"{path.relative_to(EXAMPLES)}:{document['metadata']['name']}", document))
     return found
@@ -93,6 +99,25 @@ def test_every_secret_that_is_named_is_there() -> None:
         if reference:
             assert reference["name"] in secrets, where
             assert reference.get("key") in {None, *secrets[reference["name"]]}, where
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "patches").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_patch_fits_a_task(path: Path) -> None:
+    task = next(document for _, document in OURS if document["kind"] == "PendingTask")
+    patch = yaml.safe_load(path.read_text())
+    assert list(patch) == ["spec"]
+    parsed = pendingtask.PendingTask.model_validate({**task, "spec": {**task["spec"], **patch["spec"]}})
+    written = parsed.model_dump(mode="json", by_alias=True, exclude_unset=True)["spec"]
+    for field, value in patch["spec"].items():
+        kept = value[0] if isinstance(value, list) else value
+        assert set(kept) == set(written[field][0] if isinstance(value, list) else written[field])
+
+
+def test_the_rule_asks_for_an_approval() -> None:
+    draft = rules.RuleDraft.model_validate_json((EXAMPLES / "rules" / "answers-need-approval.json").read_bytes())
+    assert provisions.NEEDS_APPROVAL in {one.verb for one in provisions.of(draft.rule_content)}
+    [asked] = [document for where, document in OURS if where.startswith("pendingtasks/approval.yaml")]
+    assert (asked["spec"]["clientId"], asked["spec"]["projectId"]) == (draft.scope.client_id, draft.scope.project_id)
 
 
 def test_addresses_are_nobodys() -> None:

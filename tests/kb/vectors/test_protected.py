@@ -1,4 +1,4 @@
-"""A Weaviate that asks for an API key, as clusters of others and the managed one do: a real server of this test."""
+"""A Weaviate that asks for an API key, as examples/data, clusters of others and the managed one do: a real server."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from weaviate.classes.init import Auth
 
 from hack.cluster import binaries, progress
 from kb import errors
 from kb.vectors import weaviate
 from tests import ports
+from tests.conftest import ROOT
 from tests.kb import scopes
 from tests.kb.vectors import contract
 
 pytestmark = pytest.mark.services
 KEY = "a-key-of-this-test"
+
+
+def recipe() -> dict[str, str]:
+    """The environment of the server in examples/data/weaviate.yaml; its Secret holds KEY."""
+    documents = yaml.safe_load_all((ROOT / "examples" / "data" / "weaviate.yaml").read_text())
+    [server] = [document for document in documents if document["kind"] == "StatefulSet"]
+    [container] = server["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry.get("value", KEY) for entry in container["env"]}
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +42,13 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, i
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        **recipe(),
         "PERSISTENCE_DATA_PATH": str(folder / "data"),
-        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
-        "AUTHENTICATION_APIKEY_ENABLED": "true",
-        "AUTHENTICATION_APIKEY_ALLOWED_KEYS": KEY,
-        "AUTHENTICATION_APIKEY_USERS": "jervis",
-        "DEFAULT_VECTORIZER_MODULE": "none",
-        "ENABLE_API_BASED_MODULES": "false",
-        "DISABLE_TELEMETRY": "true",
-        "CLUSTER_HOSTNAME": "protected",
         "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
         "CLUSTER_GOSSIP_BIND_PORT": str(gossip),
         "CLUSTER_DATA_BIND_PORT": str(data),
         "RAFT_PORT": str(raft),
         "RAFT_INTERNAL_RPC_PORT": str(internal),
-        "RAFT_BOOTSTRAP_EXPECT": "1",
         "GRPC_PORT": str(grpc),
         "GOMEMLIMIT": "256MiB",
         "DISK_USE_WARNING_PERCENTAGE": "98",

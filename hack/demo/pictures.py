@@ -1,0 +1,106 @@
+"""`python -m hack.demo.pictures`: draw the pages of the running demonstration into docs/pictures, for the README.
+
+Run it soon after `make demo`: the router's page shows the last fifteen minutes. Needs Chromium (`make browser`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
+from urllib.parse import urlencode
+
+from hack.cluster import errors as cluster_errors
+from hack.cluster import layout, progress
+from hack.demo import errors, inputs, kubectl, settings
+from tests import browser
+
+FOLDER = layout.CHECKOUT / "docs" / "pictures"
+MOST_BYTES = 150_000
+_WIDTH = 1200
+_LIGHT = [{"name": "prefers-color-scheme", "value": "light"}]
+
+
+async def drawn(cluster: kubectl.Kubectl, wanted: settings.Settings) -> dict[str, bytes]:
+    """PNG by the name of its file."""
+    token = cluster.run("create", "token", "jervis-operator", "--audience=jervis-router").strip()
+    with _forwarded(cluster, "jervis-router", 11430) as url:
+        async with _opened(f"{url}/router/") as tab:
+            await tab.until("!document.getElementById('login').hidden")
+            await tab.evaluate(f"document.getElementById('token').value = '{token}'")
+            await tab.evaluate("document.getElementById('login').requestSubmit()")
+            await tab.until("document.querySelectorAll('[data-backend]').length > 0")
+            await tab.until("document.body.dataset.samples !== undefined")
+            router = await _shot(tab)
+    question = inputs.question(wanted.checkout).content
+    asked = urlencode({"clientId": settings.CLIENT, "projectId": settings.PROJECT, "query": question})
+    with _forwarded(cluster, "jervis-kb-read", 8080) as url:
+        async with _opened(f"{url}/kb/#{asked}") as tab:
+            await tab.until("document.querySelectorAll('#items button').length > 0")
+            await tab.evaluate("document.querySelector('#items button').click()")
+            await tab.until("document.querySelectorAll('#nodes [data-node]').length > 0")
+            await tab.evaluate("document.querySelector('#nodes [data-node]').click()")
+            await tab.until("document.querySelectorAll('#graph .node').length > 1")
+            knowledge = await _shot(tab)
+    return {"router.png": router, "knowledge-base.png": knowledge}
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[browser.Tab]:
+    with tempfile.TemporaryDirectory() as profile:
+        async with browser.opened(Path(profile), url) as tab:
+            await tab.call("Emulation.setEmulatedMedia", features=_LIGHT)
+            yield tab
+
+
+async def _shot(tab: browser.Tab) -> bytes:
+    height = min(1000, int(await tab.evaluate("document.documentElement.scrollHeight")))
+    sizes = {"width": _WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    await tab.call("Emulation.setDeviceMetricsOverride", **sizes)
+    await tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return base64.b64decode((await tab.call("Page.captureScreenshot", format="png"))["data"])
+
+
+@contextlib.contextmanager
+def _forwarded(cluster: kubectl.Kubectl, service: str, port: int) -> Iterator[str]:
+    """The address on this machine at which a Service answers."""
+    command = cluster.command("port-forward", f"svc/{service}", f":{port}")
+    with Popen(command, env=cluster.environment, stdout=PIPE, text=True) as forward:
+        assert forward.stdout is not None
+        found = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
+        try:
+            if found is None:
+                raise errors.Failure(f"kubectl port-forward svc/{service} ended: is the demonstration up? `make demo`")
+            yield f"http://127.0.0.1:{found[1]}"
+        finally:
+            forward.terminate()
+
+
+def main() -> int:
+    """Exit status: 0 both pictures are there, 1 not (one line on stderr says why)."""
+    wanted = settings.read(os.environ)
+    try:
+        cluster = kubectl.Kubectl(kubectl.find(progress.Progress()), wanted.kubeconfig, wanted.namespace)
+        pictures = asyncio.run(drawn(cluster, wanted))
+    except (errors.Failure, cluster_errors.Failure) as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, picture in pictures.items():
+        (FOLDER / name).write_bytes(picture)
+        print(f"{FOLDER / name}: {len(picture)} bytes")
+        if len(picture) > MOST_BYTES:
+            print(f"error: {name} has more than {MOST_BYTES} bytes", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
