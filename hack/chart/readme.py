@@ -1,5 +1,7 @@
-"""The README's table of values: names and descriptions from values.schema.json, defaults from values.yaml and, for settings
-that it leaves out, from the processes' own Settings."""
+"""The README's table of values: names and descriptions from values.schema.json, defaults from values.yaml.
+
+Settings that values.yaml leaves out have the default of the process that reads them.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def table() -> str:
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     found = _rows(schema, schema, defaults, "")
-    rows = [f"| `{path}` | {COMPUTED.get(path) or _cell(path, default)} | {meaning} |" for path, default, meaning in found]
+    rows = [
+        f"| `{path}` | {COMPUTED.get(path) or _cell(path, default)} | {meaning} |" for path, default, meaning in found
+    ]
     return "\n".join(["| value | default | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 

@@ -178,7 +178,7 @@ def test_the_readme_lists_the_values_as_they_are() -> None:
 
 
 def test_every_value_has_its_default_in_the_readme() -> None:
-    """A default of a process stands in no values.yaml, and one that is computed in no setting: the table has them all."""
+    """Also where values.yaml has none: the default is that of the process, or it is computed."""
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.*?) \| ", (CHART / "README.md").read_text(), flags=re.MULTILINE))
     assert len(rows) > 300
     assert [path for path, default in rows.items() if not default.strip()] == []
