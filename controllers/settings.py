@@ -23,6 +23,8 @@ from kube import lease
 
 Names = Annotated[tuple[str, ...], NoDecode]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
+Shape = dict[str, Any]
+"""An object of the Kubernetes API, which judges it when a run is created."""
 ClientId = Annotated[str, Field(pattern=scope.IDENTIFIER, max_length=63)]
 PREFIX = "JERVIS_OPERATOR_"
 
@@ -38,6 +40,16 @@ class Client(BaseModel):
 
     schedule_lead_days: Annotated[float, Field(ge=0, le=3650)] | None = None
     team: tuple[Name, ...] | None = None
+
+
+class EnvVar(BaseModel):
+    """A Kubernetes EnvVar."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    name: Name
+    value: str | None = None
+    value_from: Shape | None = None
 
 
 class NamespaceLimits(BaseModel):
@@ -111,8 +123,19 @@ class Settings(BaseSettings):
     )
     job_environment: dict[str, str] = Field(default_factory=dict)
     job_labels: dict[str, str] = Field(default_factory=dict)
+    job_annotations: dict[str, str] = Field(default_factory=dict)
+    job_run_as_user: Annotated[int, Field(ge=1)] | None = 10001
+    """User and group of runs; empty where the platform assigns its own."""
     job_node_selector: dict[str, str] = Field(default_factory=dict)
+    job_tolerations: list[Shape] = Field(default_factory=list)
+    job_affinity: Shape = Field(default_factory=dict)
+    job_topology_spread_constraints: list[Shape] = Field(default_factory=list)
+    job_priority_class_name: str = ""
+    job_runtime_class_name: str = ""
     job_image_pull_secrets: Names = ()
+    job_extra_env: list[EnvVar] = Field(default_factory=list)
+    job_extra_volumes: list[Shape] = Field(default_factory=list)
+    job_extra_volume_mounts: list[Shape] = Field(default_factory=list)
     job_deadline_seconds: Annotated[int, Field(ge=1)] = 3600
     """Of a task without activeDeadlineSeconds."""
     job_ttl_seconds: Annotated[int, Field(ge=0)] = 600
@@ -212,6 +235,11 @@ class Settings(BaseSettings):
             return value
         return json.loads(value) if value.startswith("[") else [one.strip() for one in value.split(",") if one.strip()]
 
+    @field_validator("job_run_as_user", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        return None if value == "" else value
+
     @field_validator("admission", "clients", mode="before")
     @classmethod
     def _map(cls, value: Any) -> Any:
@@ -289,6 +317,14 @@ class Settings(BaseSettings):
 
     def template(self) -> job.Template:
         """What all Jobs share."""
+        placed = {
+            "nodeSelector": self.job_node_selector,
+            "affinity": self.job_affinity,
+            "topologySpreadConstraints": self.job_topology_spread_constraints,
+            "priorityClassName": self.job_priority_class_name,
+            "runtimeClassName": self.job_runtime_class_name,
+            "imagePullSecrets": [{"name": secret} for secret in self.job_image_pull_secrets],
+        }
         return job.Template(
             namespace=self.namespace,
             image=self.image,
@@ -307,8 +343,13 @@ class Settings(BaseSettings):
             resources=self.job_resources,
             environment=self.job_environment,
             labels=self.job_labels,
-            node_selector=self.job_node_selector,
-            image_pull_secrets=self.job_image_pull_secrets,
+            annotations=self.job_annotations,
+            run_as_user=self.job_run_as_user,
+            pod={key: value for key, value in placed.items() if value},
+            tolerations=self.job_tolerations,
+            extra_env=[one.model_dump(by_alias=True, exclude_none=True) for one in self.job_extra_env],
+            volumes=self.job_extra_volumes,
+            volume_mounts=self.job_extra_volume_mounts,
         )
 
 

@@ -5,7 +5,7 @@ I own: the pydantic models of PendingTask, Connection and GpuBackend, their phas
 CRD manifests in this folder are generated from the models by `python -m crds`; they are never edited by hand.
 
 Who may call me: every package. I import no other package of Jervis and do no I/O, except in `keyring`, which reads keys
-from a folder.
+from a folder, and `authorities`, which reads certificates.
 """
 
 GROUP = "jervis.dev"

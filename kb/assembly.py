@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from crds import errors
+from crds import authorities, errors
 from kb import carry, loops, metrics, mongo, records, settings
 from kb.aliases import merge
 from kb.aliases import mongo as aliases_mongo
@@ -98,7 +98,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     patience = timedelta(seconds=config.recovery_patience)
     recoverer = recovery.Recovery(book, pipe, readers, meters, clock, patience=patience)
     # No redirects, no proxy, no cookies kept: the fetcher judges every address itself.
-    web = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=True))
+    web = await stack.enter_async_context(
+        httpx.AsyncClient(trust_env=False, follow_redirects=False, verify=authorities.context())
+    )
     judge = address.Judge([str(network) for network in config.crawl_networks], address.resolve)
     fetcher = fetch.Fetcher(web, judge, max_bytes=config.crawl_page_bytes, seconds=config.crawl_page_seconds)
     parser = (

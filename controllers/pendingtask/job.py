@@ -9,7 +9,7 @@ Runs live in the release's namespace, whatever the namespace of their task. Owne
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,11 @@ MONGODB_VARIABLE = "JERVIS_MONGODB_URI"
 _MAX_NAME = 63
 # The Job controller appends "-" and five characters for the pod, whose host name is cut at 63.
 _MAX_BASE = _MAX_NAME - 6
-_USER = 10001
+# The default tolerates a node that does not answer for five minutes.
+_UNREACHABLE = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}
+    for key in ("not-ready", "unreachable")
+]
 _RUN_TOKEN = "/var/run/jervis"  # noqa: S105  # a mount path, no password
 TOKEN_KEY = "token"  # noqa: S105  # the name of a key, no password
 
@@ -46,6 +50,8 @@ class Template:
     `namespace` is the release's: it holds Jobs, pods and the Secrets that they name. With `mongodb_secret` the address
     comes from that Secret, and `mongodb_uri`, which may hold a password, is not written into Jobs. With `run_tokens` a
     run mounts the Secret with its own token for the knowledge base and the router (`effects.run_token`).
+    `pod` holds more fields of the PodSpec, the lists below it more Tolerations, EnvVars, Volumes and VolumeMounts: they
+    are added to what every run has, and override none of it. Without `run_as_user` the platform assigns the user.
     """
 
     namespace: str
@@ -66,8 +72,13 @@ class Template:
     resources: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    image_pull_secrets: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    run_as_user: int | None = 10001
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    extra_env: Sequence[Mapping[str, Any]] = ()
+    volumes: Sequence[Mapping[str, Any]] = ()
+    volume_mounts: Sequence[Mapping[str, Any]] = ()
 
 
 def name(task_name: str, uid: str, attempt: int) -> str:
@@ -103,7 +114,8 @@ def manifest(
     """
     job_labels = {**template.labels, **labels(task, attempt)}
     queued = QUEUE_LABEL in job_labels
-    booked = {BACKEND_ANNOTATION: task.status.dispatch.backend if task.status.dispatch else ""}
+    backend = task.status.dispatch.backend if task.status.dispatch else ""
+    booked = {**template.annotations, BACKEND_ANNOTATION: backend}
     # Only the Job has the queue label: Kueue would queue a pod with that label as a workload of its own.
     pod_labels = {key: value for key, value in job_labels.items() if key != QUEUE_LABEL}
     return {
@@ -113,7 +125,7 @@ def manifest(
             "name": job_name,
             "namespace": template.namespace,
             "labels": job_labels,
-            "annotations": {TASK_NAME_ANNOTATION: task.metadata.name, **booked, **_fence(token)},
+            "annotations": {**booked, TASK_NAME_ANNOTATION: task.metadata.name, **_fence(token)},
         },
         "spec": {
             **({"suspend": True} if queued else {}),
@@ -167,7 +179,10 @@ def _fence(token: lease.FencingToken) -> dict[str, str]:
 
 
 def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: Template) -> dict[str, Any]:
+    user = template.run_as_user
+    owned = {} if user is None else {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     pod: dict[str, Any] = {
+        **template.pod,
         "restartPolicy": "Never",
         "serviceAccountName": template.service_account,
         "automountServiceAccountToken": False,
@@ -175,9 +190,7 @@ def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: T
         "terminationGracePeriodSeconds": template.grace_seconds,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "fsGroup": _USER,
+            **owned,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [
@@ -195,22 +208,14 @@ def _pod(task: pendingtask.PendingTask, attempt: int, job_name: str, template: T
                 },
                 "terminationMessagePath": "/dev/termination-log",
                 "terminationMessagePolicy": "File",
-                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108  # a mount point
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *map(dict, template.volume_mounts)],  # noqa: S108  # a mount point
             }
         ],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}],
-        # The default tolerates a node that does not answer for five minutes.
-        "tolerations": [
-            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 15}
-            for key in ("not-ready", "unreachable")
-        ],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "256Mi"}}, *map(dict, template.volumes)],
+        "tolerations": [*_UNREACHABLE, *map(dict, template.tolerations)],
     }
     if template.run_tokens:
         _mount_token(pod, job_name)
-    if template.node_selector:
-        pod["nodeSelector"] = dict(template.node_selector)
-    if template.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": secret} for secret in template.image_pull_secrets]
     return pod
 
 
@@ -225,7 +230,7 @@ def _mount_token(pod: dict[str, Any], secret: str) -> None:
 
 
 def _environment(task: pendingtask.PendingTask, attempt: int, template: Template) -> list[dict[str, Any]]:
-    """EnvVars, each name once; the values set here override the template's `environment`."""
+    """EnvVars, each name once; the values set here override the template's `environment` and `extra_env`."""
     values = {
         **template.environment,
         "JERVIS_TASK_UID": task.metadata.uid,
@@ -248,4 +253,4 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         reference = {"name": template.mongodb_secret, "key": template.mongodb_secret_key}
         variables = [one for one in variables if one["name"] != MONGODB_VARIABLE]
         variables.append({"name": MONGODB_VARIABLE, "valueFrom": {"secretKeyRef": reference}})
-    return variables
+    return [*(dict(one) for one in template.extra_env if one["name"] not in values), *variables]

@@ -19,6 +19,7 @@ import kube
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
+from crds import authorities
 from kb import client as kb
 from kube import lease
 from router import client as router
@@ -68,7 +69,7 @@ class Clients:
         store = (config.mongodb_uri, config.mongodb_database)
         self.memory = mongo.Memory(*store, leads=self.lease, at_wire=self._still_leading)
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
-        trusted = httpx.create_ssl_context()  # shared: loading the CA certificates is the slowest step here
+        trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
                 connections=config.qualify_at_once + 4, verify=trusted, request_class=kube.fenced(fence)

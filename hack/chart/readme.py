@@ -1,4 +1,7 @@
-"""The README's table of values: names and descriptions from values.schema.json, defaults from values.yaml."""
+"""The README's table of values: names and descriptions from values.schema.json, defaults from values.yaml.
+
+Settings that values.yaml leaves out have the default of the process that reads them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,50 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic.alias_generators import to_camel
+from pydantic_settings import BaseSettings
+
+from controllers import settings as operator
+from kb import settings as kb
+from router import settings as router
+from tests.fakes.ollama import settings as simulator
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
 _BEGIN = "<!-- values: written by `python -m hack.chart` -->\n"
 _END = "<!-- end of values -->\n"
 # Their insides are Kubernetes' own shapes, or are explained in one place for all components.
 _WHOLE = ("resources", "digest", "pullPolicy", "tag", "repository", "ports", "to")
+_PROCESSES: dict[str, type[BaseSettings]] = {
+    "operator.settings": operator.Settings,
+    "router.settings": router.Settings,
+    "kb.settings": kb.Settings,
+    "simulator.gpu.settings": simulator.Settings,
+    "simulator.cpu.settings": simulator.Settings,
+}
+_LIMIT = "of what `router.resources.limits.memory` leaves beside 96 MiB"
+_WEAVIATE, _ARANGO = "Weaviate's own", "ArangoDB's own"
+COMPUTED = {
+    "image.tag": "`appVersion` of the chart",
+    "simulator.image.tag": "`appVersion` of the chart",
+    "router.settings.maxBufferedBytes": f"half {_LIMIT}",
+    "router.settings.maxConnections": f"one for each 40 KiB of three eighths {_LIMIT}",
+    "router.settings.anonymousCeiling": "no ceiling",
+    "router.settings.drainSeconds": "`router.terminationGracePeriodSeconds` less 10",
+    "kb.settings.extractNumCtx": "the backend's own",
+    "kb.settings.weaviateEf": _WEAVIATE,
+    "kb.settings.weaviateEfConstruction": _WEAVIATE,
+    "kb.settings.weaviateMaxConnections": _WEAVIATE,
+    "kb.settings.weaviateDynamicThreshold": _WEAVIATE,
+    "kb.settings.weaviateReplicas": _WEAVIATE,
+    "kb.settings.arangoShards": _ARANGO,
+    "kb.settings.arangoReplication": _ARANGO,
+    "kb.settings.arangoWriteConcern": _ARANGO,
+}
+"""Defaults that are no constant: what they follow from, in Markdown."""
+
+
+class UnknownError(ValueError):
+    """A value without a default; the message names it."""
 
 
 def rendered() -> str:
@@ -27,11 +68,13 @@ def rendered() -> str:
 
 
 def table() -> str:
-    """A Markdown table: value, default, meaning."""
+    """A Markdown table: value, default, meaning. Raises UnknownError for a value without a default."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     found = _rows(schema, schema, defaults, "")
-    rows = [f"| `{path}` | {_cell(default)} | {meaning} |" for path, default, meaning in found]
+    rows = [
+        f"| `{path}` | {COMPUTED.get(path) or _cell(path, default)} | {meaning} |" for path, default, meaning in found
+    ]
     return "\n".join(["| value | default | meaning |", "| --- | --- | --- |", *rows]) + "\n"
 
 
@@ -44,7 +87,9 @@ def _rows(root: dict[str, Any], node: dict[str, Any], default: Any, path: str) -
         return
     for name, child in properties.items():
         known = default.get(name) if isinstance(default, dict) else None
-        if known is not None or path.endswith("settings"):
+        if known is None and path in _PROCESSES:
+            known = _default(_PROCESSES[path], name)
+        if known is not None or path in _PROCESSES:
             yield from _rows(root, child, known, f"{path}.{name}".lstrip("."))
 
 
@@ -54,5 +99,13 @@ def _target(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _cell(default: Any) -> str:
-    return "" if default is None else "`" + json.dumps(default, ensure_ascii=False).replace("|", "\\|") + "`"
+def _default(process: type[BaseSettings], name: str) -> Any:
+    """What the process takes when the chart gives it nothing."""
+    field = next((field for key, field in process.model_fields.items() if to_camel(key) == name), None)
+    return field.get_default(call_default_factory=True) if field else None
+
+
+def _cell(path: str, default: Any) -> str:
+    if default is None:
+        raise UnknownError(f"{path}: has no default; if it is computed, say so in hack/chart/readme.py")
+    return "`" + json.dumps(default, ensure_ascii=False).replace("|", "\\|") + "`"

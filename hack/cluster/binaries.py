@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from hack.cluster import errors, progress
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 _KUBERNETES = "v1.34.4"
-_VARIABLE = "JERVIS_TEST_KUBERNETES"
+_VARIABLE, _HELM = "JERVIS_TEST_KUBERNETES", "JERVIS_TEST_HELM"
 _DOWNLOADING = "go: downloading "
 
 
@@ -69,6 +69,7 @@ APISERVERS = {
 }
 COREDNS = Tool("coredns", {"coredns": "."}, 40)
 HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, 70)
+HELMS = {"": HELM, "newest": Tool("helm-newest", {"helm": "helm.sh/helm/v4/cmd/helm"}, 90)}
 WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"}, 136)
 KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, 10)
 PAUSE = Tool("pause", {"pause": "."}, 5)
@@ -85,10 +86,19 @@ def apiserver() -> Tool:
 
     Raises errors.Missing for another word.
     """
-    wanted = os.environ.get(_VARIABLE, "")
-    if wanted not in APISERVERS:
-        raise errors.Missing(f"{_VARIABLE}={wanted}: unset it, or give one of {', '.join(filter(None, APISERVERS))}")
-    return APISERVERS[wanted]
+    return _chosen(_VARIABLE, APISERVERS)
+
+
+def helm() -> Tool:
+    """The Helm of the chart's tests: `JERVIS_TEST_HELM` is newest or unset. Raises errors.Missing for another word."""
+    return _chosen(_HELM, HELMS)
+
+
+def _chosen(variable: str, tools: Mapping[str, Tool]) -> Tool:
+    wanted = os.environ.get(variable, "")
+    if wanted not in tools:
+        raise errors.Missing(f"{variable}={wanted}: unset it, or give one of {', '.join(filter(None, tools))}")
+    return tools[wanted]
 
 
 def program(tool: Tool, name: str, report: progress.Progress) -> Path:

@@ -15,8 +15,8 @@ from tests.chart.rendering import CHART, VARIANTS, Chart, Manifest
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The Helm program of the tool cache."""
-    return binaries.program(binaries.HELM, "helm", progress.Progress())
+    """The Helm program of the tool cache, of the version that JERVIS_TEST_HELM says."""
+    return binaries.program(binaries.helm(), "helm", progress.Progress())
 
 
 @pytest.fixture(scope="session")

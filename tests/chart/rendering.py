@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from controllers import settings
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
 KUBERNETES = "1.34.0"
@@ -95,3 +98,12 @@ def of_kind(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
 def environment(pod: Manifest) -> dict[str, Manifest]:
     """The first container's environment variables by name."""
     return {entry["name"]: entry for entry in pod["spec"]["containers"][0].get("env", [])}
+
+
+def operator_settings(manifests: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> settings.Settings:
+    """The operator's settings as its process reads them from the environment of its pod."""
+    pod = of_kind(manifests, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    for name, entry in environment(pod).items():
+        if "value" in entry:
+            monkeypatch.setenv(name, entry["value"])
+    return settings.read()

@@ -12,9 +12,11 @@ from pydantic_settings import BaseSettings
 
 from controllers import admission
 from controllers import settings as operator_settings
+from controllers.pendingtask import job
 from crds import history
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
+from tests.controllers import build
 
 # component -> (module with Settings, prefix, where its settings stand in the schema, fields that are not for the chart)
 PROCESSES = {
@@ -368,3 +370,48 @@ def test_workers_are_for_the_reading_knowledge_base(chart: Chart) -> None:
     assert {owner.rpartition("/")[2]: value for owner, value in found.items()} == {
         "jervis-kb-read": "3", "jervis-kb-write": "1",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("component", ["operator", "router", "kb", "job"])
+def test_volumes_variables_and_the_account_of_a_process_can_be_given(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch, component: str
+) -> None:
+    volume = {"name": "client-certificate", "secret": {"secretName": "mongodb-client"}}
+    mount = {"name": "client-certificate", "mountPath": "/etc/mongodb"}
+    variable = {"name": "HEADERS", "valueFrom": {"secretKeyRef": {"name": "otel", "key": "headers"}}}
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/jervis"}
+    given = {
+        "extraVolumes": [volume], "extraVolumeMounts": [mount], "extraEnv": [variable],
+        "serviceAccountAnnotations": role,
+    }  # fmt: skip
+    rendered = chart.render("--set-json", f"{component}={json.dumps(given)}")
+    if component == "job":
+        template = rendering.operator_settings(rendered, monkeypatch).template()
+        pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+    else:
+        pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert volume in pod["spec"]["volumes"]
+    assert mount in container["volumeMounts"]
+    assert variable in container["env"]
+    account = rendering.of_kind(rendered, "ServiceAccount")[f"jervis/jervis-{component}"]
+    assert account["metadata"]["annotations"] == role
+
+
+def test_runs_are_placed_by_values(chart: Chart, monkeypatch: pytest.MonkeyPatch) -> None:
+    placed: dict[str, Any] = {
+        "priorityClassName": "batch", "runtimeClassName": "gvisor", "nodeSelector": {"pool": "agents"},
+        "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+    }  # fmt: skip
+    toleration = {"key": "dedicated", "operator": "Exists"}
+    values = {**placed, "tolerations": [toleration], "annotations": {"sidecar.istio.io/inject": "false"}}
+    rendered = chart.render("--set-json", f"job={json.dumps(values)}")
+    template = rendering.operator_settings(rendered, monkeypatch).template()
+    pod = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+    assert {key: pod["spec"][key] for key in placed} == placed
+    assert toleration in pod["spec"]["tolerations"]
+    assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+    plain = rendering.operator_settings(chart.render(), monkeypatch).template()
+    pod = job.manifest(build.task(), 1, "run", plain)["spec"]["template"]
+    assert not {*placed} & {*pod["spec"]}

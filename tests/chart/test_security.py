@@ -74,6 +74,15 @@ def test_the_platform_may_choose_the_user(chart: Chart) -> None:
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True, name
 
 
+@pytest.mark.parametrize(("given", "user"), [("null", None), ("1000650000", 1000650000), ("10001", 10001)])
+def test_runs_have_the_user_of_the_release(
+    chart: Chart, monkeypatch: pytest.MonkeyPatch, given: str, user: int | None
+) -> None:
+    """OpenShift assigns one for each namespace and refuses every other, so null has to reach the Jobs as well."""
+    template = rendering.operator_settings(chart.render("--set", f"runAsUser={given}"), monkeypatch).template()
+    assert template.run_as_user == user
+
+
 def test_no_rule_has_a_wildcard(manifests: list[Manifest]) -> None:
     roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")]
     assert len(roles) >= 6

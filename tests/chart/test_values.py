@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from controllers import settings
 from hack.chart import definitions, readme
 from kube import lease
 from tests.chart.rendering import CHART, VARIANTS, Chart
+from tests.chart.test_processes import PROCESSES, schema_of, settings_of, snake
 
 # (arguments, what the message must name)
 REFUSED = [
@@ -23,6 +25,13 @@ REFUSED = [
     ("image.tag=not a tag", "tag"),
     ("image.digest=sha256:short", "digest"),
     ("image.pullPolicy=Sometimes", "pullPolicy"),
+    ("caBundle.kind=File", "kind"),
+    ("caBundle.key=a/b", "key"),
+    ("router.extraVolumes[0].emptyDir.sizeLimit=1Mi", "extraVolumes"),
+    ("job.extraVolumes[0].name=run-token", "extraVolumes"),
+    ("kb.extraVolumeMounts[0].name=a,kb.extraVolumeMounts[0].mountPath=tmp", "mountPath"),
+    ("job.extraEnv[0].value=x", "extraEnv"),
+    ("job.annotations.a=1", "annotations"),
     ("runAsUser=0", "runAsUser"),
     ("fullnameOverride=Jervis_1", "fullnameOverride"),
     ("crds.enabled=maybe", "enabled"),
@@ -166,6 +175,27 @@ def _number(bound: Any) -> float:
 
 def test_the_readme_lists_the_values_as_they_are() -> None:
     assert (CHART / "README.md").read_text() == readme.rendered(), "run `python -m hack.chart`"
+
+
+def test_every_value_has_its_default_in_the_readme() -> None:
+    """Also where values.yaml has none: the default is that of the process, or it is computed."""
+    rows = dict(re.findall(r"^\| `([^`]+)` \| (.*?) \| ", (CHART / "README.md").read_text(), flags=re.MULTILINE))
+    assert len(rows) > 300
+    assert [path for path, default in rows.items() if not default.strip()] == []
+    given = yaml.safe_load((CHART / "values.yaml").read_text())
+    places = [*((name, process[2]) for name, process in PROCESSES.items()), ("ollama-gpu", ("simulator", "cpu"))]
+    for component, place in places:
+        values = given
+        for key in (*place, "settings"):
+            values = values[key]
+        fields = settings_of(component).model_fields
+        for name in schema_of(component):
+            path = ".".join((*place, "settings", name))
+            default = values.get(name, fields[snake(name)].get_default(call_default_factory=True))
+            if default is None or path in readme.COMPUTED:
+                assert rows[path] == readme.COMPUTED[path]
+            else:
+                assert json.loads(rows[path].strip("`")) == (list(default) if isinstance(default, tuple) else default)
 
 
 def test_the_chart_carries_the_committed_crds() -> None:

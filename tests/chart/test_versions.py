@@ -1,13 +1,14 @@
-"""The oldest Kubernetes: what the chart takes, what is tested and what is written are one version."""
+"""The oldest Kubernetes: what the chart takes, what is tested and what is written are one version. And two of Helm."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 
-from hack.cluster import binaries
-from tests.chart.rendering import CHART, Chart
+from hack.cluster import binaries, progress
+from tests.chart.rendering import CHART, VARIANTS, Chart
 
 DOCS = CHART.parents[1] / "docs"
 
@@ -25,6 +26,15 @@ def test_the_chart_takes_the_oldest_version_that_is_tested_and_none_before(chart
     for version, taken in ((f"{major}.{minor}.0", True), (f"{major}.{minor - 1}.99", False)):
         found = chart.run("template", "jervis", str(CHART), "-n", "jervis", "--kube-version", version)
         assert (found.returncode == 0) is taken, found.stderr
+
+
+@pytest.mark.skipif(binaries.helm() is binaries.HELM, reason="JERVIS_TEST_HELM names no second version")
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_both_versions_of_helm_render_the_same(chart: Chart, variant: str) -> None:
+    older = Chart(binaries.program(binaries.HELM, "helm", progress.Progress()))
+    # The key is random where the release makes it.
+    arguments = (*VARIANTS[variant], "--set", "runToken.existingSecret=keys")
+    assert chart.render(*arguments) == older.render(*arguments)
 
 
 def test_the_documents_name_that_version() -> None:

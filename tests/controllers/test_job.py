@@ -181,3 +181,46 @@ def test_a_run_mounts_the_secret_with_its_own_token() -> None:
     assert environment["JERVIS_RUN_TOKEN_FILE"] == "/var/run/jervis/token"
     assert (mount["mountPath"], mount["readOnly"], "subPath" in mount) == ("/var/run/jervis", True, False)
     assert shown["automountServiceAccountToken"] is False
+
+
+def test_the_user_is_the_settings_and_may_be_the_platforms() -> None:
+    context = made()["spec"]["template"]["spec"]["securityContext"]
+    assert (context["runAsUser"], context["runAsGroup"], context["fsGroup"]) == (10001, 10001, 10001)
+    assigned = job.manifest(task(), 3, "n", replace(TEMPLATE, run_as_user=None))["spec"]["template"]["spec"]
+    assert assigned["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> None:
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    dedicated = {"key": "dedicated", "operator": "Equal", "value": "agents", "effect": "NoSchedule"}
+    reference = {"secretKeyRef": {"name": "observability", "key": "headers"}}
+    template = replace(
+        TEMPLATE,
+        run_tokens=True,
+        pod={"priorityClassName": "batch", "affinity": affinity, "restartPolicy": "Always"},
+        annotations={"team": "a", "jervis.dev/backend": "never mine"},
+        tolerations=[dedicated],
+        extra_env=[
+            {"name": "OTEL_EXPORTER_OTLP_HEADERS", "valueFrom": reference},
+            {"name": "JERVIS_TASK_UID", "value": "never mine"},
+            {"name": "JERVIS_MONGODB_URI", "value": "never mine"},
+        ],
+        volumes=[{"name": "ca", "configMap": {"name": "authorities"}}],
+        volume_mounts=[{"name": "ca", "mountPath": "/etc/jervis/ca", "readOnly": True}],
+    )
+    body = job.manifest(task(), 3, "n", template)
+    pod = body["spec"]["template"]["spec"]
+    plain = made()["spec"]["template"]["spec"]
+    assert (pod["priorityClassName"], pod["affinity"], pod["restartPolicy"]) == ("batch", affinity, "Never")
+    assert pod["tolerations"] == [*plain["tolerations"], dedicated]
+    for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
+        found = metadata["annotations"]
+        assert (found["team"], found["jervis.dev/backend"]) == ("a", "")
+    assert [one["name"] for one in pod["volumes"]] == ["tmp", "ca", "run-token"]
+    (container,) = pod["containers"]
+    assert [one["name"] for one in container["volumeMounts"]] == ["tmp", "ca", "run-token"]
+    names = [one["name"] for one in container["env"]]
+    assert len(names) == len(set(names))
+    assert {"name": "OTEL_EXPORTER_OTLP_HEADERS", "valueFrom": reference} in container["env"]
+    assert {"name": "JERVIS_TASK_UID", "value": UID} in container["env"]
+    assert {"name": "JERVIS_MONGODB_URI", "value": "mongodb://m"} in container["env"]

@@ -39,13 +39,14 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 
 {{/*
-"registry/repository:tag", or with a digest when one is given: a digest cannot be moved under us.
+"registry/repository:tag", or with a digest when one is given: a digest cannot be moved under us. (dict "root" $ "image"
+.Values.image); without a tag it is the image of the chart's own version.
 */}}
 {{- define "jervis.image" -}}
-{{- if .digest -}}
-{{- printf "%s@%s" .repository .digest -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .repository .tag -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 {{- end }}
 
@@ -132,6 +133,44 @@ The address of MongoDB: from a Secret when it carries credentials. (dict "root" 
 {{- else }}
   value: {{ .root.Values.mongodb.uri | quote }}
 {{- end }}
+{{- end }}
+
+{{/*
+Lists as JSON of what a pod has beside its own environment, mounts and volumes: the certificates of caBundle, and extraEnv,
+extraVolumeMounts and extraVolumes. (dict "root" $ "values" .Values.router). Runs get theirs by the operator.
+*/}}
+{{- define "jervis.moreEnv" -}}
+{{- $env := list -}}
+{{- if .root.Values.caBundle.name -}}
+{{- /* OpenSSL (MongoDB, HTTP), requests (ArangoDB, OTLP) and gRPC (Weaviate) each look in a place of their own. */ -}}
+{{- range $name := list "SSL_CERT_FILE" "REQUESTS_CA_BUNDLE" "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" -}}
+{{- $env = append $env (dict "name" $name "value" "/etc/jervis/ca-bundle/ca.crt") -}}
+{{- end -}}
+{{- end -}}
+{{- concat $env .values.extraEnv | toJson -}}
+{{- end }}
+
+{{- define "jervis.moreMounts" -}}
+{{- $mounts := list -}}
+{{- if .root.Values.caBundle.name -}}
+{{- $mounts = append $mounts (dict "name" "ca-bundle" "mountPath" "/etc/jervis/ca-bundle" "readOnly" true) -}}
+{{- end -}}
+{{- concat $mounts .values.extraVolumeMounts | toJson -}}
+{{- end }}
+
+{{- define "jervis.moreVolumes" -}}
+{{- $volumes := list -}}
+{{- with .root.Values.caBundle -}}
+{{- if .name -}}
+{{- $items := list (dict "key" .key "path" "ca.crt") -}}
+{{- if eq .kind "Secret" -}}
+{{- $volumes = append $volumes (dict "name" "ca-bundle" "secret" (dict "secretName" .name "items" $items)) -}}
+{{- else -}}
+{{- $volumes = append $volumes (dict "name" "ca-bundle" "configMap" (dict "name" .name "items" $items)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- concat $volumes .values.extraVolumes | toJson -}}
 {{- end }}
 
 {{/*
@@ -262,6 +301,9 @@ Values that no schema can judge alone.
 {{- define "jervis.validate" -}}
 {{- if and (eq .Values.kb.profile "distributed") (not .Values.arangodb.url) -}}
 {{- fail "\n\narangodb.url: the distributed profile needs a graph store that several pods share.\nSet arangodb.url (and arangodb.existingSecret.name), or kb.profile=local for one pod with the embedded store." -}}
+{{- end -}}
+{{- if and .Values.tika.enabled (not .Values.tika.image.tag) (not .Values.tika.image.digest) -}}
+{{- fail "\n\ntika.image.tag: Tika's image has versions of its own, and an empty tag names none of them.\nGive the tag or the digest of the image, or leave the default." -}}
 {{- end -}}
 {{- if and .Values.kb.tokens.existingSecret.name (not .Values.kb.tokens.clientSecret.name) -}}
 {{- fail "\n\nkb.tokens.clientSecret.name: a knowledge base that asks for tokens refuses the operator as well.\nName a Secret with a token of the file that may write in every scope, or leave kb.tokens.existingSecret.name empty." -}}

@@ -13,7 +13,7 @@ import weaviate
 from weaviate.classes.init import Auth
 from weaviate.classes.query import Filter
 from weaviate.collections.classes.filters import FilterReturn
-from weaviate.config import AdditionalConfig, Timeout
+from weaviate.config import AdditionalConfig, Proxies, Timeout
 from weaviate.connect import ConnectionParams
 from weaviate.exceptions import WeaviateBaseError
 
@@ -53,7 +53,12 @@ class Connection:
         self._client = weaviate.WeaviateAsyncClient(
             ConnectionParams.from_url(url, grpc_port),
             auth_client_secret=Auth.api_key(api_key) if api_key else None,
-            additional_config=AdditionalConfig(timeout=Timeout(init=5, query=READ_SECONDS, insert=WRITE_SECONDS)),
+            additional_config=AdditionalConfig(
+                timeout=Timeout(init=5, query=READ_SECONDS, insert=WRITE_SECONDS),
+                # The driver reads SSL_CERT_FILE together with the variables of proxies, or neither.
+                trust_env=url.startswith("https:"),
+                proxies=Proxies(),
+            ),
             # The checks ask a package index for newer versions.
             skip_init_checks=True,
         )

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controllers import settings
 from controllers.pendingtask import job
 from crds import pendingtask
 from kube import lease
@@ -185,3 +186,42 @@ def test_the_operator_writes_secrets_of_runs_and_no_others(operator: Caller, adm
         assert "run-token alone" in callers.refusal(send(operator, verb, path, body))
     for verb, path in (("GET", f"{where}/run-1"), ("GET", where), ("DELETE", f"{where}/keys")):
         assert send(operator, verb, path, {}).status_code == 403
+
+
+def test_the_apiserver_takes_a_run_with_all_that_job_of_the_values_adds(admin: Caller, operator: Caller) -> None:
+    """With unknown fields refused, and without a warning about the restricted Pod Security Standard."""
+    config = settings.Settings(
+        namespace=HOME,
+        job_run_as_user=None,
+        job_annotations={"team": "a"},
+        job_node_selector={"pool": "agents"},
+        job_tolerations=[{"key": "dedicated", "operator": "Equal", "value": "agents", "effect": "NoSchedule"}],
+        job_affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "one"}}}
+        ]}},
+        job_topology_spread_constraints=[{
+            "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "orchestrator-job"}},
+        }],
+        job_priority_class_name="batch",
+        job_runtime_class_name="gvisor",
+        job_extra_env=[settings.EnvVar(name="A", value_from={"secretKeyRef": {"name": "one", "key": "a"}})],
+        job_extra_volumes=[{"name": "ca-bundle", "configMap": {"name": "authorities"}}],
+        job_extra_volume_mounts=[{"name": "ca-bundle", "mountPath": "/etc/jervis/ca-bundle", "readOnly": True}],
+    )  # fmt: skip
+    meta = {"name": "chat", "namespace": TEAM, "uid": "0f9a1c2e-5b7d-4e21-9a55-3c2f6d8b1e00"}
+    task = pendingtask.PendingTask.model_validate({"metadata": meta, "spec": TASK})
+    sent = job.manifest(task, 1, "placed", config.template())
+    home = f"/api/v1/namespaces/{HOME}"
+    warned = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+    callers.succeed(send(admin, "PATCH", home, warned))
+    params = {"dryRun": "All", "fieldValidation": "Strict"}
+    headers = {"Impersonate-User": operator.user or ""}
+    answer = operator.http.post(JOBS.format(HOME), json=sent, headers=headers, params=params)
+    callers.succeed(send(admin, "PATCH", home, {"metadata": {"labels": dict.fromkeys(warned["metadata"]["labels"])}}))
+    kept = callers.succeed(answer)["spec"]["template"]["spec"]
+    assert "warning" not in answer.headers
+    own = sent["spec"]["template"]["spec"]
+    for name in ("tolerations", "affinity", "nodeSelector", "runtimeClassName", "priorityClassName", "securityContext"):
+        assert kept[name] == own[name]
+    assert [one["name"] for one in kept["volumes"]] == ["tmp", "ca-bundle"]

@@ -30,6 +30,9 @@ annotations:
 {{- with include "jervis.routerTokenVolume" (dict "root" .) | trim }}
 {{ . }}
 {{- end }}
+{{- with include "jervis.moreVolumes" (dict "root" . "values" .Values.kb) | fromJsonArray }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Where Tika is: ours, yours, or "" for none. */}}
@@ -54,7 +57,7 @@ securityContext:
 {{- end }}
 containers:
   - name: kb
-    image: {{ include "jervis.image" $values.image | quote }}
+    image: {{ include "jervis.image" (dict "root" .root "image" $values.image) | quote }}
     imagePullPolicy: {{ $values.image.pullPolicy }}
     command: [python, -m, kb]
     env:
@@ -142,7 +145,7 @@ containers:
       {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $values.kb.settings) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
-      {{- with $values.kb.extraEnv }}
+      {{- with include "jervis.moreEnv" (dict "root" .root "values" $values.kb) | fromJsonArray }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
     ports:
@@ -179,5 +182,8 @@ containers:
       - name: tokens
         mountPath: /etc/jervis/tokens
         readOnly: true
+      {{- end }}
+      {{- with include "jervis.moreMounts" (dict "root" .root "values" $values.kb) | fromJsonArray }}
+      {{- toYaml . | nindent 6 }}
       {{- end }}
 {{- end }}

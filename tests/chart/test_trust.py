@@ -1,0 +1,185 @@
+"""`caBundle`: each process and each run trusts its authorities, proven by TLS servers with certificates of one."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import json
+import os
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from controllers.pendingtask import job
+from tests.chart import rendering, trusted
+from tests.chart.rendering import Chart, Manifest
+from tests.controllers import build
+
+ROOT = Path(__file__).resolve().parents[2]
+MOUNT = "/etc/jervis/ca-bundle"
+PODS = ("operator", "router", "kb")
+
+
+@dataclass
+class Authority:
+    """A certificate authority of this test and one server's certificate by it, as files."""
+
+    ca: Path
+    chain: Path
+
+
+def authority(directory: Path) -> Authority:
+    """An authority, and a certificate of it for localhost."""
+    now = datetime.datetime.now(datetime.UTC)
+
+    def certificate(
+        name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, *, ca: bool
+    ) -> x509.Certificate:
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        )
+        if ca:
+            signs = x509.KeyUsage(
+                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
+                key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
+                decipher_only=False,
+            )  # fmt: skip
+            made = made.add_extension(signs, critical=True)
+        else:
+            names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return made.sign(signer, hashes.SHA256())
+
+    own, servers = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    pem = serialization.Encoding.PEM
+    ca = certificate("an authority", own, "an authority", own, ca=True)
+    leaf = certificate("localhost", servers, "an authority", own, ca=False)
+    key = servers.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    found = Authority(directory / "ca.crt", directory / "server.pem")
+    found.ca.write_bytes(ca.public_bytes(pem))
+    found.chain.write_bytes(key + leaf.public_bytes(pem))
+    return found
+
+
+@dataclass
+class Seen:
+    """Clients by name: those that accepted the certificate, and those that came at all."""
+
+    ports: dict[str, int] = field(default_factory=dict)
+    accepted: set[str] = field(default_factory=set)
+    came: set[str] = field(default_factory=set)
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def __init__(self, name: str, context: ssl.SSLContext, seen: Seen) -> None:
+        super().__init__(("127.0.0.1", 0), _Handshake)
+        self.name, self.context, self.seen = name, context, seen
+
+
+class _Handshake(socketserver.BaseRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        self.server.seen.came.add(self.server.name)
+        self.request.settimeout(trusted.SECONDS)
+        # At its end the client has judged: in TLS 1.3, too, it refuses before its own last message.
+        with suppress(OSError), self.server.context.wrap_socket(self.request, server_side=True):
+            self.server.seen.accepted.add(self.server.name)
+
+
+@contextmanager
+def servers(chain: Path) -> Iterator[Seen]:
+    """One TLS server for each client, which closes after the handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    seen = Seen()
+    with ExitStack() as stack:
+        for name in trusted.CLIENTS:
+            server = stack.enter_context(_Server(name, context, seen))
+            seen.ports[name] = server.server_address[1]
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            stack.callback(server.shutdown)
+        yield seen
+
+
+def ask(known: Authority, variables: dict[str, str]) -> Seen:
+    """What the servers see of all clients in one process with these variables."""
+    with servers(known.chain) as seen:
+        names = {*variables, "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+        env = {key: value for key, value in os.environ.items() if key not in names} | variables
+        command = [sys.executable, "-m", "tests.chart.trusted", json.dumps(seen.ports)]
+        subprocess.run(command, cwd=ROOT, env={**env, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
+    return seen
+
+
+def bundle_variables(pod: Manifest) -> set[str]:
+    """Names of the variables of a pod that lead to the bundle."""
+    found = rendering.environment(pod).values()
+    return {entry["name"] for entry in found if entry.get("value") == f"{MOUNT}/ca.crt"}
+
+
+@pytest.fixture(scope="module")
+def bundled(chart: Chart) -> list[Manifest]:
+    return chart.render("--set", "caBundle.name=authorities,caBundle.kind=Secret,caBundle.key=root.pem")
+
+
+@pytest.fixture(scope="module")
+def seen(bundled: list[Manifest], tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
+    """With the variables that the chart sets, and without."""
+    known = authority(tmp_path_factory.mktemp("authority"))
+    operator = rendering.of_kind(bundled, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    return ask(known, dict.fromkeys(bundle_variables(operator), str(known.ca))), ask(known, {})
+
+
+@pytest.mark.parametrize("client", trusted.CLIENTS)
+def test_a_client_trusts_the_bundle_and_none_without_it(seen: tuple[Seen, Seen], client: str) -> None:
+    with_bundle, without = seen
+    assert client in with_bundle.accepted
+    assert client in without.came
+    assert client not in without.accepted
+
+
+def test_every_process_and_every_run_has_the_bundle(bundled: list[Manifest], monkeypatch: pytest.MonkeyPatch) -> None:
+    template = rendering.operator_settings(bundled, monkeypatch).template()
+    run = job.manifest(build.task(), 1, "run", template)["spec"]["template"]
+    deployments = rendering.of_kind(bundled, "Deployment")
+    for pod in (*(deployments[f"jervis/jervis-{name}"]["spec"]["template"] for name in PODS), run):
+        assert bundle_variables(pod) == {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"}
+        volume = next(one for one in pod["spec"]["volumes"] if one["name"] == "ca-bundle")
+        items = [{"key": "root.pem", "path": "ca.crt"}]
+        assert volume["secret"] == {"secretName": "authorities", "items": items}
+        mounts = pod["spec"]["containers"][0]["volumeMounts"]
+        assert {"name": "ca-bundle", "mountPath": MOUNT, "readOnly": True} in mounts
+
+
+def test_a_bundle_may_be_a_config_map_and_is_none_by_default(chart: Chart) -> None:
+    rendered = chart.render("--set", "caBundle.name=authorities")
+    pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]
+    volume = next(one for one in pod["spec"]["volumes"] if one["name"] == "ca-bundle")
+    assert volume["configMap"] == {"name": "authorities", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    for _, pod in rendering.pods(chart.render()):
+        assert "ca-bundle" not in json.dumps(pod)
