@@ -32,6 +32,7 @@ class Tool:
     programs: dict[str, str]
     ldflags: str = "-s -w"
     version: str = ""
+    tags: str = ""
 
 
 KUBERNETES = Tool(
@@ -61,6 +62,8 @@ HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"})
 COREDNS = Tool("coredns", {"coredns": "github.com/coredns/coredns"})
 WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"})
 KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"})
+# Without the discovery of targets in clouds, which is most of it.
+PROMTOOL = Tool("prometheus", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 PAUSE = Tool("pause", {"pause": "."})
 ALL = (ETCD, KUBERNETES, PAUSE, COREDNS, WEAVIATE, HELM, KUBECONFORM)
 
@@ -93,10 +96,8 @@ def directory(tool: Tool, report: progress.Progress) -> Path:
     """The directory with all programs of `tool`."""
     source = TOOLS / tool.module
     sources = [source / "go.mod", source / "go.sum", *sorted(source.glob("*.go"))]
-    found = (
-        cache() / "tools" / f"{tool.module}-{digest(sources, f'{go_version()} {tool.ldflags} {sorted(tool.programs)}')}"
-    )
-
+    salt = f"{go_version()} {tool.ldflags} {sorted(tool.programs)}{tool.tags}"
+    found = cache() / "tools" / f"{tool.module}-{digest(sources, salt)}"
     text = f"building {', '.join(tool.programs)}"
     return build_once(found, report, text, lambda scratch: _build(source, tool, scratch))
 
@@ -138,7 +139,7 @@ def go_version() -> str:
 
 def _build(source: Path, tool: Tool, target: Path) -> None:
     """All programs at once, so that what they share is compiled once and they are linked side by side."""
-    options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", tool.ldflags)
+    options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-tags", tool.tags, "-ldflags", tool.ldflags)
     built = subprocess.run(
         ["go", "build", *options, "-o", f"{target}/", *tool.programs.values()],
         cwd=source,
