@@ -77,7 +77,7 @@ def test_every_metric_exists_with_its_labels(rendered: list[Manifest]) -> None:
         names = _METRIC.findall(expression)
         assert names, where
         for name in names:
-            assert name in series, f"{where}: nobody exports {name}"
+            assert name in series, f"{where}: no process exports {name}"
             asked += 1
         for name, selector in _LABELS.findall(expression):
             used = {part.split("=")[0].strip("!~ ") for part in selector.split(",")}
