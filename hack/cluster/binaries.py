@@ -65,7 +65,7 @@ KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/
 # Without the discovery of targets in clouds, which is most of it.
 PROMTOOL = Tool("prometheus", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, tags="remove_all_sd")
 PAUSE = Tool("pause", {"pause": "."})
-ALL = (ETCD, KUBERNETES, PAUSE, COREDNS, WEAVIATE, HELM, KUBECONFORM)
+ALL = (ETCD, KUBERNETES, PAUSE, COREDNS, WEAVIATE, HELM, KUBECONFORM, PROMTOOL)
 
 
 def cache() -> Path:

@@ -79,13 +79,15 @@ def _pods(site: Site) -> dict[str, int]:
     }
 
 
-def _works(site: Site, test: str, owner: str) -> None:
-    """A task reaches its end, in this release alone."""
+def _work(test: str, owner: str, *sites: Site) -> None:
+    """A task in each of the releases reaches its end, in that release alone."""
     tasks = work(test, 1)
-    site.apply(test, tasks, owner)
-    (ended,) = site.ends(test, dict.fromkeys(tasks, Phase.COMPLETED)).values()
-    assert len(site.results(ended)) == 1
-    assert set(site.jobs([ended]).values()) == {1}
+    for site in sites:
+        site.apply(test, tasks, owner)
+    for site in sites:
+        (ended,) = site.ends(test, dict.fromkeys(tasks, Phase.COMPLETED)).values()
+        assert len(site.results(ended)) == 1
+        assert set(site.jobs([ended]).values()) == {1}
 
 
 def _completed(site: Site) -> float:
@@ -113,8 +115,7 @@ def test_neither_notices_the_other(second: Site, first: Site, owner: str) -> Non
     before, already = _pods(first), _completed(first)
     assert len(before) == len(_pods(second)) == 5
 
-    _works(first, "beside-first", owner)
-    _works(second, "beside-second", owner)
+    _work("beside", owner, first, second)
     assert (_completed(first), _completed(second)) == (already + 1, 1)
     for one, other in ((first, second), (second, first)):
         assert f'namespace="{one.kubectl.namespace}"' in _rules(one)
@@ -125,5 +126,5 @@ def test_neither_notices_the_other(second: Site, first: Site, owner: str) -> Non
     left = [one for kind in _WIDE for one in first.kubectl.items(kind) if _SECOND in str(one["metadata"])]
     assert not left
     assert _pods(first) == before
-    _works(first, "alone-again", owner)
+    _work("alone-again", owner, first)
     assert _completed(first) == already + 2
