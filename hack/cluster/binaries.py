@@ -37,6 +37,7 @@ class Tool:
     seconds: float
     ldflags: str = "-s -w"
     version: str = ""
+    tags: str = ""
 
     def pending_seconds(self) -> float:
         """`seconds`, or 0 when the cache has it."""
@@ -72,8 +73,10 @@ HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, 70)
 HELMS = {"": HELM, "newest": Tool("helm-newest", {"helm": "helm.sh/helm/v4/cmd/helm"}, 90)}
 WEAVIATE = Tool("weaviate", {"weaviate-server": "github.com/weaviate/weaviate/cmd/weaviate-server"}, 136)
 KUBECONFORM = Tool("kubeconform", {"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}, 10)
+# Without the discovery of targets in clouds, which is most of it.
+PROMTOOL = Tool("prometheus", {"promtool": "github.com/prometheus/prometheus/cmd/promtool"}, 90, tags="remove_all_sd")
 PAUSE = Tool("pause", {"pause": "."}, 5)
-ALL = (KUBERNETES, COREDNS, PAUSE, WEAVIATE, HELM, KUBECONFORM)
+ALL = (KUBERNETES, COREDNS, PAUSE, WEAVIATE, HELM, KUBECONFORM, PROMTOOL)
 
 
 def cache() -> Path:
@@ -121,7 +124,7 @@ def place(tool: Tool) -> Path:
     """Where the programs of `tool` are, or will be once they are built."""
     source = TOOLS / tool.module
     sources = [source / "go.mod", source / "go.sum", *sorted(source.rglob("*.go"))]
-    salt = f"{go_version()} {tool.ldflags} {sorted(tool.programs)}"
+    salt = f"{go_version()} {tool.ldflags} {sorted(tool.programs)}{tool.tags}"
     return cache() / "tools" / f"{tool.module}-{digest(sources, salt)}"
 
 
@@ -181,7 +184,7 @@ def logged(name: str, *command: str | Path, cwd: Path, reach: str, **environment
 
 def _build(source: Path, tool: Tool, target: Path) -> None:
     """All programs at once, so that what they share is compiled once and they are linked side by side."""
-    options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", tool.ldflags)
+    options = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-tags", tool.tags, "-ldflags", tool.ldflags)
     command = ("go", "build", *options, "-o", f"{target}/", *tool.programs.values())
     logged(tool.module, *command, cwd=source, reach="the Go module proxy", CGO_ENABLED="0")
     for name, package in tool.programs.items():

@@ -1,10 +1,12 @@
-"""Alerts and the dashboard ask for metrics that the processes really have."""
+"""Alerts and the dashboard ask for metrics that the processes really have; runbooks and alerts belong together."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ from router import status
 from tests.chart import rendering
 from tests.chart.rendering import CHART, Chart, Manifest
 
+RUNBOOKS = CHART.parents[1] / "docs" / "runbooks.md"
 ON = ("serviceMonitor", "prometheusRule", "dashboard")
 _METRIC = re.compile(r"\bjervis_[a-z0-9_]+")
 _LABELS = re.compile(r"(jervis_[a-z0-9_]+)\{([^}]*)\}")
@@ -45,7 +48,8 @@ def known() -> dict[str, set[str]]:
     queue = status.Queue(waiting=1, by_priority={"P0": 1}, oldest_seconds=2.0)
     document = status.Status(backends=[backend], queue=queue)
     for family in router_metrics.Gauges(lambda: document, {}, {}).collect():
-        found[family.name] = set().union(*(sample.labels for sample in family.samples))
+        labels = set().union(*(sample.labels for sample in family.samples))
+        found |= dict.fromkeys([family.name, *(sample.name for sample in family.samples)], labels)
     return found
 
 
@@ -73,10 +77,10 @@ def test_every_metric_exists_with_its_labels(rendered: list[Manifest]) -> None:
         names = _METRIC.findall(expression)
         assert names, where
         for name in names:
-            assert name in series, f"{where}: nobody exports {name}"
+            assert name in series, f"{where}: no process exports {name}"
             asked += 1
         for name, selector in _LABELS.findall(expression):
-            used = {part.split("=")[0].rstrip("!~ ") for part in selector.split(",")}
+            used = {part.split("=")[0].strip("!~ ") for part in selector.split(",")}
             assert used <= series[name] | GIVEN, f"{where}: {name} has no label {used - series[name]}"
         grouped = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", expression) for label in labels.split(",")}
         reachable = GIVEN.union(*(series[name] for name in names))
@@ -123,14 +127,103 @@ def test_every_alert_says_what_to_do(rendered: list[Manifest]) -> None:
     for alert in alerts:
         assert alert["alert"].startswith("Jervis")
         assert alert["labels"]["severity"] in ("warning", "critical")
-        assert set(alert["annotations"]) == {"summary", "description"}
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
         assert re.fullmatch(r"[0-9]+m", alert["for"])
         assert alert["expr"].count("(") == alert["expr"].count(")")
 
 
-def test_the_rule_file_reaches_prometheus_unchanged(rendered: list[Manifest]) -> None:
-    file = yaml.safe_load((CHART / "monitoring" / "rules.yaml").read_text())
-    assert rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]["spec"] == file
+def test_every_selector_names_the_release(chart: Chart) -> None:
+    """Where several releases share one Prometheus, each has alerts about itself alone."""
+    objects = chart.render("--set", "monitoring.prometheusRule.enabled=true", namespace="team-a")
+    rule = rendering.of_kind(objects, "PrometheusRule")["team-a/jervis"]
+    assert "$(" not in json.dumps(rule)
+    for group in rule["spec"]["groups"]:
+        for alert in group["rules"]:
+            expression = alert["expr"]
+            assert len(_METRIC.findall(expression)) == expression.count('namespace="team-a"'), alert["alert"]
+
+
+def _sections() -> dict[str, str]:
+    """{heading: text} of the runbooks."""
+    parts = re.split(r"^### (.+)$", RUNBOOKS.read_text(), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_every_alert_has_its_runbook(rendered: list[Manifest]) -> None:
+    rule = rendering.of_kind(rendered, "PrometheusRule")["jervis/jervis"]
+    links = {
+        alert["alert"]: alert["annotations"]["runbook_url"]
+        for group in rule["spec"]["groups"]
+        for alert in group["rules"]
+    }
+    assert set(links) == set(_sections())
+    for alert, link in links.items():
+        path, _, anchor = link.partition("#")
+        assert (CHART.parents[1] / path).samefile(RUNBOOKS)
+        assert anchor == alert.lower(), "as the heading is linked to"
+
+
+def test_every_runbook_says_what_to_look_at_and_what_to_do() -> None:
+    series = known()
+    for alert, text in _sections().items():
+        assert [text.count(f"**{part}.**") for part in ("Means", "Look", "Fix")] == [1, 1, 1], alert
+        assert re.search(r"^    \S", text.partition("**Look.**")[2].partition("**Fix.**")[0], re.MULTILINE), alert
+        assert set(_METRIC.findall(text)) <= set(series), alert
+
+
+def test_the_runbooks_may_be_elsewhere(chart: Chart) -> None:
+    place = "https://wiki.example.com/jervis"
+    objects = chart.render(
+        "--set", f"monitoring.prometheusRule.enabled=true,monitoring.prometheusRule.runbooks={place}"
+    )
+    text = json.dumps(rendering.of_kind(objects, "PrometheusRule")["jervis/jervis"])
+    assert f"{place}#jervisnoleader" in text
+    assert "docs/runbooks.md" not in text
+
+
+def test_a_service_monitor_takes_what_the_values_give(chart: Chart) -> None:
+    given = {
+        "interval": "1m",
+        "scrapeTimeout": "30s",
+        "relabelings": [{"targetLabel": "cluster", "replacement": "west"}],
+        "metricRelabelings": [{"sourceLabels": ["__name__"], "regex": ".*_bucket", "action": "drop"}],
+    }
+    values = {"enabled": True, "labels": {"release": "prometheus"}, **given}
+    objects = chart.render("--set-json", f"monitoring.serviceMonitor={json.dumps(values)}")
+    monitors = rendering.of_kind(objects, "ServiceMonitor").values()
+    assert len(monitors) == 3
+    for monitor in monitors:
+        assert monitor["metadata"]["labels"]["release"] == "prometheus"
+        (endpoint,) = monitor["spec"]["endpoints"]
+        assert {key: endpoint[key] for key in given} == given
+
+
+@pytest.mark.parametrize(
+    ("values", "warns"),
+    [
+        ("monitoring.serviceMonitor.enabled=true", True),
+        ("monitoring.serviceMonitor.enabled=true,networkPolicy.enabled=false", False),
+        (
+            "monitoring.serviceMonitor.enabled=true,networkPolicy.monitoring[0].podSelector.matchLabels.app=prometheus",
+            False,
+        ),
+        ("monitoring.serviceMonitor.enabled=false", False),
+    ],
+    ids=["shut", "without policies", "let in", "off"],
+)
+def test_the_notes_say_when_no_prometheus_is_let_in(chart: Chart, tmp_path: Path, values: str, warns: bool) -> None:
+    """`helm template` leaves NOTES.txt out, so it is rendered as part of an object."""
+    whole = shutil.copytree(CHART, tmp_path / "jervis")
+    (whole / "templates" / "NOTES.txt").rename(whole / "NOTES.txt")
+    notes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes"}, "data": {"text": "TEXT"}}
+    text = json.dumps(notes).replace('"TEXT"', '{{ tpl (.Files.Get "NOTES.txt") . | toJson }}')
+    (whole / "templates" / "notes.yaml").write_text(text)
+    arguments = ("-n", "jervis", "--show-only", "templates/notes.yaml", "--set", values)
+    done = chart.run("template", "jervis", str(whole), "--kube-version", rendering.KUBERNETES, *arguments)
+    assert done.returncode == 0, done.stderr
+    said = yaml.safe_load(done.stdout)["data"]["text"]
+    assert "Is everything up?" in said
+    assert ("networkPolicy:\n      monitoring:" in said) is warns
 
 
 @pytest.mark.parametrize(

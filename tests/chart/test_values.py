@@ -113,6 +113,8 @@ REFUSED = [
     ("networkPolicy.mongodb.ports={0}", "ports"),
     ("networkPolicy.internet=true", "internet"),
     ("monitoring.serviceMonitor.interval=often", "interval"),
+    ("monitoring.serviceMonitor.relabelings=none", "relabelings"),
+    ("monitoring.prometheusRule.runbooks=two words", "runbooks"),
 ]
 
 
