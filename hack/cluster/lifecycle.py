@@ -17,6 +17,7 @@ from hack.cluster import (
     containerd,
     controlplane,
     dns,
+    enforcement,
     etcd,
     kubelet,
     mounts,
@@ -39,6 +40,7 @@ COMPONENTS = (
     "kube-scheduler",
     "kubelet",
     "kube-proxy",
+    "network-policies",
     "coredns",
 )
 ALL = (*COMPONENTS, *services.NAMES)
@@ -205,6 +207,8 @@ def _start_node(layout: Layout, programs: Programs, files: apiserver.Files, repo
     addons.renew_disks(layout, programs.kubectl)
     addons.apply(layout, programs.kubectl)
     resolver = _start(layout, "coredns", dns.command(layout, programs.coredns, _login(layout, files, "coredns")))
+    reader = authority.issue("network-policies", "/CN=system:network-policies")
+    filters = _start(layout, "network-policies", enforcement.command(layout, authority.pair.certificate, reader))
     agent.wait(lambda: _node_has(layout, programs.kubectl, "{.metadata.name}") == layout.name, 60)
     router = _start(
         layout,
@@ -214,6 +218,7 @@ def _start_node(layout: Layout, programs: Programs, files: apiserver.Files, repo
     condition = '{.status.conditions[?(@.type=="Ready")].status}'
     agent.wait(lambda: _node_has(layout, programs.kubectl, condition) == "True", 60)
     router.wait(lambda: _answers(layout, 10256, "/healthz"), 30)
+    filters.wait(lambda: enforcement.ready(layout), 30)
     resolver.wait(lambda: _answers(layout, 8181, "/ready"), 30)
 
 
