@@ -6,9 +6,10 @@ pods that do nothing, for the peers that the table names and the release does no
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -105,7 +106,7 @@ _NAMES = {
 }
 
 
-def idle(name: str, namespace: str, labels: Document) -> Document:
+def idle(name: str, namespace: str, labels: Mapping[str, str]) -> Document:
     """A pod that does nothing, of the image that holds every pod's network open."""
     container = {"name": "idle", "image": containerd.SANDBOX_IMAGE, "securityContext": _RESTRICTED}
     metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
@@ -128,31 +129,27 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
     own = {key: release[key] for key in ("app.kubernetes.io/name", "app.kubernetes.io/instance")}
     pods = [
         *(idle(name, NAMESPACE, {**own, "app.kubernetes.io/component": name}) for name in _HOOKS),
-        idle("stranger", NAMESPACE, dict(arrows.STRANGER.labels)),
-        idle("visitor", _TOOLS, dict(arrows.VISITOR.labels)),
-        idle("tenant", _TEAM, dict(arrows.TENANT.labels)),
+        idle("stranger", NAMESPACE, arrows.STRANGER.labels),
+        idle("visitor", _TOOLS, arrows.VISITOR.labels),
+        idle("tenant", _TEAM, arrows.TENANT.labels),
     ]
+    clients = {name: dataclasses.replace(site.kubectl, namespace=name) for name in (NAMESPACE, _TOOLS, _TEAM)}
+
+    def running_ones() -> dict[str, Place]:
+        found = [pod for client in clients.values() for pod in client.items("pods") if pod["status"].get("podIP")]
+        names = {pod["metadata"]["name"] for pod in pods}
+        return {pod["metadata"]["name"]: place_of(pod) for pod in found if pod["metadata"]["name"] in names}
+
     for name, labels in ((_TOOLS, {}), (_TEAM, JOINS)):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         site.kubectl.apply([namespace])
-    listed = ",".join(pod["metadata"]["name"] for pod in pods)
     try:
-        site.kubectl.apply(pods)
-
-        def ready() -> dict[str, Place]:
-            found = [pod for space in (NAMESPACE, _TOOLS, _TEAM) for pod in site.kubectl.items("pods", "-n", space)]
-            named = {pod["metadata"]["name"]: pod for pod in found}
-            up = {name: named.get(name, {}) for name in listed.split(",")}
-            return {
-                name: place_of(pod)
-                for name, pod in up.items()
-                if pod.get("status", {}).get("podIP") and processes.of(pod)
-            }
-
-        yield until("pods that do nothing run", lambda: found if len(found := ready()) == len(pods) else {})
+        for name, client in clients.items():
+            client.apply(pod for pod in pods if pod["metadata"]["namespace"] == name)
+        yield until("the idle pods run", lambda: found if len(found := running_ones()) == len(pods) else {})
     finally:
-        site.kubectl.run("delete", "pod", *_HOOKS, "stranger", "--ignore-not-found", seconds=120)
-        site.kubectl.run("delete", "namespace", _TOOLS, _TEAM, "--ignore-not-found", "--wait=true", seconds=180)
+        site.kubectl.run("delete", "pod", *_HOOKS, "stranger", "--ignore-not-found", "--wait=false")
+        site.kubectl.run("delete", "namespace", _TOOLS, _TEAM, "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture
