@@ -83,6 +83,12 @@ class Stage:
         """As the apiserver has them."""
         return self.site.kubectl.items("networkpolicies")
 
+    def selected(self) -> set[str]:
+        """Addresses of the pods that a policy is about."""
+        selectors = [policy["spec"]["podSelector"] for policy in self.policies()]
+        ours = [place for place in self.places.values() if place.end.namespace == NAMESPACE]
+        return {place.address for place in ours if any(policies.selects(one, place.end.labels) for one in selectors)}
+
     def filtered(self) -> set[str]:
         """Addresses of the pods whose connections are filtered."""
         listing = [*cluster_network.prefix(layout.from_environment()), "nft", "list", "table", "inet"]
@@ -154,10 +160,9 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
 
 @pytest.fixture
 def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) -> Iterator[Stage]:
-    """Everything stands, two runs wait for the model's answer, and the packet filter knows every pod."""
+    """Everything stands, two runs go on until the model answers, and the packet filter knows every pod."""
     gpu.faults({"match": {"tag": "job.respond/v1"}, "stall": {"afterBytes": 0, "gate": GATE}})
     site.apply(_TEST, tasks := work(_TEST, 2), owner)
-    until("two runs ask the model", lambda: gpu.waiting() == 2, 120)
     runs = [place_of(running(site, site.kubectl.task(name))) for name in tasks]
     places = {
         **bystanders,
@@ -172,10 +177,8 @@ def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) 
         places["metadata"] = Place(arrows.METADATA, _METADATA)
         for pid in (machine, *(place.pid for place in bystanders.values())):
             stack.enter_context(packets.listening(pid, _PORTS))
-        ours = {place.address for place in places.values() if place.end.namespace == NAMESPACE}
         found = Stage(site, places)
-        guarded = ours - {places["stranger"].address}
-        until("the packet filter knows every pod", lambda: guarded <= found.filtered())
+        until("the packet filter knows every pod", lambda: found.selected() <= found.filtered())
         yield found
 
 
@@ -191,7 +194,7 @@ def test_the_table_is_what_packets_do(stage: Stage) -> None:
     assert wrong(stage, arrows.FORBIDDEN, packets.SILENCE) == []
 
     # The tests of the rendered policies judge by a reading of our own: it agrees with the packets everywhere.
-    stored = stage.policies()
+    stored, guarded = stage.policies(), stage.selected()
     sources = {name: place for name, place in stage.places.items() if place.pid}
     every = [
         (source, target, port)
@@ -211,9 +214,7 @@ def test_the_table_is_what_packets_do(stage: Stage) -> None:
     # Nothing but the policies keeps those packets back.
     try:
         stage.site.kubectl.run("delete", "networkpolicies", "--all")
-        until(
-            "no pod of ours is filtered", lambda: not {place.address for place in sources.values()} & stage.filtered()
-        )
+        until("no pod of ours is filtered", lambda: not guarded & stage.filtered())
         assert wrong(stage, arrows.FORBIDDEN, packets.CONNECTED, packets.REFUSED) == []
     finally:
         restore(stage.site.kubectl, stored)
