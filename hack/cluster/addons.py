@@ -1,4 +1,4 @@
-"""What the API holds from the start: rights of CoreDNS, Services of the data services, and disks for claims."""
+"""What the API holds from the start: rights of components, Services of the data services, and disks for claims."""
 
 from __future__ import annotations
 
@@ -54,23 +54,27 @@ def _disk(layout: Layout, number: int) -> Path:
 
 
 def _manifests(layout: Layout) -> list[dict[str, Any]]:
-    return [*_dns_rights(), *_data_services(layout), *_disks(layout)]
-
-
-def _dns_rights() -> list[dict[str, Any]]:
-    rights = [
-        {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    return [
+        *_rights("system:coredns", ("", ["services", "pods", "namespaces"]), ("discovery.k8s.io", ["endpointslices"])),
+        *_rights("system:network-policies", ("", ["pods", "namespaces"]), ("networking.k8s.io", ["networkpolicies"])),
+        *_data_services(layout),
+        *_disks(layout),
     ]
+
+
+def _rights(user: str, *rights: tuple[str, list[str]]) -> list[dict[str, Any]]:
+    """`user` may list and watch these resources of these groups, everywhere."""
+    verbs = ["list", "watch"]
+    rules = [{"apiGroups": [group], "resources": resources, "verbs": verbs} for group, resources in rights]
     rbac = "rbac.authorization.k8s.io"
     return [
-        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "system:coredns"}, "rules": rights},
+        {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules},
         {
             "apiVersion": f"{rbac}/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": "system:coredns"},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:coredns"},
-            "subjects": [{"apiGroup": rbac, "kind": "User", "name": "system:coredns"}],
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
         },
     ]
 

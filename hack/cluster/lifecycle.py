@@ -17,6 +17,7 @@ from hack.cluster import (
     containerd,
     controlplane,
     dns,
+    enforcement,
     etcd,
     kubelet,
     mounts,
@@ -40,6 +41,7 @@ COMPONENTS = (
     "kube-scheduler",
     "kubelet",
     "kube-proxy",
+    "network-policies",
     "coredns",
 )
 ALL = (*COMPONENTS, *services.NAMES)
@@ -199,6 +201,8 @@ def _start_node(layout: Layout, programs: Path, files: apiserver.Files, report: 
     addons.apply(layout, programs / "kubectl")
     coredns = binaries.program(binaries.COREDNS, "coredns", report)
     resolver = _start(layout, "coredns", dns.command(layout, coredns, _login(layout, files, "coredns")))
+    reader = authority.issue("network-policies", "/CN=system:network-policies")
+    filters = _start(layout, "network-policies", enforcement.command(layout, authority.pair.certificate, reader))
     agent.wait(lambda: _node_has(layout, programs / "kubectl", "{.metadata.name}") == layout.name, 60)
     router = _start(
         layout,
@@ -208,6 +212,7 @@ def _start_node(layout: Layout, programs: Path, files: apiserver.Files, report: 
     condition = '{.status.conditions[?(@.type=="Ready")].status}'
     agent.wait(lambda: _node_has(layout, programs / "kubectl", condition) == "True", 60)
     router.wait(lambda: _answers(layout, 10256, "/healthz"), 30)
+    filters.wait(lambda: enforcement.ready(layout), 30)
     resolver.wait(lambda: _answers(layout, 8181, "/ready"), 30)
 
 

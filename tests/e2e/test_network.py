@@ -1,0 +1,229 @@
+"""The chart's table of who reaches whom, by packets between the pods of an installation.
+
+Real: the pods of the release, two runs, the packet filter that the cluster keeps as the policies say. Beside them stand
+pods that do nothing, for the peers that the table names and the release does not have, and a machine outside.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from hack.cluster import containerd, layout, networkpolicies
+from hack.cluster import netns as cluster_network
+from hack.demo.kubectl import Kubectl
+from tests.chart import arrows, policies
+from tests.chart.arrows import Arrow
+from tests.chart.policies import End
+from tests.e2e import packets, processes
+from tests.e2e.conftest import JOINS, NAMESPACE
+from tests.e2e.simulator import GATE, Simulator
+from tests.e2e.site import Document, Site
+from tests.e2e.test_kill import local_only, running, work
+from tests.e2e.waiting import until
+
+_TEST = "network"
+_COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu")
+_HOOKS = ("test", "wait-for-crds")
+_TOOLS, _TEAM = f"{NAMESPACE}-tools", f"{NAMESPACE}-team"
+_PORTS = (53, 80, 443, 8080, 8529, 9090, 11430, 11434, 27017, 50051)
+_APISERVER = {443: "10.96.0.1", 6443: layout.from_environment().node}
+_METADATA, _OUTSIDE = str(arrows.METADATA.address), str(arrows.OUTSIDE.address)
+
+_RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One end of connections: what a policy sees of it, its addresses, and a process that has its network."""
+
+    end: End
+    address: str
+    pid: int = 0
+
+    def at(self, port: int) -> tuple[str, int]:
+        """Where the port is: the apiserver has its second one behind a Service."""
+        return (_APISERVER[port] if self.end.address == arrows.APISERVER.address else self.address, port)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """All ends by name, and what lies between them."""
+
+    site: Site
+    places: dict[str, Place]
+
+    def arrow(self, arrow: Arrow) -> tuple[Place, Place, int]:
+        """The ends of an arrow of the table; a run that calls a run calls the other one."""
+        source, target, port = arrow
+        whom = "second run" if target is arrows.JOB else self._name(target)
+        return self.places[self._name(source)], self.places[whom], port
+
+    def outcomes(self, wanted: list[tuple[Place, Place, int]]) -> list[str]:
+        """What came of these connections, in their order."""
+        sources: dict[int, list[packets.Target]] = {}
+        for source, target, port in wanted:
+            sources.setdefault(source.pid, []).append(target.at(port))
+        found = packets.reach(sources)
+        return [found[source.pid, target.at(port)] for source, target, port in wanted]
+
+    def policies(self) -> list[Document]:
+        """As the apiserver has them."""
+        return self.site.kubectl.items("networkpolicies")
+
+    def selected(self) -> set[str]:
+        """Addresses of the pods that a policy is about."""
+        selectors = [policy["spec"]["podSelector"] for policy in self.policies()]
+        ours = [place for place in self.places.values() if place.end.namespace == NAMESPACE]
+        return {place.address for place in ours if any(policies.selects(one, place.end.labels) for one in selectors)}
+
+    def filtered(self) -> set[str]:
+        """Addresses of the pods whose connections are filtered."""
+        listing = [*cluster_network.prefix(layout.from_environment()), "nft", "list", "table", "inet"]
+        text = subprocess.run([*listing, networkpolicies.TABLE], check=True, capture_output=True, text=True).stdout
+        return {line.split()[1].partition("-")[2] for line in text.splitlines() if line.startswith("\tchain ")}
+
+    def _name(self, place: str | End) -> str:
+        if isinstance(place, str):
+            return place
+        return next(name for name, known in _NAMES.items() if known is place)
+
+
+_NAMES = {
+    "run": arrows.JOB,
+    "tenant": arrows.TENANT,
+    "stranger": arrows.STRANGER,
+    "visitor": arrows.VISITOR,
+    "metadata": arrows.METADATA,
+    "outside": arrows.OUTSIDE,
+    "apiserver": arrows.APISERVER,
+}
+
+
+def idle(name: str, namespace: str, labels: Mapping[str, str]) -> Document:
+    """A pod that does nothing, of the image that holds every pod's network open."""
+    container = {"name": "idle", "image": containerd.SANDBOX_IMAGE, "securityContext": _RESTRICTED}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    spec = {"containers": [container], "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def place_of(pod: Document) -> Place:
+    """A running pod as an end."""
+    ports = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0].get("ports", ())}
+    end = End(pod["metadata"]["namespace"], pod["metadata"]["labels"], ports)
+    return Place(end, pod["status"]["podIP"], processes.of(pod)[0])
+
+
+@pytest.fixture(scope="module")
+def bystanders(site: Site) -> Iterator[dict[str, Place]]:
+    """The pods that do nothing, by name: hooks of the release, a stranger beside it, a tenant's and a visitor's."""
+    local_only(site)
+    release = site.component("operator")["metadata"]["labels"]
+    own = {key: release[key] for key in ("app.kubernetes.io/name", "app.kubernetes.io/instance")}
+    pods = [
+        *(idle(name, NAMESPACE, {**own, "app.kubernetes.io/component": name}) for name in _HOOKS),
+        idle("stranger", NAMESPACE, arrows.STRANGER.labels),
+        idle("visitor", _TOOLS, arrows.VISITOR.labels),
+        idle("tenant", _TEAM, arrows.TENANT.labels),
+    ]
+    clients = {name: dataclasses.replace(site.kubectl, namespace=name) for name in (NAMESPACE, _TOOLS, _TEAM)}
+
+    def running_ones() -> dict[str, Place]:
+        found = [pod for client in clients.values() for pod in client.items("pods") if pod["status"].get("podIP")]
+        names = {pod["metadata"]["name"] for pod in pods}
+        return {pod["metadata"]["name"]: place_of(pod) for pod in found if pod["metadata"]["name"] in names}
+
+    for name, labels in ((_TOOLS, {}), (_TEAM, JOINS)):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        site.kubectl.apply([namespace])
+    try:
+        for name, client in clients.items():
+            client.apply(pod for pod in pods if pod["metadata"]["namespace"] == name)
+        yield until("the idle pods run", lambda: found if len(found := running_ones()) == len(pods) else {})
+    finally:
+        site.kubectl.run("delete", "pod", *_HOOKS, "stranger", "--ignore-not-found", "--wait=false")
+        site.kubectl.run("delete", "namespace", _TOOLS, _TEAM, "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture
+def stage(site: Site, bystanders: dict[str, Place], owner: str, gpu: Simulator) -> Iterator[Stage]:
+    """Everything stands, two runs go on until the model answers, and the packet filter knows every pod."""
+    gpu.faults({"match": {"tag": "job.respond/v1"}, "stall": {"afterBytes": 0, "gate": GATE}})
+    site.apply(_TEST, tasks := work(_TEST, 2), owner)
+    runs = [place_of(running(site, site.kubectl.task(name))) for name in tasks]
+    places = {
+        **bystanders,
+        **{name: place_of(site.component(name)) for name in _COMPONENTS},
+        "run": runs[0],
+        "second run": runs[1],
+        "apiserver": Place(arrows.APISERVER, _APISERVER[6443]),
+    }
+    with ExitStack() as stack:
+        machine = stack.enter_context(packets.outside(layout.from_environment(), (_OUTSIDE, _METADATA)))
+        places["outside"] = Place(arrows.OUTSIDE, _OUTSIDE, machine)
+        places["metadata"] = Place(arrows.METADATA, _METADATA)
+        for pid in (machine, *(place.pid for place in bystanders.values())):
+            stack.enter_context(packets.listening(pid, _PORTS))
+        found = Stage(site, places)
+        until("the packet filter knows every pod", lambda: found.selected() <= found.filtered())
+        yield found
+
+
+def wrong(stage: Stage, table: list[Arrow], *expected: str) -> list[str]:
+    """Arrows of which something else came."""
+    ends = [stage.arrow(arrow) for arrow in table]
+    outcomes = stage.outcomes(ends)
+    return [f"{arrow}: {came}" for arrow, came in zip(table, outcomes, strict=True) if came not in expected]
+
+
+def test_the_table_is_what_packets_do(stage: Stage) -> None:
+    assert wrong(stage, arrows.NEEDED, packets.CONNECTED) == []
+    assert wrong(stage, arrows.FORBIDDEN, packets.SILENCE) == []
+
+    # The tests of the rendered policies judge by a reading of our own: it agrees with the packets everywhere.
+    stored, guarded = stage.policies(), stage.selected()
+    sources = {name: place for name, place in stage.places.items() if place.pid}
+    every = [
+        (source, target, port)
+        for name, source in sources.items()
+        for whom, target in stage.places.items()
+        for port in (_APISERVER if whom == "apiserver" else _PORTS)
+        if name != whom and not (source.end.address and target.end.address)
+    ]
+    names = {place.address: name for name, place in stage.places.items()}
+    differing = [
+        f"{names[source.address]} to {names[target.address]}:{port}: {came}"
+        for (source, target, port), came in zip(every, stage.outcomes(every), strict=True)
+        if policies.allows(stored, source.end, target.end, port) != (came != packets.SILENCE)
+    ]
+    assert differing == []
+
+    # Nothing but the policies keeps those packets back.
+    try:
+        stage.site.kubectl.run("delete", "networkpolicies", "--all")
+        until("no pod of ours is filtered", lambda: not guarded & stage.filtered())
+        assert wrong(stage, arrows.FORBIDDEN, packets.CONNECTED, packets.REFUSED) == []
+    finally:
+        restore(stage.site.kubectl, stored)
+
+
+def restore(kubectl: Kubectl, manifests: list[Document]) -> None:
+    """Make what was there again."""
+    for manifest in manifests:
+        for key in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"):
+            manifest["metadata"].pop(key, None)
+    whole = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    kubectl.run("create", "-f", "-", stdin=json.dumps(whole))
