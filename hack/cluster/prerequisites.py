@@ -40,7 +40,7 @@ def missing(packages: dict[str, str]) -> list[str]:
 
 
 def ensure(packages: dict[str, str], report: progress.Progress) -> None:
-    """Install what is missing when we are root on Debian.
+    """What the local cluster or an image needs: Linux, root, Go, and `packages`, which are installed if missing.
 
     Raises errors.Missing with one line that says what to install, and why we did not.
     """
@@ -48,12 +48,18 @@ def ensure(packages: dict[str, str], report: progress.Progress) -> None:
         raise errors.Missing("the local cluster needs Linux: set KUBECONFIG to a kind or k3d cluster instead")
     if os.geteuid() != 0:
         raise errors.Missing("the local cluster needs root (namespaces, mounts): use sudo -E, or set KUBECONFIG")
-    absent = missing(packages)
-    if absent:
-        if shutil.which("apt-get") is None:
-            raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
-        _install(absent, report)
+    install(packages, report)
     binaries.go_version()
+
+
+def install(packages: dict[str, str], report: progress.Progress) -> None:
+    """Install what is missing of `packages` when we are root on Debian. Raises errors.Missing as `ensure` does."""
+    absent = missing(packages)
+    if not absent:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
+    _install(absent, report)
 
 
 def _install(absent: list[str], report: progress.Progress) -> None:
