@@ -105,3 +105,7 @@ test-fast: lint types imports unit ## Everything that needs no cluster; without 
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
 test: browser lint types imports unit contract e2e ## Everything: lint, types, import law, unit, contract, e2e
+
+.PHONY: release
+release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)
+	$(BIN)/python -m hack.release $(RELEASE)

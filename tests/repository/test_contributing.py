@@ -25,7 +25,8 @@ _PATTERN = re.compile(r"[A-Z]{4}|\+")  # `changelog.d/+name.KIND.md` stands for 
 @pytest.fixture(params=PAGES)
 def page(request: pytest.FixtureRequest) -> str:
     """The text of one page."""
-    return (ROOT / request.param).read_text(encoding="utf-8")
+    name: str = request.param
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_files_exist(page: str) -> None:
