@@ -62,7 +62,7 @@ def exported(checkout: Path, target: Path) -> Path:
     target.mkdir(parents=True)
     archive = target.parent / "source.tar"
     _run(["git", "archive", "-o", str(archive), "HEAD"], cwd=checkout)
-    shutil.unpack_archive(archive, target, filter="data")
+    _run(["tar", "-xf", str(archive), "-C", str(target)])
     return target
 
 
