@@ -1,9 +1,11 @@
-"""What CONTRIBUTING.md, SECURITY.md and the templates name exists: files, names in them, targets, modules, settings."""
+"""What CHANGELOG.md, CONTRIBUTING.md, SECURITY.md and the templates name exists: files, names in them, targets, modules, settings."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "changelog.d/README.md",
@@ -63,6 +66,19 @@ def test_settings_exist(page: str) -> None:
         r"`((?:kb|router|admission|networkPolicy|operator|job)\.[a-z]\w+(?:\.\w+)*)(?:: [^`]*)?`", page
     ):
         assert any(f"{row}.".startswith(f"{name}.") for row in rows), name
+
+
+def test_fragments_are_named_as_towncrier_reads_them() -> None:
+    # One with another name is passed over without a word.
+    names = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
+    kinds = [
+        kind["directory"] for kind in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+    ]
+    pattern = re.compile(rf"(?:\+[a-z0-9-]+|\d+)\.(?:{'|'.join(kinds)})(?:\.\d+)?\.md")
+    assert [name for name in names if not pattern.fullmatch(name)] == []
+    draft = [sys.executable, "-m", "towncrier", "build", "--draft"]
+    shown = subprocess.run(draft, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.count("\n- ") == len(names)
 
 
 def test_the_hooks_run_what_there_is() -> None:
