@@ -1,4 +1,4 @@
-"""What CHANGELOG.md, CONTRIBUTING.md, SECURITY.md and the templates name exists: files, names in them, targets, modules, settings."""
+"""What CHANGELOG.md, CONTRIBUTING.md, SECURITY.md and the templates name exists: files, names, targets, settings."""
 
 from __future__ import annotations
 
