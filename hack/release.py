@@ -5,7 +5,7 @@
 | `jervis-VERSION-py3-none-any.whl` | the packages, and the commands `kubectl-jervis` and `jervis-kb` |
 | `jervis-VERSION.tgz` | the Helm chart |
 | `jervis-VERSION-linux-ARCH.oci.tar` | the image `jervis:VERSION` as an OCI archive (`skopeo copy`, `podman load`) |
-| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries of wheel and image, with licences |
+| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries of wheel and image, no Debian packages |
 | `SHA256SUMS` | of all of them |
 
 The version is `project.version` of pyproject.toml; the chart must say the same.
