@@ -1,4 +1,4 @@
-"""`python -m crds` prints the three CRDs; `python -m crds --write` writes the files beside this module."""
+"""`python -m crds` prints the three CRDs; `--write` writes the files beside this module, `--check` compares them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,29 @@ def path(definition: definitions.Definition) -> Path:
 
 def main(arguments: list[str]) -> int:
     """Entry point; returns the exit status."""
-    if arguments not in ([], ["--write"]):
-        sys.stderr.write("usage: python -m crds [--write]\n")
+    if arguments not in ([], ["--write"], ["--check"]):
+        sys.stderr.write("usage: python -m crds [--write | --check]\n")
         return 2
+    if arguments == ["--check"]:
+        return _check()
     for definition in definitions.ALL:
         if arguments:
             path(definition).write_text(render(definition))
         else:
             sys.stdout.write("---\n" + render(definition))
     return 0
+
+
+def _check() -> int:
+    """0, or 1 with one line on stderr for each file that is not what the models say."""
+    stale = [path(one).name for one in definitions.ALL if not _is(path(one), render(one))]
+    for name in stale:
+        sys.stderr.write(f"crds/{name} is out of date: python -m crds --write\n")
+    return 1 if stale else 0
+
+
+def _is(file: Path, text: str) -> bool:
+    return file.exists() and file.read_text(encoding="utf-8") == text
 
 
 if __name__ == "__main__":

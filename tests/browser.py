@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
-_PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+from tests import needs
+
 _SECONDS = 120.0
 _OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 
@@ -52,9 +51,7 @@ class Tab:
 @asynccontextmanager
 async def opened(directory: Path, url: str) -> AsyncIterator[Tab]:
     """A browser with a fresh profile in `directory` and one tab at `url`."""
-    program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.fail("no Chromium: make browser")
+    program = needs.browser()
     profile = directory / "profile"
     options = [*_OPTIONS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
     quiet = asyncio.subprocess.DEVNULL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,14 @@ settings.register_profile(
     "unhurried", deadline=None, derandomize=not _RANDOM, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each reason to skip, instead of one for each place in the tests."""
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    reasons = Counter(why[2].removeprefix("Skipped: ") if isinstance(why, tuple) else str(why) for why in skipped)
+    for reason, number in sorted(reasons.items()):
+        terminalreporter.write_line(f"not run: {number} tests, {reason}", yellow=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""`python -m hack.chart`: write the chart's CRD templates, its admission rules and the README's table of values."""
+"""`python -m hack.chart`: write the chart's CRD templates, its admission rules and the README's table of values.
+
+`--check` compares them only: exit status 1 and one line for each file that is out of date.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,30 @@ import sys
 from hack.chart import admission, definitions, readme
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Entry point; returns the exit status."""
-    wanted = definitions.templates()
+    if arguments not in ([], ["--check"]):
+        sys.stderr.write("usage: python -m hack.chart [--check]\n")
+        return 2
+    wanted = {
+        **definitions.templates(),
+        admission.TARGET: admission.rules(),
+        readme.CHART / "README.md": readme.rendered(),
+    }
+    stale = set(definitions.TARGET.glob("*.yaml")) - set(wanted)
+    if arguments:
+        wrong = stale | {path for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text}
+        for path in sorted(wrong):
+            sys.stderr.write(f"{path.relative_to(definitions.ROOT)} is out of date: python -m hack.chart\n")
+        return 1 if wrong else 0
     definitions.TARGET.mkdir(parents=True, exist_ok=True)
-    for stale in set(definitions.TARGET.glob("*.yaml")) - set(wanted):
-        stale.unlink()
-    derived = {admission.TARGET: admission.rules(), readme.CHART / "README.md": readme.rendered()}
-    for path, text in {**wanted, **derived}.items():
+    for path in stale:
+        path.unlink()
+    for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(definitions.ROOT))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

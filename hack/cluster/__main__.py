@@ -122,8 +122,7 @@ def _services_up(_: argparse.Namespace, place: layout.Layout, report: progress.P
 
 
 def _browser(_: argparse.Namespace, place: layout.Layout, report: progress.Progress) -> int:
-    if prerequisites.missing(prerequisites.BROWSER):
-        prerequisites.ensure(prerequisites.BROWSER, report)
+    prerequisites.install(prerequisites.BROWSER, report)
     return 0
 
 

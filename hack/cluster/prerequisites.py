@@ -42,7 +42,7 @@ def missing(packages: dict[str, str]) -> list[str]:
 
 
 def ensure(packages: dict[str, str], report: progress.Progress) -> None:
-    """Install what is missing when we are root on Debian, and say before what that is.
+    """What the local cluster or an image needs: Linux, root, Go, and `packages`, which are installed if missing.
 
     Raises errors.Missing with one line that says what to install, and why we did not.
     """
@@ -62,6 +62,16 @@ def installable(packages: dict[str, str]) -> list[str]:
         raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
     binaries.go_version()
     return absent
+
+
+def install(packages: dict[str, str], report: progress.Progress) -> None:
+    """Install what is missing of `packages` when we are root on Debian. Raises errors.Missing as `ensure` does."""
+    absent = missing(packages)
+    if not absent:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise errors.Missing(f"install the programs of these Debian packages: {' '.join(absent)}")
+    _install(absent, report)
 
 
 def _install(absent: list[str], report: progress.Progress) -> None:

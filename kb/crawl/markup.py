@@ -14,8 +14,10 @@ from html import unescape
 
 _OPENS = re.compile(r"<(?=[A-Za-z/!?])")
 _TAG = re.compile(r"(/?)([A-Za-z][^\s/>]{0,63})")
-# Quoted values may hold `>`. Nothing here is given back once taken (`*+`), so that a failure costs one look.
-_REST = re.compile(r"""[^"'>]*+(?:"[^"]*+"[^"'>]*+|'[^']*+'[^"'>]*+)*+>""")
+# Quoted values may hold `>`. Nothing here is given back once taken (`*+`, `?>`), so that a failure costs one look. Not
+# a possessive group: before Python 3.11.5 (Debian 12 has 3.11.2) one that fails halfway does not go back to where it
+# began (python/cpython#106052).
+_REST = re.compile(r"""(?:(?>[^"'>]+|"[^"]*"|'[^']*'))*>""")
 _ATTRIBUTE = re.compile(r"""([^\s"'>/=]++)(?:\s*+=\s*+(?:"([^"]*+)"?|'([^']*+)'?|([^\s>"']*+)))?+""")
 _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
 # Longer ones hold data that no person reads.

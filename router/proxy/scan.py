@@ -25,7 +25,9 @@ _LONGEST_KEY = 80
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\]}]*+")
-_PLAIN = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+# Not a possessive group: before Python 3.11.5 (Debian 12 has 3.11.2) one that fails halfway, here in a string that the
+# window cuts, does not go back to where it began (python/cpython#106052).
+_PLAIN = re.compile(rb'(?:(?>[^"\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*"))*', re.DOTALL)
 _QUOTE, _OPEN, _CLOSE, _COMMA, _COLON = 0x22, b"{[", b"}]", 0x2C, 0x3A
 
 Span = tuple[int, int]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import binaries, progress
+from hack.cluster import binaries
+from tests import needs
 from tests.chart import cluster as clusters
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, VARIANTS, Chart, Manifest
@@ -16,7 +17,7 @@ from tests.chart.rendering import CHART, VARIANTS, Chart, Manifest
 @pytest.fixture(scope="session")
 def helm() -> Path:
     """The Helm program of the tool cache, of the version that JERVIS_TEST_HELM says."""
-    return binaries.program(binaries.helm(), "helm", progress.Progress())
+    return needs.program(binaries.helm(), "helm")
 
 
 @pytest.fixture(scope="session")

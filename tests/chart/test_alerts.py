@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from controllers import settings
-from hack.cluster import binaries, progress
+from hack.cluster import binaries
+from tests import needs
 from tests.chart import rendering
 from tests.chart.rendering import Chart, Manifest
 
@@ -182,7 +183,7 @@ CASES: dict[str, list[Case]] = {
 @pytest.fixture(scope="module")
 def promtool() -> Path:
     """Prometheus' tool of the cache."""
-    return binaries.program(binaries.PROMTOOL, "promtool", progress.Progress())
+    return needs.program(binaries.PROMTOOL, "promtool")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from controllers import settings
+from crds import pendingtask
 from hack.chart import definitions, readme
 from kube import lease
 from tests.chart.rendering import CHART, VARIANTS, Chart
@@ -154,6 +155,16 @@ def test_every_default_is_in_the_schema_and_the_other_way_round() -> None:
             assert any(f"{key}.".startswith(f"{path}.") for key in given), f"{path} has no default"
     for key in given:
         assert any(f"{key}.".startswith(f"{path}.") for path in described), f"{key} is not in the schema"
+
+
+def test_the_limits_know_every_type_and_mode_of_a_task() -> None:
+    limits = json.loads((CHART / "values.schema.json").read_text())["$defs"]["limits"]["properties"]
+    namespaces = json.loads((CHART / "values.schema.json").read_text())["properties"]["admission"]["properties"][
+        "namespaces"
+    ]
+    for described in (limits, namespaces["additionalProperties"]["properties"]):
+        assert described["types"]["items"]["enum"] == [one.value for one in pendingtask.Type]
+        assert set(described["modes"]["items"]["enum"]) == {one.value for one in pendingtask.Mode}
 
 
 def test_the_operator_takes_what_the_schema_takes() -> None:

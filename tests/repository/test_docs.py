@@ -36,7 +36,7 @@ WORDS = {
 
 
 def prose(text: str) -> str:
-    """The page without code, targets of links and words in quotation marks: what an object or a mail says stays as it is."""
+    """The page without code and targets of links: names of files and fields stay as they are."""
     text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"`[^`\n]*`", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)

@@ -224,3 +224,7 @@ def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -
         decide(task(Phase.QUALIFYING, spec={"type": type_}), ObservedState(observed=found), NOW).phase
         is Phase.READY_FOR_GPU
     )
+
+
+def test_every_type_has_a_kind_of_document() -> None:
+    assert list(ingest.KINDS) == list(pendingtask.Type)

@@ -1,0 +1,54 @@
+"""`--check` of the commands that write files: they name what is out of date and change nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("charts", "controllers", "crds", "docs/decisions", "hack", "kb", "kube", "router")
+_CASES = [
+    ("crds", "crds/jervis.dev_connections.yaml"),
+    ("hack.chart", "charts/jervis/templates/crds/jervis.dev_connections.yaml"),
+    ("hack.chart", "charts/jervis/templates/admission/_rules.tpl"),
+    ("hack.decisions", "docs/decisions/README.md"),
+]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read, apart from this checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for folder in COPIED:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "tools"))
+    return copy
+
+
+def check(checkout: Path, module: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", module, "--check"],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("module", "name"), _CASES)
+def test_check_names_the_file_that_is_out_of_date(checkout: Path, module: str, name: str) -> None:
+    assert check(checkout, module).returncode == 0
+    file = checkout / name
+    before = file.read_text()
+    file.write_text(before + "# by hand\n")
+    try:
+        found = check(checkout, module)
+        assert found.returncode == 1
+        assert f"{name} is out of date: python -m {module}" in found.stderr
+        assert file.read_text() == before + "# by hand\n"
+    finally:
+        file.write_text(before)

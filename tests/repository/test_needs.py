@@ -1,0 +1,48 @@
+"""A program that is missing is an error, but for `make test-fast`, which skips the tests that need it and says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hack.cluster import binaries
+from tests import needs
+
+MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
+_CASES: list[tuple[Callable[[], object], str]] = [
+    (needs.browser, "no Chromium: make browser"),
+    (lambda: needs.program(binaries.HELM, "helm"), "no helm: Go is missing: install Go 1.26"),
+]
+
+
+@pytest.fixture(autouse=True)
+def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize(("ask", "reason"), _CASES)
+def test_a_missing_program_fails_the_test(
+    ask: Callable[[], object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JERVIS_TEST_MAY_SKIP", raising=False)
+    with pytest.raises(pytest.fail.Exception, match=re.escape(reason)):
+        ask()
+
+
+@pytest.mark.parametrize(("ask", "reason"), _CASES)
+def test_it_skips_the_test_where_that_is_allowed(
+    ask: Callable[[], object], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JERVIS_TEST_MAY_SKIP", "1")
+    with pytest.raises(pytest.skip.Exception, match=re.escape(reason)):
+        ask()
+
+
+def test_only_test_fast_allows_it() -> None:
+    text = MAKEFILE.read_text()
+    assert re.findall(r"^(.*)JERVIS_TEST_MAY_SKIP", text, flags=re.MULTILINE) == ["test-fast: export "]
+    # A variable of a target holds for its prerequisites too, so no other target may reach its tests through it.
+    assert not re.findall(r"^[a-z0-9-]+:.*\btest-fast\b", text, flags=re.MULTILINE)
