@@ -71,7 +71,7 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
 def announcement(steps: list[planned.Step], packages: list[str]) -> str:
     """What `make demo` is about to do and how long that takes, for the terminal. `packages` will be installed."""
     pending = [step for step in steps if step.seconds and step.name not in ("cluster", "load")]
-    seconds = sum(step.seconds for step in steps) + _SHOW_SECONDS
+    seconds = planned.total(steps) + _SHOW_SECONDS
     lines = [f"make demo: a Kubernetes on this machine with Jervis in it, in about {_minutes(seconds)} on two cores."]
     if pending:
         lines.append(f"Built or fetched first, and kept in {binaries.cache()}, beside each other:")
