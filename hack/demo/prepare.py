@@ -20,7 +20,7 @@ from hack.image.store import Store
 _PACKAGES = prerequisites.CLUSTER | prerequisites.IMAGE
 _JAVA = ("mongodb", "tika")  # Java and Maven come as Debian packages
 _ENVIRONMENT = ".venv/.ready"
-_START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 10.0, 15.0, 90.0
+_START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 10.0, 35.0, 60.0
 
 
 def main() -> int:
