@@ -52,7 +52,7 @@ def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     text = prepare.announcement(ready, [])
     assert "kubernetes" not in text
     assert "apt-get" not in text
-    assert "about 2 min" in text
+    assert "in about 1 min" in text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")
