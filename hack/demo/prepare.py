@@ -20,7 +20,7 @@ from hack.image.store import Store
 _PACKAGES = prerequisites.CLUSTER | prerequisites.IMAGE
 _JAVA = ("mongodb", "tika")  # Java and Maven come as Debian packages
 _ENVIRONMENT = ".venv/.ready"
-_START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 10.0, 15.0, 90.0
+_START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 10.0, 35.0, 60.0
 
 
 def main() -> int:
@@ -71,7 +71,7 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
 def announcement(steps: list[planned.Step], packages: list[str]) -> str:
     """What `make demo` is about to do and how long that takes, for the terminal. `packages` will be installed."""
     pending = [step for step in steps if step.seconds and step.name not in ("cluster", "load")]
-    seconds = sum(step.seconds for step in steps) + _SHOW_SECONDS
+    seconds = planned.total(steps) + _SHOW_SECONDS
     lines = [f"make demo: a Kubernetes on this machine with Jervis in it, in about {_minutes(seconds)} on two cores."]
     if pending:
         lines.append(f"Built or fetched first, and kept in {binaries.cache()}, beside each other:")

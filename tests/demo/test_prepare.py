@@ -44,7 +44,7 @@ def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = prepare.local(PLACE, {}, progress.Progress())
     text = prepare.announcement(made, ["containerd", "runc"])
-    assert "  kubernetes           5 min" in text
+    assert "  kubernetes           4 min" in text
     assert "Installed as root by apt-get: containerd runc" in text
     assert "in about 1 min" not in text
 
@@ -52,7 +52,7 @@ def test_a_machine_with_empty_caches_hears_minutes_and_packages(
     text = prepare.announcement(ready, [])
     assert "kubernetes" not in text
     assert "apt-get" not in text
-    assert "about 2 min" in text
+    assert "in about 1 min" in text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages")

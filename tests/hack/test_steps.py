@@ -38,6 +38,8 @@ def test_the_longest_path_goes_first() -> None:
         Step("kubernetes", nothing, 290),
     ]
     assert [step.name for step in steps.in_order(made)] == ["kubernetes", "base", "image", "helm"]
+    assert steps.total(made) == 0.75 * 450
+    assert steps.total(made[3:]) == 290, "no sooner than its longest path"
     one_at_a_time: list[str] = []
     again = [Step(one.name, lambda name=one.name: one_at_a_time.append(name), one.seconds, one.needs) for one in made]  # type: ignore[misc]
     steps.run(again, workers=1)
