@@ -24,6 +24,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "distributed": (
         "--set", "kb.profile=distributed", "--set", _ARANGO, "--set", "arangodb.existingSecret.name=graph",
         "--set", "mongodb.existingSecret.name=database", "--set", "rbac.connectionSecrets={imap}",
+        "--set", "caBundle.name=authorities",
     ),
     "everything": (
         "--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a,team-b}", "--set", "operator.replicas=2",

@@ -44,7 +44,7 @@ def test_backends_of_the_first_install_are_adopted_and_leave_with_the_release(fr
     assert weights[0] < weights[1]
     # No kubelet runs here, so the hook's Job could never end: its objects are made as the hook would make them.
     for manifest in late:
-        fresh.kubectl("create", "-f", "-", document=manifest)
+        fresh.kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", document=manifest)
     before = {m["metadata"]["name"]: m["metadata"]["uid"] for m in fresh.items("-n", "jervis", "gpu")}
     assert len(before) == 2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import json
 import os
 import socketserver
@@ -12,17 +10,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from controllers.pendingtask import job
+from hack.cluster import certificates
 from tests.chart import rendering, trusted
 from tests.chart.rendering import Chart, Manifest
 from tests.controllers import build
@@ -30,56 +26,6 @@ from tests.controllers import build
 ROOT = Path(__file__).resolve().parents[2]
 MOUNT = "/etc/jervis/ca-bundle"
 PODS = ("operator", "router", "kb")
-
-
-@dataclass
-class Authority:
-    """A certificate authority of this test and one server's certificate by it, as files."""
-
-    ca: Path
-    chain: Path
-
-
-def authority(directory: Path) -> Authority:
-    """An authority, and a certificate of it for localhost."""
-    now = datetime.datetime.now(datetime.UTC)
-
-    def certificate(
-        name: str, key: ec.EllipticCurvePrivateKey, issuer: str, signer: ec.EllipticCurvePrivateKey, *, ca: bool
-    ) -> x509.Certificate:
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-        )
-        if ca:
-            signs = x509.KeyUsage(
-                digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
-                key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False,
-                decipher_only=False,
-            )  # fmt: skip
-            made = made.add_extension(signs, critical=True)
-        else:
-            names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return made.sign(signer, hashes.SHA256())
-
-    own, servers = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    pem = serialization.Encoding.PEM
-    ca = certificate("an authority", own, "an authority", own, ca=True)
-    leaf = certificate("localhost", servers, "an authority", own, ca=False)
-    key = servers.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    found = Authority(directory / "ca.crt", directory / "server.pem")
-    found.ca.write_bytes(ca.public_bytes(pem))
-    found.chain.write_bytes(key + leaf.public_bytes(pem))
-    return found
 
 
 @dataclass
@@ -111,10 +57,10 @@ class _Handshake(socketserver.BaseRequestHandler):
 
 
 @contextmanager
-def servers(chain: Path) -> Iterator[Seen]:
+def servers(pair: certificates.Pair) -> Iterator[Seen]:
     """One TLS server for each client, which closes after the handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain)
+    context.load_cert_chain(pair.certificate, pair.key)
     context.set_alpn_protocols(["h2", "http/1.1"])
     seen = Seen()
     with ExitStack() as stack:
@@ -126,9 +72,9 @@ def servers(chain: Path) -> Iterator[Seen]:
         yield seen
 
 
-def ask(known: Authority, variables: dict[str, str]) -> Seen:
+def ask(pair: certificates.Pair, variables: dict[str, str]) -> Seen:
     """What the servers see of all clients in one process with these variables."""
-    with servers(known.chain) as seen:
+    with servers(pair) as seen:
         names = {*variables, "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
         env = {key: value for key, value in os.environ.items() if key not in names} | variables
         command = [sys.executable, "-m", "tests.chart.trusted", json.dumps(seen.ports)]
@@ -150,9 +96,14 @@ def bundled(chart: Chart) -> list[Manifest]:
 @pytest.fixture(scope="module")
 def seen(bundled: list[Manifest], tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     """With the variables that the chart sets, and without."""
-    known = authority(tmp_path_factory.mktemp("authority"))
+    authority = certificates.Authority(tmp_path_factory.mktemp("authority"))
+    pair = authority.issue("server", "/CN=localhost", ("localhost", "127.0.0.1"))
     operator = rendering.of_kind(bundled, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
-    return ask(known, dict.fromkeys(bundle_variables(operator), str(known.ca))), ask(known, {})
+    bundle = str(authority.pair.certificate)
+    given = dict.fromkeys(bundle_variables(operator), bundle)
+    with ThreadPoolExecutor(1) as side:
+        without = side.submit(ask, pair, {})
+        return ask(pair, given), without.result()
 
 
 @pytest.mark.parametrize("client", trusted.CLIENTS)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import httpx
-from requests import post
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
 from crds import authorities
 from kb import mongo
@@ -68,7 +68,8 @@ async def operator_at_a_backend_and_knowledge_base_at_tika(port: int) -> None:
 
 
 async def collector_of_spans(port: int) -> None:
-    await asyncio.to_thread(post, f"https://localhost:{port}/v1/traces", timeout=2)
+    spans = OTLPSpanExporter(endpoint=f"https://localhost:{port}/v1/traces", timeout=2)
+    await asyncio.to_thread(spans.export, [])
 
 
 CLIENTS: dict[str, Callable[[int], Awaitable[None]]] = {

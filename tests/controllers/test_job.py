@@ -191,7 +191,9 @@ def test_the_user_is_the_settings_and_may_be_the_platforms() -> None:
 
 
 def test_where_it_runs_and_what_it_mounts_are_added_to_what_every_run_has() -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    affinity: dict[str, Any] = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+    }
     dedicated = {"key": "dedicated", "operator": "Equal", "value": "agents", "effect": "NoSchedule"}
     reference = {"secretKeyRef": {"name": "observability", "key": "headers"}}
     template = replace(
