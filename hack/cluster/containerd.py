@@ -132,7 +132,7 @@ def shims(layout: Layout) -> list[process.Identity]:
 
 
 def _network(layout: Layout) -> dict[str, object]:
-    """Each pod has a cable of its own (ptp): pods reach each other by routing, so each packet passes the node's filters."""
+    """Each pod has a cable of its own (ptp): pods reach each other by routing, past the node's filters."""
     allocation = {
         "type": "host-local",
         "dataDir": str(layout.run / "addresses"),
