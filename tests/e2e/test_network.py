@@ -32,7 +32,7 @@ _TEST = "network"
 _COMPONENTS = ("operator", "router", "kb", "ollama-gpu", "ollama-cpu")
 _HOOKS = ("test", "wait-for-crds")
 _TOOLS, _TEAM = f"{NAMESPACE}-tools", f"{NAMESPACE}-team"
-_PORTS = (53, 80, 443, 8080, 8529, 9090, 11430, 11434, 27017, 50051)
+_PORTS = (53, 80, 443, 8080, 8529, 9090, 9091, 11430, 11434, 27017, 50051)
 _APISERVER = {443: "10.96.0.1", 6443: layout.from_environment().node}
 _METADATA, _OUTSIDE = str(arrows.METADATA.address), str(arrows.OUTSIDE.address)
 
@@ -142,9 +142,9 @@ def bystanders(site: Site) -> Iterator[dict[str, Place]]:
     clients = {name: dataclasses.replace(site.kubectl, namespace=name) for name in (NAMESPACE, _TOOLS, _TEAM)}
 
     def running_ones() -> dict[str, Place]:
-        found = [pod for client in clients.values() for pod in client.items("pods") if pod["status"].get("podIP")]
         names = {pod["metadata"]["name"] for pod in pods}
-        return {pod["metadata"]["name"]: place_of(pod) for pod in found if pod["metadata"]["name"] in names}
+        found = [pod for client in clients.values() for pod in client.items("pods") if pod["metadata"]["name"] in names]
+        return {pod["metadata"]["name"]: place_of(pod) for pod in found if pod["status"]["phase"] == "Running"}
 
     for name, labels in ((_TOOLS, {}), (_TEAM, JOINS)):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
