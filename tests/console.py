@@ -59,7 +59,7 @@ class Shell:
         """Exit status and output of both streams."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{command}\necho; echo {_ENDED} $?\n")
+        self.process.stdin.write(f"{command}\nended=$?; echo; echo {_ENDED} $ended\n")
         self.process.stdin.flush()
         output = ""
         while not (line := self.process.stdout.readline()).startswith(_ENDED):

@@ -25,6 +25,7 @@ from tests import browser
 FOLDER = layout.CHECKOUT / "docs" / "pictures"
 MOST_BYTES = 150_000
 _WIDTH = 1200
+_MOST_HEIGHT = 1600
 _LIGHT = [{"name": "prefers-color-scheme", "value": "light"}]
 
 
@@ -40,7 +41,9 @@ async def drawn(cluster: kubectl.Kubectl, wanted: settings.Settings) -> dict[str
             await tab.until("document.body.dataset.samples !== undefined")
             router = await _shot(tab)
     question = inputs.question(wanted.checkout).content
-    asked = urlencode({"clientId": settings.CLIENT, "projectId": settings.PROJECT, "query": question})
+    # Mails alone: commits of the checkout differ from one to the next.
+    scope = {"clientId": settings.CLIENT, "projectId": settings.PROJECT, "kinds": "email"}
+    asked = urlencode({**scope, "query": question})
     with _forwarded(cluster, "jervis-kb-read", 8080) as url:
         async with _opened(f"{url}/kb/#{asked}") as tab:
             await tab.until("document.querySelectorAll('#items button').length > 0")
@@ -61,9 +64,12 @@ async def _opened(url: str) -> AsyncIterator[browser.Tab]:
 
 
 async def _shot(tab: browser.Tab) -> bytes:
-    height = min(1000, int(await tab.evaluate("document.documentElement.scrollHeight")))
-    sizes = {"width": _WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    """The page at two thirds of its size, as wide as a README and not much higher."""
+    sizes = {"width": _WIDTH, "height": 400, "deviceScaleFactor": 0.67, "mobile": False}
+    await tab.call("Emulation.setScrollbarsHidden", hidden=True)
     await tab.call("Emulation.setDeviceMetricsOverride", **sizes)
+    height = min(_MOST_HEIGHT, int(await tab.evaluate("document.documentElement.scrollHeight")))
+    await tab.call("Emulation.setDeviceMetricsOverride", **(sizes | {"height": height}))
     await tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return base64.b64decode((await tab.call("Page.captureScreenshot", format="png"))["data"])
 

@@ -21,7 +21,7 @@ def test_from_a_file_to_an_answer(site: Site, kubeconfig_of_namespace: str, tmp_
     printed = console.commands(section)
     assert len(printed) >= 6
     (tmp_path / "question.txt").write_text("Who waters the plants in the lobby, and on which day?\n")
-    shutil.copy(ROOT / "examples" / "demo" / "registry-certificate.eml", tmp_path / "disk.eml")
+    shutil.copy(ROOT / "examples" / "demo" / "infrastructure-weekly.eml", tmp_path / "disk.eml")
     folders = [str(site.kubectl.program.parent), plugin.write(site.wanted), os.environ["PATH"]]
     environment = {"KUBECONFIG": kubeconfig_of_namespace, "PATH": ":".join(folders)}
     wrong = []

@@ -266,6 +266,13 @@ def test_lines_are_read_as_a_shell_reads_them() -> None:
     ]
 
 
+def test_a_shell_reports_status_and_output(tmp_path: Path) -> None:
+    page = "```console\n$ A=1; echo a $A\na ...\n$ false\n$ echo b\nc\n```\n"
+    with console.shell(tmp_path, {}) as shell:
+        wrong = console.wrong(shell, page)
+    assert [one.splitlines()[:2] for one in wrong] == [["$ false", "exit status 1: "], ["$ echo b", "expected: c"]]
+
+
 @pytest.mark.parametrize(
     "command",
     [
