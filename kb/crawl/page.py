@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urldefrag, urljoin
 
-from kb.crawl import markup
+import justhtml
 
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -44,13 +44,16 @@ class _Reader:
         self._verbatim = 0
         self._in_title = False
 
-    def take(self, token: markup.Token) -> None:
-        if not token.tag:
-            self._data(token.text)
-        elif token.closing:
-            self._close(token.tag)
-        else:
-            self._open(token.tag, token.attributes)
+    def take(self, html: str) -> None:
+        """The events of the tokenizer alone: a tree's time grows with the square of a page that nests without end."""
+        for event in justhtml.stream(html):
+            match event:
+                case "text", str(data):
+                    self._data(data)
+                case "start", (str(tag), dict(given)):
+                    self._open(tag, {name: value or "" for name, value in given.items()})
+                case "end", str(tag):
+                    self._close(tag)
 
     def _open(self, tag: str, given: Mapping[str, str]) -> None:
         if tag in _SILENT:
@@ -90,8 +93,7 @@ class _Reader:
 def read(body: bytes, url: str, charset: str | None) -> Page:
     """A page that came from `url`; `charset` as its header said."""
     reader = _Reader(url)
-    for token in markup.tokens(_decode(body, charset)):
-        reader.take(token)
+    reader.take(_decode(body, charset))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(
