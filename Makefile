@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := cli crds kube controllers router kb orchestrator_job
 CODE := $(PACKAGES) operator hack tests bench
+# Without the pages that are generated: the chart's, the index of the decisions.
+PAGES := $(wildcard *.md docs/*.md docs/decisions/[0-9]*.md examples/*.md)
 
 export PYTHONPATH := $(CURDIR)
 # Dozens of Python processes start in the tests; without bytecode on disk each of them compiles all that it imports again.
@@ -42,9 +44,10 @@ lock: venv ## Renew the lock files from pyproject.toml (hashes, no index host)
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: venv ## ruff
+lint: venv ## ruff, and mdformat for the pages
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mdformat --check $(PAGES)
 
 .PHONY: types
 types: venv ## mypy --strict
@@ -59,6 +62,7 @@ imports: venv ## The import law
 format: venv ## Apply ruff's automatic fixes and format the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+	$(BIN)/mdformat $(PAGES)
 
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium and Go)
