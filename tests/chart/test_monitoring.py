@@ -167,7 +167,7 @@ def test_every_runbook_says_what_to_look_at_and_what_to_do() -> None:
     series = known()
     for alert, text in _sections().items():
         assert [text.count(f"**{part}.**") for part in ("Means", "Look", "Fix")] == [1, 1, 1], alert
-        assert re.search(r"^    \S", text.partition("**Look.**")[2].partition("**Fix.**")[0], re.MULTILINE), alert
+        assert re.search(r"^```\n\S", text.partition("**Look.**")[2].partition("**Fix.**")[0], re.MULTILINE), alert
         assert set(_METRIC.findall(text)) <= set(series), alert
 
 

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from hack.cluster import binaries, progress
-from hack.image.__main__ import IMAGES
+from hack.image.build import IMAGES
 from tests import console
 from tests.chart import cluster as clusters
 from tests.chart.rendering import CHART, KUBERNETES, Chart, containers, pods

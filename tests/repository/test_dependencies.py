@@ -23,6 +23,8 @@ RUN = {
     "import-linter": ("Makefile", "$(BIN)/lint-imports"),
     "pytest-asyncio": ("pyproject.toml", "asyncio_mode"),
     "pytest-xdist": ("Makefile", "pytest -n auto"),
+    "mdformat": ("Makefile", "$(BIN)/mdformat --check"),
+    "mdformat-gfm": (".mdformat.toml", "[plugin.tables]"),
     "towncrier": ("pyproject.toml", "[tool.towncrier]"),
     "setuptools": ("pyproject.toml", 'build-backend = "setuptools.build_meta"'),
     "types-pyyaml": ("hack/chart/readme.py", "import yaml"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("charts", "controllers", "crds", "docs/decisions", "hack", "kb", "kube", "router")
+COPIED = ("charts", "controllers", "crds", "docs/decisions", "hack", "kb", "kube", "router", "tests/fakes")
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
     ("hack.chart", "charts/jervis/templates/crds/jervis.dev_connections.yaml"),
@@ -26,6 +26,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("checkout")
     for folder in COPIED:
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__", "tools"))
+    (copy / "tests" / "__init__.py").touch()
     return copy
 
 

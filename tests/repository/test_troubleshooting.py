@@ -166,7 +166,7 @@ def test_the_reader_of_the_code_finds_reasons_of_each_form() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_entry_has_a_cause_a_command_and_a_fix(kind: str) -> None:
     for words, text in headed(kind):
-        assert re.fullmatch(r"\n+[^\s#][^\0]+?\n\n(    \S.*\n)+\nFix: [^\0]+", text), words
+        assert re.fullmatch(r"\n+[^\s#][^\0]+?\n\n```\n(\S.*\n)+```\n\nFix: [^\0]+", text), words
 
 
 @pytest.mark.parametrize("page", ["troubleshooting.md", "runbooks.md", "metrics.md"])
