@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.chart import policies, rendering
-from tests.chart.arrows import APISERVER, FORBIDDEN, JOB, NEEDED, OUTSIDE, STRANGER, VISITOR, Arrow, end
+from tests.chart.arrows import (
+    APISERVER,
+    FORBIDDEN,
+    JOB,
+    NEEDED,
+    NEEDED_ELSEWHERE,
+    OUTSIDE,
+    STRANGER,
+    VISITOR,
+    Arrow,
+    end,
+)
 from tests.chart.policies import End
 from tests.chart.rendering import Chart, Manifest
 
@@ -21,7 +32,7 @@ def network_policies(manifests: list[Manifest]) -> list[Manifest]:
     return [manifest for manifest in manifests if manifest["kind"] == "NetworkPolicy"]
 
 
-@pytest.mark.parametrize(("source", "target", "port"), NEEDED, ids=str)
+@pytest.mark.parametrize(("source", "target", "port"), [*NEEDED, *NEEDED_ELSEWHERE], ids=str)
 def test_what_is_needed_passes(local: list[Manifest], source: str | End, target: str | End, port: int) -> None:
     assert policies.allows(network_policies(local), end(local, source), end(local, target), port)
 
