@@ -47,7 +47,7 @@ lock: venv ## Renew the lock files from pyproject.toml (hashes, no index host)
 lint: venv ## ruff, and mdformat for the pages
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mdformat --check $(PAGES)
+	@echo "mdformat --check" && $(BIN)/mdformat --check $(PAGES)
 
 .PHONY: types
 types: venv ## mypy --strict
@@ -62,7 +62,7 @@ imports: venv ## The import law
 format: venv ## Apply ruff's automatic fixes and format the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
-	$(BIN)/mdformat $(PAGES)
+	@$(BIN)/mdformat $(PAGES)
 
 .PHONY: unit
 unit: venv ## Tests that need neither a cluster nor a service (they need Chromium and Go)
