@@ -41,6 +41,7 @@ class _Reader:
         self.links: dict[str, None] = {}
         self.robots = ""
         self._silent = 0
+        self._silenced = ("", 0)  # the outermost silent element, and how much text stood before it
         self._verbatim = 0
         self._in_title = False
 
@@ -54,9 +55,14 @@ class _Reader:
                     self._open(tag, {name: value or "" for name, value in given.items()})
                 case "end", str(tag):
                     self._close(tag)
+        # The events do not carry the slash of `<svg/>`: one that never ends hides nothing.
+        if self._silent and self._silenced[0] != "svg":
+            del self.text[self._silenced[1] :]
 
     def _open(self, tag: str, given: Mapping[str, str]) -> None:
         if tag in _SILENT:
+            if not self._silent:
+                self._silenced = (tag, len(self.text))
             self._silent += 1
         elif tag == "title":
             self._in_title = True
@@ -75,6 +81,8 @@ class _Reader:
 
     def _close(self, tag: str) -> None:
         if tag in _SILENT:
+            if self._silent == 1:
+                del self.text[self._silenced[1] :]
             self._silent = max(self._silent - 1, 0)
         elif tag == "title":
             self._in_title = False
@@ -86,7 +94,7 @@ class _Reader:
     def _data(self, data: str) -> None:
         if self._in_title:
             self.title.append(data)
-        elif not self._silent:
+        else:
             self.text.append(data if self._verbatim else _SPACE.sub(" ", data))
 
 

@@ -17,7 +17,7 @@ from tests import needs
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of HEAD, to be changed by nobody."""
+    """The files of HEAD, which no test changes."""
     return release.exported(release.ROOT, tmp_path_factory.mktemp("release") / "source")
 
 

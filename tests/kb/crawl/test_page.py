@@ -89,3 +89,9 @@ def test_the_work_grows_with_the_length(piece: str) -> None:
 def test_charsets_of_names_are_none_of_pages() -> None:
     body = b"<p>" + b"a" * 400_000 + b"-" + b"b" * 400_000
     assert page.read(body, URL, "punycode").text.startswith("aaa")
+
+
+def test_an_svg_without_an_end_hides_nothing_that_follows() -> None:
+    assert page.read(b"<p>before</p><svg/><p>after</p>", "https://example.com/", None).text == "before\n\nafter"
+    assert page.read(b"<p>a</p><svg><text>x</text></svg><p>b</p>", "https://example.com/", None).text == "a\n\nb"
+    assert page.read(b"<p>a</p><noscript><svg/><p>hidden", "https://example.com/", None).text == "a"
