@@ -52,16 +52,20 @@ class Absence:
         """
         if self._timer is not None:
             self._timer.cancel()
+        self._wait_for_end(self.expected(), changed)
+
+    def _wait_for_end(self, expected: Mapping[str, int], changed: Callable[[], None]) -> None:
         self._timer = None
-        expected = self.expected()
         if not expected:
             return
         seconds = min(self._left[name][1] for name in expected) + self.patience - self._monotonic()
 
         def end() -> None:
-            if self.expected() != expected:
+            # Read once: an end between two readings would never be reported.
+            left = self.expected()
+            self._wait_for_end(left, changed)
+            if left != expected:
                 changed()
-            self.call_at_end(changed)
 
         self._timer = asyncio.get_running_loop().call_later(max(seconds, 0), end)
 

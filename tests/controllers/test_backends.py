@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -61,6 +62,20 @@ async def test_who_waits_is_told_when_the_patience_has_ended_also_if_the_timer_w
     async with asyncio.timeout(5):
         await told.wait()
     assert missing.expected() == {}
+
+
+@pytest.mark.parametrize("reading", range(1, 8))
+async def test_an_end_between_any_two_readings_of_the_clock_is_told(reading: int) -> None:
+    """uvloop's timers are early by up to a millisecond, so the patience may end while the timer's callback runs."""
+    told, readings = asyncio.Event(), itertools.count()
+    missing = absence.Absence(lambda: 101.0 if waiting and next(readings) >= reading else 100.0, 0.01)
+    waiting = False
+    missing.offered({"gpu-0": 2})
+    missing.offered({})
+    missing.call_at_end(told.set)
+    waiting = True
+    async with asyncio.timeout(5):
+        await told.wait()
 
 
 async def test_each_end_is_told_once() -> None:
