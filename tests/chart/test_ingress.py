@@ -158,4 +158,5 @@ def test_the_router_answers_by_the_name_of_its_ingress(
 )
 def test_the_notes_say_who_gets_in_and_who_does_not(chart: Chart, tmp_path: Path, values: str, said: set[str]) -> None:
     notes = chart.notes(tmp_path, "--set", values)
-    assert {word for word in ("ingressControllers", "models.example.com", "knowledge.example.com") if word in notes} == said
+    words = ("ingressControllers", "models.example.com", "knowledge.example.com")
+    assert {word for word in words if word in notes} == said

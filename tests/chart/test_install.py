@@ -83,7 +83,9 @@ def test_a_package_installs_without_the_checkout(chart: Chart, tmp_path: Path) -
 
 def test_with_the_kinds_applied_first_nothing_depends_on_the_cluster(chart: Chart) -> None:
     """As GitOps renders it: the same objects each time, and no hook but that of `helm test`."""
-    values = "crds.enabled=false,runToken.existingSecret=keys,gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434"
+    values = (
+        "crds.enabled=false,runToken.existingSecret=keys,gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434"
+    )
     first, second = (chart.render("--set", values) for _ in range(2))
     assert first == second
     hooks = [m["metadata"].get("annotations", {}).get("helm.sh/hook") for m in first]

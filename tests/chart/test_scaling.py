@@ -13,9 +13,7 @@ AUTOSCALED = f"{DISTRIBUTED},kb.read.autoscaling.enabled=true,tika.autoscaling.e
 
 def test_an_autoscaler_has_the_number_of_pods_to_itself(chart: Chart) -> None:
     numbers = "kb.read.autoscaling.minReplicas=3,kb.read.autoscaling.maxReplicas=9"
-    rendered = chart.render(
-        "--set", f"{AUTOSCALED},{numbers},kb.read.autoscaling.targetCPUUtilizationPercentage=70"
-    )
+    rendered = chart.render("--set", f"{AUTOSCALED},{numbers},kb.read.autoscaling.targetCPUUtilizationPercentage=70")
     autoscalers = rendering.of_kind(rendered, "HorizontalPodAutoscaler")
     deployments = rendering.of_kind(rendered, "Deployment")
     assert set(autoscalers) == {"jervis/jervis-kb-read", "jervis/jervis-tika"}

@@ -93,7 +93,10 @@ REFUSED = [
     ("router.ingress.hosts={models.example.com}", "hosts"),
     ("router.ingress.tlsSecret=Mine_1", "tlsSecret"),
     ("kb.ingress.enabled=true", "kb.ingress.host"),
-    (",".join(f"{one}.ingress.enabled=true,{one}.ingress.host=a.example" for one in ("router", "kb")), "kb.ingress.host"),
+    (
+        ",".join(f"{one}.ingress.enabled=true,{one}.ingress.host=a.example" for one in ("router", "kb")),
+        "kb.ingress.host",
+    ),
     ("kb.profile=big", "profile"),
     ("kb.profile=distributed", "arangodb.url"),
     ("kb.local.persistence.size=much", "size"),
