@@ -123,8 +123,8 @@ def declared(requirements: list[str]) -> list[tuple[str, str]]:
 
 
 def row(page: str, what: str) -> str:
-    [line] = re.findall(rf"^\| {what} \|.*", page, re.MULTILINE)
-    return line
+    lines: list[str] = re.findall(rf"^\| {what} \|.*", page, re.MULTILINE)
+    return only(*lines)
 
 
 def test_versions_with_an_end_of_life_are_those_of_the_code() -> None:
