@@ -7,7 +7,8 @@ per version and remembered until it changes or goes (docs/decisions/0115).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+import contextlib
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -25,8 +26,8 @@ HEADS = 500
 """Objects per list request, without spec and status."""
 PAGE = 100
 """Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
-FEW = 20
-"""Objects to be read that are asked for one by one; for more the list is read, with those that are known."""
+SINGLE = 10
+"""Whole objects of a list that cost about as much as one that is asked for by its name."""
 
 _SELECTORS = {True: finished.ARCHIVED_SELECTOR, False: finished.UNARCHIVED_SELECTOR}
 
@@ -68,52 +69,53 @@ class Listing:
         """Those without the mark of the archive, whole, page by page."""
         for namespace in self._namespaces:
             for phase in sorted(phases.TERMINAL):
-                pages = self._api.pages(
-                    kube.TASKS, namespace, _SELECTORS[False], fields=f"status.phase={phase}", page=PAGE
-                )
+                pages = self._whole(namespace, f"status.phase={phase}", _SELECTORS[False])
                 try:
                     async with aclosing(pages):
-                        async for raws, _ in pages:
+                        async for raws in pages:
                             yield raws
                 except kube.Unavailable as error:
                     log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
 
     async def _phase(self, listed: Listed, namespace: str, fields: str) -> None:
         unread: dict[bool, dict[str, str]] = {True: {}, False: {}}
+        number = {True: 0, False: 0}
         begun = self._throttle.begin()
         pages = self._api.pages(kube.TASKS, namespace, fields=fields, page=HEADS, metadata=True)
         async with aclosing(pages):
             async for heads, _ in pages:
                 for meta in (one["metadata"] for one in heads):
-                    uid = meta["uid"]
+                    uid, mark = meta["uid"], finished.marked(meta)
                     listed.uids.add(uid)
+                    number[mark] += 1
                     known = self._known.get(uid)
                     if known is not None and known.version == meta["resourceVersion"]:
                         listed.tasks[uid] = finished.again(known, meta)
                     else:
-                        unread[finished.marked(meta)][uid] = meta["name"]
+                        unread[mark][uid] = meta["name"]
                 begun = await self._rest(begun)
         for mark, names in unread.items():
-            async with aclosing(self._read(namespace, names, fields, _SELECTORS[mark])) as whole:
-                async for raws in whole:
+            if not names:
+                continue
+            if SINGLE * len(names) < number[mark]:
+                objects = self._named(namespace, names.values())
+            else:
+                objects = self._whole(namespace, fields, _SELECTORS[mark])
+            async with aclosing(objects):
+                async for raws in objects:
                     read = (finished.of(raw) for raw in raws if raw["metadata"]["uid"] in names)
                     listed.tasks |= {task.uid: task for task in read if task is not None}
                     begun = await self._rest(begun)
 
-    async def _read(
-        self, namespace: str, names: Mapping[str, str], fields: str, labels: str
-    ) -> AsyncGenerator[list[kube.Object]]:
-        """The objects of these `names` by uid, whole; with others that the selectors take where there are many."""
-        if len(names) > FEW:
-            async with aclosing(self._api.pages(kube.TASKS, namespace, labels, fields=fields, page=PAGE)) as pages:
-                async for raws, _ in pages:
-                    yield raws
-            return
-        for name in names.values():
-            try:
+    async def _whole(self, namespace: str, fields: str, labels: str) -> AsyncGenerator[list[kube.Object]]:
+        async with aclosing(self._api.pages(kube.TASKS, namespace, labels, fields=fields, page=PAGE)) as pages:
+            async for raws, _ in pages:
+                yield raws
+
+    async def _named(self, namespace: str, names: Iterable[str]) -> AsyncGenerator[list[kube.Object]]:
+        for name in names:
+            with contextlib.suppress(kube.NotFound):
                 yield [await self._api.get(kube.TASKS, namespace, name)]
-            except kube.NotFound:
-                continue
 
     async def _rest(self, begun: float) -> float:
         """Let live tasks go first after a step; the beginning of the next one."""
