@@ -123,11 +123,10 @@ async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(
 ) -> None:
     async with house(space, kubeconfig, mongodb_uri) as here:
         for number in range(3):
-            await ended(here, space, f"t{number}", datetime.now(UTC), ttlSecondsAfterFinished=3600 * number)
+            await ended(here, space, f"t{number}", datetime.now(UTC), ttlSecondsAfterFinished=60 + 3600 * number)
         await here.archivist.once()
     later = datetime.now(UTC) + timedelta(minutes=4)
-    terms = sweep.Terms(jobs=timedelta(0))
-    async with house(space, kubeconfig, mongodb_uri, terms=terms, wall=lambda: later) as here:
+    async with house(space, kubeconfig, mongodb_uri, wall=lambda: later) as here:
         await here.archivist.once()
         assert here.metric("finished_tasks", archived="true") == 2
     assert {one["metadata"]["name"] for one in space.every()} == {"t1", "t2"}
