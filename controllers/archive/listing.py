@@ -1,7 +1,7 @@
-"""The finished tasks as the apiserver has them. I list them; I decide and write nothing.
+"""The finished tasks as the apiserver has them. Nothing is decided or written here.
 
 They are in no watch, so every sweep lists them anew, and most have not changed since the last one. Their metadata is
-listed, without content. What a sweep decides by stands in spec and status too: an object is read whole for that once
+listed, without content. What a sweep decides by stands in spec and status too: for that an object is read whole once
 per version and remembered until it changes or goes (docs/decisions/0115).
 """
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli import kube
+from cli import kube, output, session
 from cli.commands import erase as command
+from cli.commands import queue
 from crds import scope, waits
 from tests.cli import outside, site
 from tests.cli.test_erase import Service, service
@@ -122,6 +123,27 @@ def test_without_an_operator_what_waits_is_read_page_by_page(
     assert [one.query.get("limit") for one in pages] == ["2", "2", "2"]
     assert sum(one.bytes for one in pages) < 5 * (len(LONG) + PER_TASK)
     assert site.call(capsys, "queue", "-o", "json", *flags).json["queue"] is None
+
+
+def test_a_watched_queue_reads_objects_only_when_one_has_changed(
+    place: site.Site, relay: outside.Relay, tmp_path: Path
+) -> None:
+    waiting(place)
+    passes: list[list[bool]] = []
+
+    def sleep(_: float) -> None:
+        passes.append([METADATA in one.accept for one in relay.of_tasks()])
+        relay.asked.clear()
+        if len(passes) == 2:
+            place.patch("t-3", {"spec": {"queuePosition": 1}})
+        if len(passes) == 4:
+            raise KeyboardInterrupt
+
+    door = kube.connect(str(tmp_path / "relayed"), None, place.namespace, 10.0)
+    with pytest.raises(KeyboardInterrupt):
+        queue._watch(session.Session(door, output.Output(output.Format.TABLE), sleep=sleep), "")
+    door.close()
+    assert passes == [[True, False], [True], [True, False], [True]]
 
 
 def test_a_line_says_what_the_object_says(place: site.Site, flags: list[str], capsys: Any) -> None:
