@@ -20,7 +20,7 @@ WIDTH = 160
 NAME = "registry-certificates-01"
 AGE = 5
 """Characters of an age, which is the last column: `7d23h`."""
-LONG_AGO = "2027-02-20T12:00:00Z"
+LONG_AGO = "2026-01-01T12:00:00Z"
 SENTENCE = "a long sentence " * 20
 
 
@@ -65,7 +65,7 @@ def tasks(place: site.Site, name: str) -> None:
         if phase in phases.HOLDS_SLOT:
             status["dispatch"] = {"backend": "jervis-ollama-gpu", "jobName": f"{name}-1", "threadId": "t"}
         if phase in phases.TERMINAL:
-            status["conditions"].append(condition("Succeeded", "Rejected"))
+            status["conditions"] = [condition("Dispatched", "Completed"), condition("Succeeded", "Rejected")]
             ended = datetime.now(UTC) - timedelta(days=7, hours=23, minutes=30)
             status["completedAt"] = f"{ended:%Y-%m-%dT%H:%M:%SZ}"
         place.task(f"{name}-{number:02}", {**spec, "suspend": phase is Phase.READY_FOR_GPU}, status)
