@@ -75,11 +75,9 @@ def of(raw: Mapping[str, Any]) -> Finished | None:
 def again(known: Finished, meta: Mapping[str, Any]) -> Finished:
     """The same version by its metadata: a sweep also notes what it has archived and did not mark."""
     archived, leaving = marked(meta), bool(meta.get("deletionTimestamp"))
-    return (
-        known
-        if (known.archived, known.leaving) == (archived, leaving)
-        else replace(known, archived=archived, leaving=leaving)
-    )
+    if (known.archived, known.leaving) == (archived, leaving):
+        return known
+    return replace(known, archived=archived, leaving=leaving)
 
 
 def marked(meta: Mapping[str, Any]) -> bool:

@@ -87,7 +87,7 @@ def test_a_name_that_a_mail_s_file_gave_fits_as_well(place: site.Site) -> None:
 
 
 def test_connections_fit(place: site.Site) -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "type": max((connection.Type.JIRA, connection.Type.CONFLUENCE, connection.Type.EMAIL), key=len).value,
         "clientId": "greenhouse-a",
         "url": "https://greenhouse.atlassian.net/wiki",
