@@ -15,6 +15,8 @@ from kb.crawl import fetch, page
 # RFC 9110: not found, and gone.
 _GONE = frozenset({404, 410})
 _TEXTS = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
+# RFC 9309, 2.5: as much as every crawler has to read of a robots.txt.
+_RULES_BYTES = 500 << 10
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Crawl:
             raise fetch.Refused("it redirects to another site")
         if site not in self._rules_of:
             self._rules_of[site] = await self._rules(site)
-        if not self._rules_of[site].can_fetch(fetch.AGENT, url):
+        # The time grows with the number of rules, which the site chooses: it is a thread's, not the event loop's.
+        if not await asyncio.to_thread(self._rules_of[site].can_fetch, fetch.AGENT, url):
             raise fetch.Refused("robots.txt forbids it")
 
     async def _look(self, url: str, fetched: fetch.Fetched | None) -> Seen:
@@ -143,8 +146,15 @@ class Crawl:
         if found.status >= 500:
             rules.parse(["User-agent: *", "Disallow: /"])
         else:
-            rules.parse(found.body.decode("utf-8", "replace").splitlines() if found.status == 200 else [])
+            await asyncio.to_thread(rules.parse, _lines(found.body) if found.status == 200 else [])
         return rules
+
+
+def _lines(rules: bytes) -> list[str]:
+    """As many whole lines as are read; half a line would be another rule."""
+    if len(rules) > _RULES_BYTES:
+        rules = rules[: rules.rfind(b"\n", 0, _RULES_BYTES) + 1]
+    return rules.decode("utf-8", "replace").splitlines()
 
 
 def _site(url: str) -> tuple[str, str, int] | None:
