@@ -5,11 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 from hack.cluster import layout, pause
-from hack.image import sources
+from hack.image import build, debian, sources
+from tests.hack import imports
+
+DOCKERFILE = (layout.CHECKOUT / "Dockerfile").read_text()
+# What langchain-mongodb brings, which [tool.uv] in pyproject.toml takes out of the locks, and what the Dockerfile deletes.
+LEFT_OUT = {"langchain", "langchain_classic", "langchain_mongodb", "lark", "numpy", "pymongo_search_utils", "sqlalchemy"}
+DELETED = {"kubernetes.aio", "zstandard._cffi", "regex.tests", "websocket.tests", "certifi.tests"}
 
 
 def test_package_sources_are_secrets_and_only_what_exists_is_mounted(tmp_path: Path) -> None:
@@ -66,9 +75,39 @@ def test_the_build_context_leaves_secrets_and_state_out() -> None:
     assert lines[0] == "*"
     copied = [
         source
-        for line in (layout.CHECKOUT / "Dockerfile").read_text().splitlines()
+        for line in DOCKERFILE.splitlines()
         if line.startswith("COPY ")
         for source in line.split()[1:-1]
     ]
     for source in copied:
         assert any(f"!{source}".startswith(line) for line in lines if line.startswith("!")), source
+
+
+def test_nothing_of_ours_imports_what_the_image_leaves_out() -> None:
+    done = subprocess.run(
+        [sys.executable, imports.__file__, *LEFT_OUT, *DELETED],
+        cwd=layout.CHECKOUT, env={"PYTHONPATH": str(layout.CHECKOUT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    ours = [path for package in imports.PACKAGES for path in (layout.CHECKOUT / package).rglob("*.py")]
+    assert int(done.stdout) == len(ours) - len(imports.PACKAGES)
+
+
+def test_the_image_has_neither_git_nor_a_library_that_nothing_imports() -> None:
+    locked = (layout.CHECKOUT / "requirements" / "runtime.txt").read_text()
+    names = set(re.findall(r"^([a-z0-9-]+)==", locked, re.MULTILINE))
+    assert "langgraph-checkpoint-mongodb" in names
+    assert not {name.replace("_", "-") for name in LEFT_OUT} & names
+    # A new dependency that brings a dozen others is noticed here; decision 0112 has what each costs.
+    assert len(names) <= 105
+    assert not re.search(r"\bgit\b", DOCKERFILE)
+    assert set(debian._PACKAGES) == {"ca-certificates", "python3", "python3-venv"}
+
+
+def test_labels_say_what_the_image_is() -> None:
+    found = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
+    assert {"title", "description", "documentation", "licenses"} <= found
+    assert f'image.licenses="{build.project()["license"]}"' in DOCKERFILE
+    version = f"org.opencontainers.image.version={build.project()['version']}"
+    assert build.labels("") == ["--label", version]
+    assert build.labels("abc")[2:] == ["--label", "org.opencontainers.image.revision=abc"]
