@@ -21,11 +21,15 @@ _RULES_BYTES = 500 << 10
 
 @dataclass(frozen=True)
 class Limits:
-    """`depth` links from the first page; `pages` looked at; `seconds` for all of it."""
+    """`depth` links from the first page; `pages` looked at; `seconds` for all of it, `reading` of them for one page.
+
+    Of `reading` only the processor's time counts: what else the process does takes no page from a site.
+    """
 
     depth: int
     pages: int
     seconds: float = 120.0
+    reading: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,12 @@ class Crawl:
             return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE)
         if found.media_type not in _TEXTS:
             return Seen(url, None, f"it is {found.media_type}; send files to /api/v1/ingest/file")
-        read = await asyncio.to_thread(page.read, found.body, found.url, found.charset)
+        try:
+            read = await asyncio.to_thread(
+                page.read, found.body, found.url, found.charset, seconds=self._limits.reading
+            )
+        except page.Costly as error:
+            return Seen(found.url, None, error.message)
         if not read.index:
             return Seen(
                 found.url, page.Page(read.title, "", read.links, read.follow, False), "it asks not to be indexed"

@@ -135,6 +135,16 @@ async def test_limits_leave_a_page_out_and_the_crawl_goes_on(site: Site) -> None
     assert (seen["/fine"], seen["/"]) == ("", "")
 
 
+async def test_a_page_that_takes_too_long_to_read_is_left_out(site: Site) -> None:
+    """Each comment costs the tokenizer a look at the rest of the page: 4 MB of them would take a thread half an hour."""
+    comments = web.Response(text="<!---->" * 600_000, content_type="text/html")
+    site.pages = {"/": html("/comments", "/fine"), "/comments": comments, "/fine": html()}
+    async with crawler(max_bytes=8 << 20) as fetcher:
+        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=1, pages=3, reading=0.5))
+        seen = {one.url.rpartition("/")[2]: one.reason async for one in crawl.pages(f"http://docs.test:{site.port}/")}
+    assert seen == {"": "", "comments": "it takes longer than 0.5 seconds to read", "fine": ""}
+
+
 async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:
     """The site is allowed by name; where it redirects to is not."""
 

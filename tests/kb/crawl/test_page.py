@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -34,7 +35,7 @@ URL = "http://docs.test/"
 
 
 def read(text: str) -> page.Page:
-    return page.read(text.encode(), URL, None)
+    return page.read(text.encode(), URL, None, seconds=60)
 
 
 def test_tags_attributes_and_text() -> None:
@@ -70,6 +71,14 @@ def test_the_work_grows_with_the_length(piece: str) -> None:
     """What is never closed is not looked at again for each piece, and neither is what encloses it."""
     assert lines(piece * 2_000) <= 2.2 * lines(piece * 1_000) + 1_000
     read(piece * (400_000 // len(piece)))
+
+
+def test_the_time_of_a_page_is_bounded() -> None:
+    """A clock that goes on by a second at each look."""
+    text = "<p>a" * 160
+    page.read(text.encode(), URL, None, seconds=21, clock=itertools.count().__next__)
+    with pytest.raises(page.Costly, match="longer than 19 seconds"):
+        page.read(text.encode(), URL, None, seconds=19, clock=itertools.count().__next__)
 
 
 def test_charsets_of_names_are_none_of_pages() -> None:
