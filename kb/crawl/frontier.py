@@ -29,7 +29,7 @@ class Limits:
     depth: int
     pages: int
     seconds: float = 120.0
-    reading: float = 2.0
+    reading: float = 5.0
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class _Reader:
 
 
 def read(
-    body: bytes, url: str, charset: str | None, *, seconds: float = 2.0, clock: Callable[[], float] = time.thread_time
+    body: bytes, url: str, charset: str | None, *, seconds: float = 5.0, clock: Callable[[], float] = time.thread_time
 ) -> Page:
     """A page that came from `url`; `charset` as its header said. Raises `Costly` after `seconds` of processor time."""
     reader = _Reader(url)

@@ -51,7 +51,7 @@ def container() -> Iterator[Container]:
         ("kopf run --help", 0, "--standalone"),
         ("JERVIS_ROUTER_PORT=x python -m router", 2, "router: setting port"),
         ("JERVIS_KB_PORT=x python -m kb", 2, "JERVIS_KB_PORT"),
-        ("python -m orchestrator_job", 1, "The Job's settings cannot be used"),
+        ("python -m orchestrator_job", 1, '"exit_reason": "InvalidInput"'),
         ("python -m cli --help", 0, "submit"),
         ("python -m crds", 0, "CustomResourceDefinition"),
     ],

@@ -136,7 +136,7 @@ async def test_limits_leave_a_page_out_and_the_crawl_goes_on(site: Site) -> None
 
 
 async def test_a_page_that_takes_too_long_to_read_is_left_out(site: Site) -> None:
-    """Each comment costs the tokenizer a look at the rest of the page: 4 MB of them would take a thread half an hour."""
+    """Each comment costs the tokenizer a look at the rest of the page: 4 MB of them would take a thread 20 minutes."""
     comments = web.Response(text="<!---->" * 600_000, content_type="text/html")
     site.pages = {"/": html("/comments", "/fine"), "/comments": comments, "/fine": html()}
     async with crawler(max_bytes=8 << 20) as fetcher:
