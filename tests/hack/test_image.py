@@ -104,6 +104,29 @@ def test_the_image_has_neither_git_nor_a_library_that_nothing_imports() -> None:
     assert set(debian._PACKAGES) == {"ca-certificates", "python3", "python3-venv"}
 
 
+def test_a_base_keeps_licences_and_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:
+    files = {
+        "etc/hostname": "builder-7",
+        "etc/resolv.conf": "nameserver 10.0.0.1",
+        "etc/apt/sources.list": "deb http://user:secret@mirror.test/debian bookworm main",
+        "var/log/bootstrap.log": "URL:http://user:secret@mirror.test/debian",
+        "usr/share/doc/zlib1g/copyright": "Permission is granted",
+        "usr/share/doc/zlib1g/changelog.gz": "x",
+        "usr/share/man/man1/sh.1": "x",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    debian.clean(tmp_path)
+    left = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {
+        "etc/hostname": "",
+        "etc/resolv.conf": "",
+        "etc/apt/sources.list": "deb http://deb.debian.org/debian bookworm main\n",
+        "usr/share/doc/zlib1g/copyright": "Permission is granted",
+    }
+
+
 def test_labels_say_what_the_image_is() -> None:
     found = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
     assert {"title", "description", "documentation", "licenses"} <= found
