@@ -5,7 +5,7 @@
 | `jervis-VERSION-py3-none-any.whl` | the packages, and the commands `kubectl-jervis` and `jervis-kb` |
 | `jervis-VERSION.tgz` | the Helm chart |
 | `jervis-VERSION-linux-ARCH.oci.tar` | the image `jervis:VERSION` as an OCI archive (`skopeo copy`, `podman load`) |
-| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: Python libraries of wheel and image, Debian packages of the image |
+| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries, the image's Debian packages |
 | `SHA256SUMS` | of all of them |
 
 The version is `project.version` of pyproject.toml; the chart must say the same.
@@ -155,9 +155,7 @@ def sums(dist: Path) -> Path:
     return target
 
 
-def _build(
-    source: Path, dist: Path, version: str, commit: str, parts: set[str], report: progress.Progress
-) -> None:
+def _build(source: Path, dist: Path, version: str, commit: str, parts: set[str], report: progress.Progress) -> None:
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
     if "wheel" in parts:

@@ -21,7 +21,7 @@ def build(
 ) -> None:
     """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails.
 
-    `revision` is the commit that they are built from, for their labels; of a checkout that may be changed there is none.
+    `revision` is the commit that they are built from, for their labels; a checkout that may be changed has none.
     """
     with store.exclusive(), sources.arguments(os.environ) as package_sources:
         # Work containers of a killed build; ours alone, as we hold the store's lock.

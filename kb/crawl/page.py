@@ -84,7 +84,8 @@ class _Reader:
         elif tag == "meta" and given.get("name", "").lower() == "robots":
             self.robots = given.get("content", "").lower()
         elif tag == "a" and given.get("href") and "nofollow" not in given.get("rel", "").lower():
-            if len(self.links) < _MOST_LINKS and (link := _join(self.base, given["href"])):
+            link = _join(self.base, given["href"]) if len(self.links) < _MOST_LINKS else None
+            if link:
                 self.links.setdefault(link)
         if tag == "pre":
             self._verbatim += 1

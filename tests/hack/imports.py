@@ -1,7 +1,7 @@
 """Prints how many modules of ours can be imported here: `python tests/hack/imports.py [NAME ...]`.
 
-Modules of the NAMEs, and below them, are refused as if they were not installed. Nothing but the packages is needed, so it
-runs in the image as well.
+Modules of the NAMEs, and below them, are refused as if they were not installed. It needs nothing but the packages, so
+that it runs in the image as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Refusing:
 
 
 def main(refused: list[str]) -> int:
-    sys.meta_path.insert(0, _Refusing(refused))  # type: ignore[arg-type]  # asked before all others, finds nothing
+    sys.meta_path.insert(0, _Refusing(refused))  # asked before all others, finds nothing
     count = 0
     for package in PACKAGES:
         for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
