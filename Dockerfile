@@ -59,5 +59,4 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
 LABEL org.opencontainers.image.title="Jervis" \
     org.opencontainers.image.description="Operator, router, knowledge base and runs of Jervis" \
-    org.opencontainers.image.documentation="https://jervis.dev/docs" \
     org.opencontainers.image.licenses="Apache-2.0"

@@ -8,7 +8,8 @@
 | `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries, the image's Debian packages |
 | `SHA256SUMS` | of all of them |
 
-The version is `project.version` of pyproject.toml; the chart must say the same.
+The version is `project.version` of pyproject.toml; the chart must say the same. What is past its end of life by
+docs/dependencies.md, or near it, is named and hinders no release.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
+from hack import versions
 from hack.cluster import binaries, errors, progress
 from hack.image import packages
 
@@ -34,7 +37,7 @@ _UV = ROOT / ".venv" / "bin" / "uv"
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], today: date) -> int:
     """Exit status: 0 dist/ holds the release, 1 not (one line on stderr says why)."""
     parser = argparse.ArgumentParser(prog="python -m hack.release", description=__doc__.splitlines()[0])
     parser.add_argument("--trial", action="store_true", help="also from a checkout that no release may come from")
@@ -46,6 +49,8 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="jervis-release-") as scratch:
             source = exported(ROOT, Path(scratch) / "source")
             version = agreed_version(source)
+            for line in outdated(source, today):
+                report.say(line)
             problems = obstacles(ROOT, source, version)
             for problem in problems:
                 report.say(f"not fit for a release: {problem}")
@@ -100,6 +105,11 @@ def obstacles(checkout: Path, source: Path, version: str) -> list[str]:
     if left:
         found.append(f"{len(left)} fragments of changelog.d are not in CHANGELOG.md: towncrier build")
     return found
+
+
+def outdated(source: Path, today: date) -> list[str]:
+    """What is past its end of life or near it, one line each. It hinders no release: the page says why it stays."""
+    return versions.findings((source / "docs/dependencies.md").read_text(encoding="utf-8"), today)
 
 
 def wheel(source: Path, dist: Path) -> Path:
@@ -212,4 +222,4 @@ def _run(command: list[str], cwd: Path | None = None, more: Mapping[str, str] | 
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], date.today()))

@@ -70,6 +70,15 @@ def up(layout: Layout, report: progress.Progress) -> None:
         report.say("data services answer")
 
 
+def runtime(layout: Layout, report: progress.Progress) -> None:
+    """Start containerd alone: images can be loaded while the rest of the cluster is built. `up` goes on from there."""
+    with ownership.exclusive(layout):
+        replace_predecessor(layout, report)
+        ensure_network(layout, report)
+        _start(layout, "containerd", containerd.command(layout))
+        _ready_runtime(layout, fresh=not (layout.directory / "etcd").exists())
+
+
 def builds(layout: Layout, report: progress.Progress) -> list[steps.Step]:
     """What the cluster and its data services are made of; each ends at once when the cache has it."""
     return [
@@ -160,7 +169,7 @@ def _daemons(layout: Layout) -> list[process.Daemon]:
 
 def _start_control_plane(layout: Layout, programs: Path, files: apiserver.Files) -> None:
     fresh = not (layout.directory / "etcd").exists()
-    runtime = _start(layout, "containerd", containerd.command(layout))
+    _start(layout, "containerd", containerd.command(layout))
     _start(layout, "etcd", etcd.command(programs / "etcd", layout.directory / "etcd", _STORE))
     kubelet_rights = (
         f"--kubelet-client-certificate={files.admin.certificate}",
@@ -172,12 +181,8 @@ def _start_control_plane(layout: Layout, programs: Path, files: apiserver.Files)
     api = _start(
         layout, "kube-apiserver", apiserver.command(program, layout.endpoint, files, _STORE.client, kubelet_rights)
     )
-    runtime.wait(lambda: containerd.ready(layout), 30)
+    _ready_runtime(layout, fresh=fresh)
     pause.ensure(layout)
-    if fresh and containerd.sweep(layout):
-        # Containers of a forgotten cluster: its restart makes the runtime forget them too.
-        runtime.stop()
-        _start(layout, "containerd", containerd.command(layout)).wait(lambda: containerd.ready(layout), 30)
     api.wait(lambda: apiserver.ready(layout.endpoint, files), 60)
     files.authority.kubeconfig(layout.kubeconfig, layout.endpoint.url, files.admin)
     for name, build in (
@@ -185,6 +190,15 @@ def _start_control_plane(layout: Layout, programs: Path, files: apiserver.Files)
         ("kube-scheduler", controlplane.scheduler),
     ):
         _start(layout, name, build(programs / name, _login(layout, files, name)))
+
+
+def _ready_runtime(layout: Layout, *, fresh: bool) -> None:
+    daemon = process.Daemon("containerd", layout.daemons)
+    daemon.wait(lambda: containerd.ready(layout), 30)
+    if fresh and containerd.sweep(layout):
+        # Containers of a forgotten cluster: its restart makes the runtime forget them too.
+        daemon.stop()
+        _start(layout, "containerd", containerd.command(layout)).wait(lambda: containerd.ready(layout), 30)
 
 
 def _start_node(layout: Layout, programs: Path, files: apiserver.Files, report: progress.Progress) -> None:

@@ -20,7 +20,7 @@ from hack.image.store import Store
 _PACKAGES = prerequisites.CLUSTER | prerequisites.IMAGE
 _JAVA = ("mongodb", "tika")  # Java and Maven come as Debian packages
 _ENVIRONMENT = ".venv/.ready"
-_START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 10.0, 35.0, 60.0
+_RUNTIME_SECONDS, _START_SECONDS, _LOAD_SECONDS, _SHOW_SECONDS = 2.0, 10.0, 35.0, 60.0
 
 
 def main() -> int:
@@ -64,13 +64,16 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
         helm = binaries.HELM
         steps.append(planned.Step("helm", lambda: binaries.directory(helm, report), helm.pending_seconds()))
     if not environment.get("IMAGE"):
-        steps += _images(place, ["jervis"] if environment.get("OLLAMA_URL") else list(build.IMAGES), report)
+        # With containerd alone the images are loaded while the rest of the cluster is still being built.
+        runtime = planned.Step("runtime", lambda: lifecycle.runtime(place, report), _RUNTIME_SECONDS, (packages.name,))
+        targets = ["jervis"] if environment.get("OLLAMA_URL") else list(build.IMAGES)
+        steps += [runtime, *_images(place, targets, report)]
     return steps
 
 
 def announcement(steps: list[planned.Step], packages: list[str]) -> str:
     """What `make demo` is about to do and how long that takes, for the terminal. `packages` will be installed."""
-    pending = [step for step in steps if step.seconds and step.name not in ("cluster", "load")]
+    pending = [step for step in steps if step.seconds and step.name not in ("runtime", "cluster", "load")]
     seconds = planned.total(steps) + _SHOW_SECONDS
     lines = [f"make demo: a Kubernetes on this machine with Jervis in it, in about {_minutes(seconds)} on two cores."]
     if pending:
@@ -89,7 +92,7 @@ def _images(place: layout.Layout, targets: list[str], report: progress.Progress)
         seconds += debian.SECONDS
     return [
         planned.Step("images", lambda: build.build(store, targets, report), seconds, ("Debian packages",)),
-        planned.Step("load", lambda: build.put(store, targets, place, report), _LOAD_SECONDS, ("images", "cluster")),
+        planned.Step("load", lambda: build.put(store, targets, place, report), _LOAD_SECONDS, ("images", "runtime")),
     ]
 
 

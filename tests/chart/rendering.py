@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +26,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "distributed": (
         "--set", "kb.profile=distributed", "--set", _ARANGO, "--set", "arangodb.existingSecret.name=graph",
         "--set", "mongodb.existingSecret.name=database", "--set", "rbac.connectionSecrets={imap}",
-        "--set", "caBundle.name=authorities",
+        "--set", "caBundle.name=authorities", "--set", "kb.read.autoscaling.enabled=true",
     ),
     "everything": (
         "--set", "simulator.enabled=true", "--set", "watchNamespaces={team-a,team-b}", "--set", "operator.replicas=2",
@@ -39,6 +41,10 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "--set", "kb.tokens.existingSecret.name=kb-tokens,kb.tokens.clientSecret.name=kb-token",
         "--set", "models.reranker=bge-reranker-v2-m3",
         "--set", "weaviate.existingSecret.name=vectors", "--set", "networkPolicy.kbEgress[0].ports[0].port=443",
+        "--set", "tika.autoscaling.enabled=true", "--set", "router.ingress.enabled=true,kb.ingress.enabled=true",
+        "--set", "router.ingress.host=models.example.com,router.ingress.tlsSecret=models-tls",
+        "--set", "router.ingress.className=traefik,kb.ingress.host=knowledge.example.com",
+        "--set", "router.ingress.annotations.cert-manager\\.io/cluster-issuer=letsencrypt",
     ),
 }  # fmt: skip
 
@@ -69,6 +75,20 @@ class Chart:
     def template(self, *arguments: str, namespace: str = "jervis") -> subprocess.CompletedProcess[str]:
         """`helm template` with these arguments."""
         return self.run("template", "jervis", str(CHART), "-n", namespace, "--kube-version", KUBERNETES, *arguments)
+
+    def notes(self, directory: Path, *arguments: str) -> str:
+        """What an installation prints. `helm template` leaves NOTES.txt out, so it is rendered as part of an object."""
+        whole = shutil.copytree(CHART, directory / "jervis")
+        (whole / "templates" / "NOTES.txt").rename(whole / "NOTES.txt")
+        notes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes"}, "data": {"text": "TEXT"}}
+        text = json.dumps(notes).replace('"TEXT"', '{{ tpl (.Files.Get "NOTES.txt") . | toJson }}')
+        (whole / "templates" / "notes.yaml").write_text(text)
+        shown = ("-n", "jervis", "--show-only", "templates/notes.yaml", "--kube-version", KUBERNETES)
+        done = self.run("template", "jervis", str(whole), *shown, *arguments)
+        assert done.returncode == 0, done.stderr
+        said: str = yaml.safe_load(done.stdout)["data"]["text"]
+        assert "Is everything up?" in said
+        return said
 
 
 def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:

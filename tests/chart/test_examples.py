@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart import rendering
+from router import settings
+from tests.chart import arrows, policies, rendering
+from tests.chart.policies import End
 from tests.chart.rendering import Chart, Manifest
 from tests.conftest import ROOT
 
@@ -103,6 +105,27 @@ def test_runs_carry_the_label_of_kueue(chart: Chart) -> None:
     operator = rendering.of_kind(rendered(chart, "kueue"), "Deployment")["jervis/jervis-operator"]
     environment = rendering.environment(operator["spec"]["template"])
     assert "kueue.x-k8s.io/queue-name" in yaml.safe_dump(environment)
+
+
+def test_an_ingress_waits_as_long_as_the_router_and_takes_what_it_takes(chart: Chart) -> None:
+    manifests = rendered(chart, "ingress")
+    ingresses = rendering.of_kind(manifests, "Ingress")
+    assert set(ingresses) == {"jervis/jervis-router", "jervis/jervis-kb-read"}
+    assert all(ingress["spec"]["tls"] for ingress in ingresses.values())
+    given = {
+        key.partition("/")[2]: value
+        for key, value in ingresses["jervis/jervis-router"]["metadata"]["annotations"].items()
+    }
+    router = settings.Settings()
+    assert given["proxy-buffering"] == "False"
+    assert int(given["proxy-read-timeout"].removesuffix("s")) >= router.deadline_p3_seconds
+    assert int(given["client-max-body-size"].removesuffix("m")) << 20 >= router.max_body_bytes
+    for value in (f"nginx.org/{name}: " for name in given):
+        assert value in (ROOT / "docs" / "router.md").read_text(), value
+    rules = rendering.of_kind(manifests, "NetworkPolicy").values()
+    controller = End("nginx-ingress", {"app": "nginx-ingress"})
+    for component, port in (("router", 11430), ("kb", 8080)):
+        assert policies.allows(list(rules), controller, arrows.end(manifests, component), port), component
 
 
 def test_prometheus_may_scrape_what_is_monitored(chart: Chart) -> None:

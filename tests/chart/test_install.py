@@ -81,6 +81,18 @@ def test_a_package_installs_without_the_checkout(chart: Chart, tmp_path: Path) -
         assert (CHART / target).exists() or target.startswith("https://"), f"{target} is not in the package"
 
 
+def test_with_the_kinds_applied_first_nothing_depends_on_the_cluster(chart: Chart) -> None:
+    """As GitOps renders it: the same objects each time, and no hook but that of `helm test`."""
+    values = (
+        "crds.enabled=false,runToken.existingSecret=keys,gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434"
+    )
+    first, second = (chart.render("--set", values) for _ in range(2))
+    assert first == second
+    hooks = [m["metadata"].get("annotations", {}).get("helm.sh/hook") for m in first]
+    assert {hook for hook in hooks if hook} == {"test"}
+    assert "jervis/gpu-0" in rendering.of_kind(first, "GpuBackend")
+
+
 def test_the_documents_that_the_chart_names_exist() -> None:
     texts = [(CHART / name).read_text() for name in ("README.md", "values.yaml", "values.schema.json")]
     named = {one for text in texts for one in re.findall(r"docs/[A-Za-z0-9/_.-]*[A-Za-z0-9]", text)}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from controllers import metrics as operator_metrics
@@ -212,17 +210,7 @@ def test_a_service_monitor_takes_what_the_values_give(chart: Chart) -> None:
     ids=["shut", "without policies", "let in", "off"],
 )
 def test_the_notes_say_when_no_prometheus_is_let_in(chart: Chart, tmp_path: Path, values: str, warns: bool) -> None:
-    """`helm template` leaves NOTES.txt out, so it is rendered as part of an object."""
-    whole = shutil.copytree(CHART, tmp_path / "jervis")
-    (whole / "templates" / "NOTES.txt").rename(whole / "NOTES.txt")
-    notes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes"}, "data": {"text": "TEXT"}}
-    text = json.dumps(notes).replace('"TEXT"', '{{ tpl (.Files.Get "NOTES.txt") . | toJson }}')
-    (whole / "templates" / "notes.yaml").write_text(text)
-    arguments = ("-n", "jervis", "--show-only", "templates/notes.yaml", "--set", values)
-    done = chart.run("template", "jervis", str(whole), "--kube-version", rendering.KUBERNETES, *arguments)
-    assert done.returncode == 0, done.stderr
-    said = yaml.safe_load(done.stdout)["data"]["text"]
-    assert "Is everything up?" in said
+    said = chart.notes(tmp_path, "--set", values)
     assert ("networkPolicy:\n      monitoring:" in said) is warns
 
 

@@ -180,7 +180,8 @@ def test_what_owns_a_resource_alone_is_never_doubled(chart: Chart) -> None:
 
 
 def test_each_mode_has_its_pods_in_the_distributed_profile(chart: Chart) -> None:
-    rendered = chart.render(*rendering.VARIANTS["distributed"], "--set", "kb.read.replicas=5,kb.write.replicas=2")
+    numbers = "kb.read.autoscaling.enabled=false,kb.read.replicas=5,kb.write.replicas=2"
+    rendered = chart.render(*rendering.VARIANTS["distributed"], "--set", numbers)
     read = rendering.of_kind(rendered, "Deployment")["jervis/jervis-kb-read"]["spec"]
     write = rendering.of_kind(rendered, "StatefulSet")["jervis/jervis-kb-write"]["spec"]
     assert (read["replicas"], write["replicas"]) == (5, 2)

@@ -73,6 +73,16 @@ def test_two_releases_share_a_cluster(ready: Cluster) -> None:
     assert len(ready.items("-n", "second", "gpu")) == 2
 
 
+def test_an_upgrade_leaves_the_number_of_pods_to_the_autoscaler(ready: Cluster) -> None:
+    ready.kubectl("create", "namespace", "scaled")
+    values = ("--set", "crds.enabled=false,tika.enabled=true,tika.autoscaling.enabled=true")
+    ready.helm("install", "jervis", str(CHART), "-n", "scaled", *values)
+    ready.kubectl("scale", "-n", "scaled", "deployment/jervis-tika", "--replicas=3")  # as the autoscaler would
+    ready.helm("upgrade", "jervis", str(CHART), "-n", "scaled", *values, "--set", "commonLabels.changed=yes")
+    [tika] = ready.items("-n", "scaled", "deployment", "-l", "changed=yes,app.kubernetes.io/component=tika")
+    assert tika["spec"]["replicas"] == 3
+
+
 def test_the_notes_tell_the_truth(ready: Cluster) -> None:
     """What stands in for a model is called a simulator, and the task in the notes is one that the apiserver takes."""
     ready.kubectl("create", "namespace", "notes")

@@ -18,11 +18,12 @@ def planned(environment: dict[str, str]) -> dict[str, steps.Step]:
     return {step.name: step for step in prepare.local(PLACE, environment, progress.Progress())}
 
 
-def test_the_cluster_waits_for_its_programs_and_the_images_for_the_cluster() -> None:
+def test_the_cluster_waits_for_its_programs_and_the_images_for_containerd_alone() -> None:
     found = planned({})
     programs = {"kubernetes", "coredns", "pause", "weaviate", "mongodb", "tika"}
     assert programs | {"Debian packages"} == set(found["cluster"].needs)
-    assert found["load"].needs == ("images", "cluster")
+    assert found["load"].needs == ("images", "runtime")
+    assert found["runtime"].needs == ("Debian packages",)
     assert not found["kubernetes"].needs, "compiling begins at once"
     assert not found["Python environment"].needs
 

@@ -125,7 +125,7 @@ def test_a_base_keeps_licences_and_nothing_of_the_machine_that_made_it(tmp_path:
 
 def test_labels_say_what_the_image_is() -> None:
     found = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", DOCKERFILE))
-    assert {"title", "description", "documentation", "licenses"} <= found
+    assert {"title", "description", "licenses"} <= found
     assert f'image.licenses="{build.project()["license"]}"' in DOCKERFILE
     version = f"org.opencontainers.image.version={build.project()['version']}"
     assert build.labels("") == ["--label", version]

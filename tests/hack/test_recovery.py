@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import cgroups, containerd, layout, lifecycle, mounts, netns, process
+from hack.cluster import cgroups, containerd, layout, lifecycle, mounts, netns, process, progress
 
 pytestmark = pytest.mark.e2e
 NAME = "recovery"
@@ -50,7 +50,13 @@ def identities(place: layout.Layout) -> list[process.Identity]:
 
 
 def test_killed_whole_it_comes_back_and_goes_without_a_trace(place: layout.Layout) -> None:
+    lifecycle.runtime(place, progress.Progress())
+    runtime = process.Daemon("containerd", place.daemons)
+    early = runtime.identity()
+    assert early is not None
+    assert containerd.images(place) == {}, "it answers before anything else runs"
     assert cluster(place, "up") == f"export KUBECONFIG={place.kubeconfig}\n"
+    assert runtime.identity() == early, "images that are being loaded stay"
     first = identities(place)
     assert len(first) >= len(lifecycle.ALL)
     cluster(place, "up")
