@@ -18,6 +18,7 @@ from pydantic import (
 
 from crds import scope, values
 from kb.api import message
+from kb.api.qualification import Qualification
 
 ContentRef = values.ContentRef
 """Where content too large for a custom resource lies: the same value as in the custom resource."""
@@ -131,7 +132,8 @@ class IngestReply(message.Reply):
     one: nothing of it is stored, so it has no chunks and nodes. Summary and hints are about it all the same.
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
-    same, and a repeated ingest tries them again.
+    same, and a repeated ingest tries them again. What the qualifier could not find out is named there too.
+    `qualification` is what it understood.
     """
 
     source_urn: str
@@ -143,6 +145,7 @@ class IngestReply(message.Reply):
     summary: str
     hints: Hints
     problems: list[str] = Field(default_factory=list)
+    qualification: Qualification | None = None
 
 
 class IndexReply(message.Reply):

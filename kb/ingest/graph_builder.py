@@ -102,10 +102,12 @@ class _Builder:
 
 def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[str, extraction.Extraction]) -> Built:
     """Put a draft and the extractions of its chunks (by chunk id; one may be missing) together."""
-    builder = _Builder(request, made, types={node.key: node.type for node in made.given.nodes})
+    typed = made.given.nodes if made.given.base is None else (*made.given.nodes, made.given.base)
+    builder = _Builder(request, made, types={node.key: node.type for node in typed})
     first = made.pieces[0]
     opening = request.title.strip() or first.sentences[0].text
     builder.mention(made.anchor.key, first, opening, opening)
+    _base(builder, opening)
     _attached(builder, first, opening)
     _given(builder, opening)
     for piece in made.pieces:
@@ -125,6 +127,17 @@ def _attached(builder: _Builder, first: draft.ChunkDraft, opening: str) -> None:
     if urn is not None:
         parent = anchor.derive(urn, "", builder.request.scope).key
         builder.prove(parent, _HAS_ATTACHMENT, builder.made.anchor.key, first, opening)
+
+
+def _base(builder: _Builder, opening: str) -> None:
+    """Every chunk is part of the document's base node: it mentions it, by the sentence with which the chunk begins."""
+    made = builder.made
+    base = made.given.base
+    if base is None:
+        return
+    for number, piece in enumerate(made.pieces):
+        text, properties = (piece.sentences[0].text, "") if number else (opening, base.properties)
+        builder.mention(base.key, piece, text, opening, properties=properties, places=(base.place,))
 
 
 def _given(builder: _Builder, opening: str) -> None:

@@ -1,6 +1,6 @@
 """The pipeline: from a request to knowledge that can be found.
 
-    intent -> draft -> extraction and hints (kept) -> vectors (not yet visible) -> graph (commit) -> clean -> finish
+    intent -> draft -> qualification (kept) -> vectors (not yet visible) -> graph (commit) -> clean -> finish
 
 `ingest` does all of it before it returns. `index` leaves the models' part to the queue: the document can be found by
 its words and by the relationships it states itself as soon as it returns; `perform` weaves in later what models say.
@@ -35,6 +35,7 @@ from kb.ingest import (
     source,
     turns,
 )
+from kb.qualify import graph, state
 from kb.queue import job
 from kb.vectors import embedding
 
@@ -79,7 +80,8 @@ class Pipeline:
         limits: document.Limits,
     ) -> None:
         self._stores = stores
-        self._extractor = extractor.Extractor(asked, stores.types, clock, parallel=limits.parallel)
+        qualifier = graph.Qualifier(asked, meters, clock)
+        self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,
             stores.vectors,
@@ -169,11 +171,12 @@ class Pipeline:
         """
         request, document_id = begun.request, begun.opened.document_id
         with self._meters.stages.labels("models").time():
-            judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
+            qualified = await self._extractor.both(request, begun.text, begun.made, urgency)
+        judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(begun, judged, superseded)
+                return self._not_stored(begun, qualified, superseded)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -182,7 +185,8 @@ class Pipeline:
                 # The hints are advice about a task: a model that cannot give them must not cost the document.
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
-                reply = await self._store(replace(begun, request=request), judged, extracted, urgency, turn)
+                read = replace(begun, request=request, made=qualified.made)
+                reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
@@ -206,7 +210,10 @@ class Pipeline:
         return False, begun.request.scope, "Deletion" if gone else "Version"
 
     def _not_stored(
-        self, begun: _Begun, judged: hints.Judgement | root.JervisError, superseded: api.Superseded
+        self,
+        begun: _Begun,
+        qualified: graph.Qualified[extractor.ExtractionResult],
+        superseded: api.Superseded,
     ) -> api.IngestReply:
         """The answer to a request that is not the latest any more.
 
@@ -214,7 +221,8 @@ class Pipeline:
         """
         self._meters.ingested.labels("superseded").inc()
         log.info("superseded", document=begun.opened.document_id, by=superseded)
-        summary, found = self._judgement(judged, "A newer version or a deletion came, and this one could not be judged")
+        failed = "A newer version or a deletion came, and this one could not be judged"
+        summary, found = self._judgement(qualified.judged, failed)
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,
@@ -224,6 +232,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            qualification=qualified.state.qualification(),
         )
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
@@ -365,6 +374,7 @@ class Pipeline:
         begun: _Begun,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
+        qualified: state.QualifierPipelineState,
         urgency: priority.Priority,
         turn: turns.Turn,
     ) -> api.IngestReply:
@@ -388,5 +398,6 @@ class Pipeline:
             edge_count=len(edges),
             summary=summary,
             hints=found,
-            problems=extracted.problems,
+            problems=[*extracted.problems, *qualified.errors],
+            qualification=qualified.created().qualification(),
         )

@@ -1,0 +1,369 @@
+"""The graph of the phases (seed 003): vision, content type, details, extraction, indexing, chunks, routing.
+
+It always reaches its end. An answer that no model gives in a usable form is replaced by what can be read without one
+and recorded in the state; an operational error skips the phases that are left and is given back, so that the document
+waits. Chunks are read while the other phases run, unless the type may make them needless (a log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, cast
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+
+from crds import errors as root
+from crds import priority
+from kb import api, errors, metrics
+from kb.ingest import answers, draft, extraction, given, hints, prompt
+from kb.qualify import base, fields, mail, state, typed
+
+MOST_CALLS = 10
+"""Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
+_Shape = TypeVar("_Shape", bound=hints.Judgement)
+_Type = api.ContentType
+_Phase = api.QualifierPhase
+
+
+class Extracted(Protocol):
+    """What was said in the chunks of a draft."""
+
+    @property
+    def problems(self) -> list[str]:
+        """The passages that nothing usable was said about."""
+        ...
+
+    @property
+    def extractions(self) -> Mapping[str, extraction.Extraction]:
+        """By chunk id."""
+        ...
+
+
+_E = TypeVar("_E", bound=Extracted)
+
+
+class Carried(TypedDict):
+    """What goes from node to node."""
+
+    state: state.QualifierPipelineState
+
+
+@dataclass
+class Run:
+    """One run: what is asked about, and what the phases share beside the state."""
+
+    request: api.IngestRequest
+    text: str
+    made: draft.Draft
+    urgency: priority.Priority
+    read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
+    monotonic: Callable[[], float]
+    stopped: root.JervisError | None = None
+    unjudged: errors.Unusable | None = None
+    chunks: asyncio.Task[Extracted | root.JervisError] | None = None
+    chunks_spent: answers.Spent = field(default_factory=answers.Spent)
+    chunk_seconds: float = 0.0
+
+    def start_chunks(self) -> None:
+        """Have the chunks read from now on."""
+        if self.chunks is None:
+            self.chunks = asyncio.create_task(self._read_chunks())
+
+    async def forget_chunks(self) -> None:
+        """The raw chunks are not needed: others come in their place."""
+        if self.chunks is not None:
+            self.chunks.cancel()
+            await asyncio.gather(self.chunks, return_exceptions=True)
+            self.chunks = None
+
+    async def _read_chunks(self) -> Extracted | root.JervisError:
+        since = self.monotonic()
+        try:
+            return await self.read(self.made, self.chunks_spent)
+        except root.JervisError as error:
+            return error
+        finally:
+            self.chunk_seconds = self.monotonic() - since
+
+    @property
+    def seen(self) -> str:
+        """What the images show, for prompts."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Qualified(Generic[_E]):
+    """What the phases came to. `judged` and `extracted` are errors where models gave nothing.
+
+    `made` is the draft that is to be committed: with the base node, and of a log with other chunks.
+    """
+
+    judged: hints.Judgement | root.JervisError
+    extracted: _E | root.JervisError
+    made: draft.Draft
+    state: state.QualifierPipelineState
+
+
+class Qualifier:
+    """Runs the graph. `clock` gives the current time in UTC, `monotonic` seconds for what phases take."""
+
+    def __init__(
+        self,
+        asked: answers.Answers,
+        meters: metrics.Metrics,
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._answers = asked
+        self._meters = meters
+        self._clock = clock
+        self._monotonic = monotonic
+        extractions = {
+            _Type.EMAIL: self._email,
+            _Type.JIRA: self._jira,
+            _Type.CONFLUENCE: self._confluence,
+            _Type.LOG: self._log,
+            _Type.GENERIC: self._generic,
+        }
+        # Its two type parameters are those of the values that it carries; mypy knows the graph as Any.
+        builder: Any = StateGraph(Carried, context_schema=Run)
+        builder.add_node("contentType", self._phase(_Phase.CONTENT_TYPE, self._detect))
+        for kind, step in extractions.items():
+            builder.add_node(kind.value, self._phase(_Phase.EXTRACTION, step))
+            builder.add_edge(kind.value, "indexing")
+        builder.add_node("indexing", self._phase(_Phase.INDEXING, self._index))
+        builder.add_node("chunks", self._phase(_Phase.CHUNKS, self._chunks))
+        builder.add_node("routing", self._phase(_Phase.ROUTING, self._route))
+        builder.add_edge(START, "contentType")
+        builder.add_conditional_edges("contentType", _branch, [kind.value for kind in extractions])
+        builder.add_edge("indexing", "chunks")
+        builder.add_edge("chunks", "routing")
+        builder.add_edge("routing", END)
+        self._graph = builder.compile()
+
+    async def run(
+        self,
+        request: api.IngestRequest,
+        text: str,
+        made: draft.Draft,
+        urgency: priority.Priority,
+        read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
+    ) -> Qualified[_E]:
+        """Qualify a document; `read` says what its chunks say. Raises no `JervisError`: they are in the result."""
+        work = Run(request, text, made, urgency, read, self._monotonic)
+        begun = state.QualifierPipelineState.initial(request, text)
+        try:
+            final: Carried = await self._graph.ainvoke({"state": begun}, context=work)
+            # Also when the rest was stopped: the answers that do arrive are kept for the repeated call.
+            extracted = None if work.chunks is None else await work.chunks
+        finally:
+            if work.chunks is not None:
+                work.chunks.cancel()
+        ended = final["state"]
+        judged = work.stopped or ended.judgement or work.unjudged
+        assert judged is not None
+        read_or_why = extracted if isinstance(extracted, root.JervisError) else work.stopped or extracted
+        return Qualified(judged, cast("_E | root.JervisError", read_or_why), work.made, ended)
+
+    def _phase(self, name: api.QualifierPhase, step: _Step) -> _Node:
+        """A node: measures the step, collects its errors, and passes by when the graph was stopped."""
+
+        async def node(carried: Carried, runtime: Runtime[Run]) -> dict[str, Any]:
+            work, before = runtime.context, carried["state"]
+            if work.stopped is not None:
+                return {"state": before}
+            since, spent, problems = self._monotonic(), answers.Spent(), list[str]()
+            try:
+                after = await step(work, before, spent, problems)
+            except root.JervisError as error:
+                work.stopped = error
+                return {"state": before}
+            if after is None:
+                return {"state": before}
+            seconds = self._monotonic() - since
+            if name is _Phase.CHUNKS:
+                seconds, spent = work.chunk_seconds, work.chunks_spent
+            self._meters.qualify_seconds.labels(name.value).observe(seconds)
+            self._meters.qualify_calls.labels(name.value).inc(spent.calls)
+            self._meters.qualify_errors.labels(name.value).inc(len(problems))
+            return {
+                "state": after.measured(
+                    api.PhaseMetrics(
+                        phase=name,
+                        seconds=round(seconds, 6),
+                        calls=spent.calls,
+                        kept=spent.kept,
+                        tokens=spent.tokens or None,
+                        errors=tuple(problems),
+                    )
+                )
+            }
+
+        return node
+
+    async def _ask(
+        self, work: Run, name: str, shape: type[_Shape], spent: answers.Spent, problems: list[str]
+    ) -> _Shape | None:
+        """An answer, or None and a problem when there is no usable one. Raises the other errors of `Answers.ask`."""
+        today = self._clock().astimezone(UTC).date()
+        num_ctx = self._answers.num_ctx
+        question = typed.question(name, work.request, work.text, work.seen, today=today, num_ctx=num_ctx)
+        return await self._usable(work, question, shape, spent, problems)
+
+    async def _usable(
+        self, work: Run, question: prompt.Prompt, shape: type[_Shape], spent: answers.Spent, problems: list[str]
+    ) -> _Shape | None:
+        try:
+            answer = await self._answers.ask(question, shape, work.urgency, work.request.scope, spent)
+        except errors.Unusable as error:
+            work.unjudged = error
+            problems.append(error.message)
+            return None
+        return answer
+
+    async def _detect(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState | None:
+        known = typed.KINDS.get(work.request.kind.casefold())
+        if known is not _Type.LOG and (known is not None or not typed.looks_like_log(work.text)):
+            work.start_chunks()
+        if known is not None:
+            return now.model_copy(update={"content_type": known})
+        said = await self._ask(work, "detect/v1", typed.Detection, spent, problems)
+        if said is None:
+            return now
+        word = said.content_type.strip().upper()
+        if word not in _Type.__members__:
+            problems.append(f"{said.content_type!r} is no type; the document counts as GENERIC")
+        found = state.ContentTypeDetection(content_type=said.content_type, reason=said.type_reason)
+        kind = _Type(word) if word in _Type.__members__ else _Type.GENERIC
+        return now.model_copy(
+            update={"content_type_detection": found, "content_type": kind, "judgement": _judgement(said)}
+        )
+
+    async def _email(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        shape = typed.EmailReading if mail.read(work.text) is None else typed.EmailJudgement
+        said = await self._ask(work, "email/v1", shape, spent, problems)
+        return _extracted(now, typed.email(work.request, work.text, work.seen, said), said)
+
+    async def _jira(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        said = await self._ask(work, "jira/v1", typed.JiraReading, spent, problems)
+        own = work.made.anchor.key
+        key = own.removeprefix("jira::") if own.startswith("jira::") else fields.read(work.text).get("key", "")
+        return _extracted(now, typed.jira(key, work.text, work.seen, said), said)
+
+    async def _confluence(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        said = await self._ask(work, "confluence/v1", typed.ConfluenceReading, spent, problems)
+        return _extracted(now, typed.confluence(work.request, work.text, work.seen, said), said)
+
+    async def _log(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        """A log that no model could summarize keeps its raw chunks, as a document of no type."""
+        said = await self._ask(work, "log/v1", typed.LogReading, spent, problems)
+        if said is None:
+            return _extracted(now.model_copy(update={"content_type": _Type.GENERIC}), _plain(work, now), None)
+        found, left_out = typed.log(work.text, said)
+        problems += left_out
+        await work.forget_chunks()
+        work.made = draft.of_parts(work.made, typed.parts(found))
+        return _extracted(now, found, said)
+
+    async def _generic(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        if now.judgement is None:
+            # The detection failed; the shorter question may be answered.
+            today = self._clock().astimezone(UTC).date()
+            shown = typed.document(work.text, work.seen, self._answers.num_ctx)
+            request = work.request
+            question = prompt.hints(shown, title=request.title, kind=request.kind, today=today, team=request.team)
+            said = await self._usable(work, question, hints.Judgement, spent, problems)
+            now = now.model_copy(update={"judgement": said})
+        return _extracted(now, _plain(work, now), None)
+
+    async def _index(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        assert now.extraction is not None
+        headers = mail.read(work.text) if now.content_type is _Type.EMAIL else None
+        named = headers.message_id if headers else ""
+        if isinstance(now.extraction, api.JiraExtraction):
+            named = now.extraction.key
+        correlation = now.task_meta.correlation_id
+        own = base.own(work.request, work.made.anchor, now.content_type, named, correlation)
+        node = base.node(own, now.extraction, work.request, headers)
+        work.start_chunks()
+        work.made = draft.given_to(work.made, given.with_base(work.made.given, node))
+        summary = now.judgement.summary if now.judgement else ""
+        indexing = state.IndexingState(
+            base_node_key=own.key,
+            base_info=base.info(now.extraction, work.request, summary),
+            chunks=tuple(piece.id for piece in work.made.pieces),
+        )
+        return now.model_copy(update={"base_node": node, "indexing": indexing})
+
+    async def _chunks(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        assert now.indexing is not None
+        assert work.chunks is not None
+        found = await work.chunks
+        if isinstance(found, root.JervisError):
+            raise found
+        done = len(found.extractions) + len(found.problems)
+        indexing = now.indexing.model_copy(update={"processed_chunk_count": done, "errors": tuple(found.problems)})
+        return now.model_copy(update={"indexing": indexing})
+
+    async def _route(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState:
+        """No call: the judgement came with the fields. Without one a person has to look at the document."""
+        said = now.judgement
+        if said is None:
+            route = api.RoutingDecision(decision="LIFT_UP", reason="No model could judge the document.")
+        else:
+            decision = "LIFT_UP" if said.has_actionable_content else "DONE"
+            route = api.RoutingDecision.model_validate({"decision": decision, "reason": said.reason})
+        return now.model_copy(update={"routing_decision": route})
+
+
+_Step = Callable[
+    [Run, state.QualifierPipelineState, answers.Spent, list[str]],
+    Awaitable[state.QualifierPipelineState | None],
+]
+_Node = Callable[[Carried, Runtime[Run]], Awaitable[dict[str, Any]]]
+
+
+def _branch(carried: Carried) -> str:
+    return carried["state"].content_type.value
+
+
+def _extracted(
+    now: state.QualifierPipelineState, found: api.TypedExtraction, said: hints.Judgement | None
+) -> state.QualifierPipelineState:
+    judged = now.judgement if said is None else _judgement(said)
+    return now.model_copy(update={"extraction": found, "judgement": judged})
+
+
+def _plain(work: Run, now: state.QualifierPipelineState) -> api.GenericExtraction:
+    summary = now.judgement.summary if now.judgement else ""
+    return api.GenericExtraction(
+        base_info=work.request.title or summary, chunks=tuple(piece.id for piece in work.made.pieces)
+    )
+
+
+def _judgement(said: hints.Judgement) -> hints.Judgement:
+    """Without the fields of the type."""
+    return hints.Judgement.model_validate(said.model_dump(include=set(hints.Judgement.model_fields)))
