@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kb import api, identity, selection
 from kb.ingest import anchor, chunk, given, sentence
+from kb.qualify import base
 
 # Where senders put who speaks.
 _SPEAKERS = ("speaker", "author", "from", "reporter", "sender")
@@ -50,8 +51,15 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
     heading = _heading(request)
     pieces = _pieces(document_id, heading, chunk.split(text, size=size, overlap=overlap))
     own = anchor.derive(request.source_urn, request.kind, request.scope)
-    facts = given.read(request.nodes, request.relationships, anchor=own.key, where=request.scope)
-    return Draft(document_id, own, heading, pieces, facts)
+    made = Draft(document_id, own, heading, pieces)
+    return given_to(made, facts(request, base.parsed(request, text, own), own))
+
+
+def facts(request: api.IngestRequest, node: given.Base | None, derived: anchor.Anchor) -> given.Given:
+    """What the caller gave, with the base node. Raises what `given.read` raises."""
+    key = node.key if node else derived.key
+    stated = given.read(request.nodes, request.relationships, anchor=key, where=request.scope)
+    return given.with_base(stated, node) if node else stated
 
 
 def of_parts(made: Draft, texts: Sequence[str]) -> Draft:
@@ -64,10 +72,10 @@ def of_parts(made: Draft, texts: Sequence[str]) -> Draft:
     return replace(made, pieces=_pieces(made.document_id, made.heading, cuts))
 
 
-def given_to(made: Draft, facts: given.Given) -> Draft:
+def given_to(made: Draft, stated: given.Given) -> Draft:
     """With other facts; their base node is the document's."""
-    own = made.anchor if facts.base is None else anchor.Anchor(facts.base.key, facts.base.type)
-    return replace(made, anchor=own, given=facts)
+    own = made.anchor if stated.base is None else anchor.Anchor(stated.base.key, stated.base.type)
+    return replace(made, anchor=own, given=stated)
 
 
 def _pieces(document_id: str, heading: str, cuts: Sequence[chunk.Chunk]) -> tuple[ChunkDraft, ...]:

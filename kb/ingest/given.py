@@ -59,26 +59,31 @@ class Fact:
 
 @dataclass(frozen=True)
 class Base:
-    """The node that stands for a document and that all of its chunks are part of, with typed properties and facts."""
+    """The node that stands for a document and that all of its chunks are part of, with typed properties and facts.
+
+    `qualified`: it has what models said of it; without them it has what the text itself says in a known form.
+    """
 
     key: str
     type: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     facts: tuple[Fact, ...] = ()
+    qualified: bool = False
 
 
 @dataclass(frozen=True)
 class Given:
-    """All that was given; `text` is it as the caller wrote it, from which `recorded` makes it again.
+    """All that was given; from `text` `recorded` makes it again, so that a document is woven anew without a model.
 
-    `base` is the base node of a document that was qualified. It is recorded in `text` too: a document that is woven
-    anew has it without a model.
+    `stated` is what the caller wrote. `base` is the document's base node, `qualified` whether models said more of it.
     """
 
     nodes: tuple[Node, ...] = ()
     relationships: tuple[Relationship, ...] = ()
     text: str = ""
+    stated: str = ""
     base: Node | None = None
+    qualified: bool = False
 
 
 _BASE = pydantic.TypeAdapter[Base | None](Base | None)
@@ -112,16 +117,17 @@ def read(
         "nodes": [one.model_dump(by_alias=True, exclude_defaults=True) for one in nodes],
         "relationships": [one.model_dump(by_alias=True, exclude_defaults=True) for one in relationships],
     }
-    return Given(tuple(made_nodes), tuple(made), json.dumps(rows, sort_keys=True, ensure_ascii=False))
+    text = json.dumps(rows, sort_keys=True, ensure_ascii=False)
+    return Given(tuple(made_nodes), tuple(made), text, text)
 
 
 def with_base(facts: Given, base: Base) -> Given:
-    """What the caller gave, and the base node with its facts. What the caller says of that node holds."""
+    """What the caller gave, which has no base node yet, with one. What the caller says of that node holds."""
     own = [one for one in facts.nodes if one.key == base.key]
     properties = dict(base.properties)
     for one in own:
         properties.update(json.loads(one.properties or "{}"))
-    node = Node(base.key, base.type, name_of(base.key), _text(properties), "part_of")
+    node = Node(base.key, base.type, name_of(base.key), _text(properties), own[0].place if own else "")
     found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in base.facts}
     known = {one.key for one in facts.nodes}
     return Given(
@@ -130,8 +136,10 @@ def with_base(facts: Given, base: Base) -> Given:
             *(one for key, one in found.items() if key not in known),
         ),
         (*facts.relationships, *(Relationship(base.key, one.relation, one.key, "", one.place) for one in base.facts)),
-        json.dumps(json.loads(facts.text or "{}") | {"base": asdict(base)}, sort_keys=True, ensure_ascii=False),
+        json.dumps(json.loads(facts.stated or "{}") | {"base": asdict(base)}, sort_keys=True, ensure_ascii=False),
+        facts.stated,
         node,
+        base.qualified,
     )
 
 

@@ -20,6 +20,8 @@ from kb.vectors import model as vectors
 _MENTIONS_PER_CHUNK = 8
 _MENTIONS = "mentions"
 _HAS_ATTACHMENT = "has_attachment"
+PART_OF = "part_of"
+"""The place of the mention by which a chunk is part of its document's base node."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,9 @@ def _base(builder: _Builder, opening: str) -> None:
         return
     for number, piece in enumerate(made.pieces):
         text, properties = (piece.sentences[0].text, "") if number else (opening, base.properties)
-        builder.mention(base.key, piece, text, opening, properties=properties, places=(base.place,))
+        builder.mention(base.key, piece, text, opening, properties=properties, places=(PART_OF,))
+    if base.place:
+        builder.mention(base.key, made.pieces[0], opening, opening, places=(base.place,))
 
 
 def _given(builder: _Builder, opening: str) -> None:
@@ -265,7 +269,7 @@ def _finish(builder: _Builder) -> Built:
         chunk_ids=chunk_ids,
         mentions=tuple(sorted(builder.mentions.values())),
         evidence=tuple(sorted(builder.evidence.values())),
-        revision=history.revision(chunk_ids, made.given.text),
+        revision=history.revision(chunk_ids, made.given.stated),
         given=made.given.text,
         labels=selection.labels(request.metadata or {}),
     )

@@ -10,7 +10,18 @@ from collections.abc import Iterator
 from crds import scope
 from kb import api
 from kb.ingest import anchor, given, reference
-from kb.qualify import mail
+from kb.qualify import mail, typed
+
+KINDS = {
+    "email": api.ContentType.EMAIL,
+    "mail": api.ContentType.EMAIL,
+    "issue": api.ContentType.JIRA,
+    "jira": api.ContentType.JIRA,
+    "wiki": api.ContentType.CONFLUENCE,
+    "confluence": api.ContentType.CONFLUENCE,
+    "log": api.ContentType.LOG,
+}
+"""Kinds of documents whose type needs no model."""
 
 _FAMILIES = {
     api.ContentType.EMAIL: ("email", "email"),
@@ -20,7 +31,43 @@ _FAMILIES = {
 }
 # The URN of a task whose content has no source of its own.
 _NO_SOURCE = "task"
+_UNKNOWN = api.EmailClassification.UNKNOWN
 _MOST_CHARS = 4000
+
+
+def parsed(request: api.IngestRequest, text: str, derived: anchor.Anchor) -> given.Base | None:
+    """The base node as far as it can be known without a model; None for a document whose kind says no type."""
+    found: api.TypedExtraction
+    match KINDS.get(request.kind.casefold()):
+        case api.ContentType.EMAIL:
+            found = typed.email(request, text, "", None)
+        case api.ContentType.JIRA:
+            found = typed.jira(typed.issue_key(derived.key, text), text, "", None)
+        case api.ContentType.CONFLUENCE:
+            found = typed.confluence(request, text, "", None)
+        case _:
+            return None
+    return made(request, text, derived, found)
+
+
+def made(
+    request: api.IngestRequest,
+    text: str,
+    derived: anchor.Anchor,
+    found: api.TypedExtraction,
+    *,
+    qualified: bool = False,
+) -> given.Base:
+    """The base node with what was found; `derived` is what the sourceUrn calls it."""
+    headers = mail.read(text) if isinstance(found, api.EmailExtraction) else None
+    named = headers.message_id if headers else ""
+    if isinstance(found, api.JiraExtraction):
+        named = found.key
+    correlation = request.metadata.get("correlationId")
+    one = own(request, derived, found.content_type, named, correlation if isinstance(correlation, str) else "")
+    known = {name: value for name, value in _properties(found, request, headers).items() if value not in ("", [])}
+    facts = {(fact.relation, fact.key): fact for fact in _facts(found, request.scope) if fact.key != one.key}
+    return given.Base(one.key, one.type, known, tuple(facts.values()), qualified)
 
 
 def own(
@@ -33,15 +80,6 @@ def own(
         return derived
     prefix, type_ = _FAMILIES[kind]
     return anchor.Anchor(f"{prefix}::{value[:512]}", type_)
-
-
-def node(
-    one: anchor.Anchor, found: api.TypedExtraction, request: api.IngestRequest, headers: mail.Headers | None
-) -> given.Base:
-    """The node `one` with what was found."""
-    known = {name: value for name, value in _properties(found, request, headers).items() if value not in ("", [])}
-    facts = {(fact.relation, fact.key): fact for fact in _facts(found, request.scope) if fact.key != one.key}
-    return given.Base(one.key, one.type, known, tuple(facts.values()))
 
 
 def info(found: api.TypedExtraction, request: api.IngestRequest, summary: str) -> str:
@@ -68,7 +106,7 @@ def _properties(
                 "subject": found.subject,
                 "from": found.sender,
                 "to": list(found.recipients),
-                "classification": found.classification.value,
+                "classification": "" if found.classification is _UNKNOWN else found.classification.value,
                 "sentAt": headers.sent if headers else "",
                 "messageId": headers.message_id if headers else "",
                 "hasAttachments": bool(request.attachments),

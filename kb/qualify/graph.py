@@ -20,8 +20,8 @@ from langgraph.runtime import Runtime
 from crds import errors as root
 from crds import priority
 from kb import api, errors, metrics
-from kb.ingest import answers, draft, extraction, given, hints, prompt
-from kb.qualify import base, fields, mail, state, typed
+from kb.ingest import anchor, answers, draft, extraction, hints, prompt
+from kb.qualify import base, mail, state, typed
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
@@ -89,6 +89,11 @@ class Run:
             return error
         finally:
             self.chunk_seconds = self.monotonic() - since
+
+    @property
+    def derived(self) -> anchor.Anchor:
+        """What the sourceUrn calls the document."""
+        return anchor.derive(self.request.source_urn, self.request.kind, self.request.scope)
 
     @property
     def seen(self) -> str:
@@ -229,7 +234,7 @@ class Qualifier:
     async def _detect(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
-        known = typed.KINDS.get(work.request.kind.casefold())
+        known = base.KINDS.get(work.request.kind.casefold())
         if known is not _Type.LOG and (known is not None or not typed.looks_like_log(work.text)):
             work.start_chunks()
         if known is not None:
@@ -257,8 +262,7 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         said = await self._ask(work, "jira/v1", typed.JiraReading, spent, problems)
-        own = work.made.anchor.key
-        key = own.removeprefix("jira::") if own.startswith("jira::") else fields.read(work.text).get("key", "")
+        key = typed.issue_key(work.derived.key, work.text)
         return _extracted(now, typed.jira(key, work.text, work.seen, said), said)
 
     async def _confluence(
@@ -297,18 +301,12 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         assert now.extraction is not None
-        headers = mail.read(work.text) if now.content_type is _Type.EMAIL else None
-        named = headers.message_id if headers else ""
-        if isinstance(now.extraction, api.JiraExtraction):
-            named = now.extraction.key
-        correlation = now.task_meta.correlation_id
-        own = base.own(work.request, work.made.anchor, now.content_type, named, correlation)
-        node = base.node(own, now.extraction, work.request, headers)
+        node = base.made(work.request, work.text, work.derived, now.extraction, qualified=True)
         work.start_chunks()
-        work.made = draft.given_to(work.made, given.with_base(work.made.given, node))
+        work.made = draft.given_to(work.made, draft.facts(work.request, node, work.derived))
         summary = now.judgement.summary if now.judgement else ""
         indexing = state.IndexingState(
-            base_node_key=own.key,
+            base_node_key=node.key,
             base_info=base.info(now.extraction, work.request, summary),
             chunks=tuple(piece.id for piece in work.made.pieces),
         )
@@ -321,7 +319,9 @@ class Qualifier:
         assert work.chunks is not None
         found = await work.chunks
         if isinstance(found, root.JervisError):
-            raise found
+            # It is in the result: what is not stored has its hints all the same.
+            problems.append(found.message)
+            return now
         done = len(found.extractions) + len(found.problems)
         indexing = now.indexing.model_copy(update={"processed_chunk_count": done, "errors": tuple(found.problems)})
         return now.model_copy(update={"indexing": indexing})

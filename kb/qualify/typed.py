@@ -17,17 +17,6 @@ from kb import api, words
 from kb.ingest import hints, prompt
 from kb.qualify import fields, mail
 
-KINDS = {
-    "email": api.ContentType.EMAIL,
-    "mail": api.ContentType.EMAIL,
-    "issue": api.ContentType.JIRA,
-    "jira": api.ContentType.JIRA,
-    "wiki": api.ContentType.CONFLUENCE,
-    "confluence": api.ContentType.CONFLUENCE,
-    "log": api.ContentType.LOG,
-}
-"""Kinds of documents whose type needs no model."""
-
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000
 _LEAST_TOKENS = 256
@@ -136,6 +125,11 @@ def email(request: api.IngestRequest, text: str, seen: str, said: EmailJudgement
         subject=request.title or _said(said.subject, text, seen),
         classification=classification,
     )
+
+
+def issue_key(own: str, text: str) -> str:
+    """What an issue is called: by the key of its node, or by its text."""
+    return own.removeprefix("jira::") if own.startswith("jira::") else fields.read(text).get("key", "")
 
 
 def jira(key: str, text: str, seen: str, said: JiraReading | None) -> api.JiraExtraction:

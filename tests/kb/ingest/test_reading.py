@@ -133,7 +133,10 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
     assert (await newer).replaced is False
     before = await kb.state()
     async with reading(fake, lambda: kb.ingest(OLDER)) as older:
-        held: dict[str, Any] = {"match": {"tag": "kb.qualify.email/v1"}, "stall": {"afterBytes": 0, "gate": str(uuid.uuid4())}}
+        held: dict[str, Any] = {
+            "match": {"tag": "kb.qualify.email/v1"},
+            "stall": {"afterBytes": 0, "gate": str(uuid.uuid4())},
+        }
         fake.set_faults([held])
         asked = fake.count(tag="kb.qualify.email/v1")
         newer = asyncio.create_task(kb.ingest(NEWER))
