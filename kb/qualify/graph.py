@@ -277,7 +277,7 @@ class Qualifier:
         """A log that no model could summarize keeps its raw chunks, as a document of no type."""
         said = await self._ask(work, "log/v1", typed.LogReading, spent, problems)
         if said is None:
-            return _extracted(now.model_copy(update={"content_type": _Type.GENERIC}), _plain(work, now), None)
+            return await self._generic(work, now.model_copy(update={"content_type": _Type.GENERIC}), spent, problems)
         found, left_out = typed.log(work.text, said)
         problems += left_out
         await work.forget_chunks()
@@ -288,7 +288,7 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         if now.judgement is None:
-            # The detection failed; the shorter question may be answered.
+            # What was asked before failed; the shorter question may be answered.
             today = self._clock().astimezone(UTC).date()
             shown = typed.document(work.text, work.seen, self._answers.num_ctx)
             request = work.request

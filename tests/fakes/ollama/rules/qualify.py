@@ -50,7 +50,7 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
                 "reporter": document.reporter.label if document.reporter else "",
                 "epic": _field("epic|epic link", asked.document),
                 "sprint": _field("sprint", asked.document),
-                "changeDescription": text.shorten(" ".join(text.key_sentences(document.body, 1)), 300),
+                "changeDescription": text.shorten(" ".join(_change(document)), 300),
             }
         case "kb.qualify.confluence/v1":
             return said | {
@@ -74,6 +74,10 @@ def _kind(source: str, document: reading.Reading) -> tuple[str, str]:
     if len(_PAGE.findall(source)) > 1:
         return "CONFLUENCE", "It has the fields of a page."
     return "GENERIC", "It has the form of no other type."
+
+
+def _change(document: reading.Reading) -> list[str]:
+    return asking.requests(document)[:1] or text.key_sentences(document.body, 1)
 
 
 def _classification(document: reading.Reading) -> str:
