@@ -183,4 +183,4 @@ def test_every_prompt_is_a_file_whose_data_is_fenced() -> None:
 def test_a_state_never_changes() -> None:
     one = api.VisionContext(general_vision_summary="A screenshot.")
     with pytest.raises(ValueError, match="frozen"):
-        one.general_vision_summary = None
+        one.general_vision_summary = None  # type: ignore[misc]

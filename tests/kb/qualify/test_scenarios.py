@@ -196,7 +196,7 @@ async def test_a_router_that_is_away_makes_the_document_wait_and_nothing_is_aske
     assert fake.count(path="/api/chat") == 2 + len(reply.chunk_ids)
 
 
-async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState) -> None:
+async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState, meters: metrics.Metrics) -> None:
     reply, found = await qualified(kb, world.request(world.MAIL + "\n\n" + world.LONG))
     assert len(reply.chunk_ids) > 3
     held = await kb.graph.mentioned(scopes.SHOP, reply.chunk_ids)
@@ -204,8 +204,11 @@ async def test_every_chunk_is_part_of_the_base_node(kb: world.ObservedState) -> 
     assert parts == set(reply.chunk_ids)
     stored = await kb.vectors.chunks(scopes.SHOP, reply.chunk_ids)
     assert all(found.base_node_key in one.graph_refs for one in stored.values())
-    said = await kb.graph.naming(scopes.SHOP, found.base_node_key)
-    assert graph_builder.PART_OF in {place for one in said for place in one.places}
+    async with serving.over(kb, meters) as (client, _):
+        for chunk_id in reply.chunk_ids:
+            said = (await client.looking.chunk(scopes.SHOP, chunk_id)).said
+            places = {place for one in said if one.node_key == found.base_node_key for place in one.places}
+            assert graph_builder.PART_OF in places
 
 
 async def test_what_models_said_of_the_base_node_stays_when_the_same_text_comes_by_another_way(
@@ -226,8 +229,8 @@ async def test_what_models_said_of_the_base_node_stays_when_the_same_text_comes_
 
 async def test_a_task_without_a_source_has_the_node_that_its_content_names(kb: world.ObservedState) -> None:
     text = "Message-ID: <m9@acme.com>\n" + world.MAIL
-    more = {"urn": "task::0b1e", "metadata": {"correlationId": "c1"}}
-    reply, found = await qualified(kb, world.request(text, **more))
+    sent = world.request(text, urn="task::0b1e", metadata={"correlationId": "c1"})
+    reply, found = await qualified(kb, sent)
     assert found.base_node_key == "email::m9@acme.com"
     assert "email::m9@acme.com" in reply.node_keys
     assert "email::0b1e" not in reply.node_keys
