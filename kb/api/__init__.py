@@ -47,6 +47,7 @@ from kb.api.files import (
 from kb.api.ingest import (
     METADATA_BYTES,
     ContentRef,
+    File,
     GivenNode,
     GivenRelationship,
     Hints,
@@ -75,6 +76,7 @@ from kb.api.memory import (
 from kb.api.message import VERSION, ErrorReply, Key, Kind, Problem, Reply, Request, Urgency, Urn
 from kb.api.outcome import Outcome, OutcomeReply, StepResult, TaskCategory
 from kb.api.qualification import (
+    AttachmentAnalysis,
     ConfluenceExtraction,
     ContentType,
     EmailClassification,
@@ -111,6 +113,7 @@ __all__ = [
     "ATTACHMENT",
     "Alias",
     "Aliases",
+    "AttachmentAnalysis",
     "AttachmentDraft",
     "ByKindRequest",
     "Candidate",
@@ -144,6 +147,7 @@ __all__ = [
     "EvidenceItem",
     "Explanation",
     "Failure",
+    "File",
     "FileReply",
     "Finding",
     "FindingKind",

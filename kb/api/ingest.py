@@ -71,6 +71,13 @@ class GivenRelationship(message.Request):
     at: _Place = ""
 
 
+class File(message.Request):
+    """An image that comes with a document, as `/ingest/attachment` is to be told its name."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    content_ref: ContentRef
+
+
 class IngestRequest(message.Request):
     """One document. The same `sourceUrn` in the same scope replaces what was known from it before.
 
@@ -79,7 +86,8 @@ class IngestRequest(message.Request):
     `attachments` names the files that come with this version (`/ingest/attachment` sends them): others that came with
     an older one are forgotten. Without it all of them stay. `metadata` is the sender's own: it is given back with every
     chunk, and questions can be narrowed by it. `nodes` and `relationships` are facts that the caller knows, beside what
-    models read in the text; like the text they belong to this version and are replaced with it.
+    models read in the text; like the text they belong to this version and are replaced with it. `files` are the images
+    among the attachments: what a vision model sees in them helps to understand the document.
     """
 
     scope: scope.Scope
@@ -96,6 +104,7 @@ class IngestRequest(message.Request):
     attachments: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] | None = Field(
         default=None, max_length=1000
     )
+    files: list[File] = Field(default_factory=list, max_length=50)
     nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
 

@@ -135,6 +135,13 @@ class VisionContext(Value):
     type_specific_vision_details: str | None = None
 
 
+class AttachmentAnalysis(Value):
+    """An image that came with the document; `vision_analysis` is None where no model could look at it."""
+
+    name: str
+    vision_analysis: str | None = None
+
+
 class RoutingDecision(Value):
     """DONE: knowledge alone. LIFT_UP: somebody has to act. The operator's route follows from the hints."""
 
@@ -152,6 +159,7 @@ class Qualification(Value):
     base_node_key: str
     extraction: TypedExtraction
     vision: VisionContext = VisionContext()
+    attachments: tuple[AttachmentAnalysis, ...] = ()
     routing_decision: RoutingDecision | None = None
     processed_chunk_count: int
     metrics: ProcessingMetrics = ProcessingMetrics()

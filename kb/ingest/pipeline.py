@@ -67,7 +67,7 @@ class _Begun:
 class Pipeline:
     """Ingests and forgets documents. One at a time per document, any number of documents at once.
 
-    `clock` gives the current time in UTC: "today" for the hints is its date.
+    `clock` gives the current time in UTC: "today" for the hints is its date. `eyes` look at the images of a document.
     """
 
     def __init__(
@@ -78,9 +78,10 @@ class Pipeline:
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: document.Limits,
+        eyes: graph.Eyes | None = None,
     ) -> None:
         self._stores = stores
-        qualifier = graph.Qualifier(asked, meters, clock)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes)
         self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,

@@ -109,7 +109,7 @@ def _properties(
                 "classification": "" if found.classification is _UNKNOWN else found.classification.value,
                 "sentAt": headers.sent if headers else "",
                 "messageId": headers.message_id if headers else "",
-                "hasAttachments": bool(request.attachments),
+                "hasAttachments": bool(request.attachments or request.files),
             }
         case api.JiraExtraction():
             return {

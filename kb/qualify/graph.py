@@ -18,13 +18,18 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from crds import errors as root
-from crds import priority
-from kb import api, errors, metrics
+from crds import priority, scope
+from kb import api, errors, identity, metrics
+from kb.content import store as content
+from kb.files import image, vision
 from kb.ingest import anchor, answers, draft, extraction, hints, prompt
 from kb.qualify import base, mail, state, typed
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
+_LOOKS = 4
+"""Images that are looked at at once."""
+_SEEN_CHARS = 6000
 _Shape = TypeVar("_Shape", bound=hints.Judgement)
 _Type = api.ContentType
 _Phase = api.QualifierPhase
@@ -69,6 +74,11 @@ class Run:
     chunks_spent: answers.Spent = field(default_factory=answers.Spent)
     chunk_seconds: float = 0.0
 
+    @property
+    def sight(self) -> priority.Priority:
+        """Images are looked at before what runs in the background: a document waits for them."""
+        return min(self.urgency, priority.Priority.P2)
+
     def start_chunks(self) -> None:
         """Have the chunks read from now on."""
         if self.chunks is None:
@@ -95,11 +105,6 @@ class Run:
         """What the sourceUrn calls the document."""
         return anchor.derive(self.request.source_urn, self.request.kind, self.request.scope)
 
-    @property
-    def seen(self) -> str:
-        """What the images show, for prompts."""
-        return ""
-
 
 @dataclass(frozen=True)
 class Qualified(Generic[_E]):
@@ -114,17 +119,38 @@ class Qualified(Generic[_E]):
     state: state.QualifierPipelineState
 
 
+@dataclass(frozen=True)
+class Eyes:
+    """How images are looked at: of at most `limit` bytes each, from `content`, by one of `models`."""
+
+    models: vision.Models
+    content: content.Store
+    limit: int
+
+    async def load(self, owner: scope.Scope, reference: api.ContentRef) -> tuple[bytes, str]:
+        """An image and its media type. Raises `kb.errors.Invalid`, `TooLarge`, `NotFound`, or what is operational."""
+        if reference.bytes > self.limit:
+            raise errors.TooLarge(f"the file has {reference.bytes} bytes, at most {self.limit} are read")
+        body = await self.content.load(owner, reference.key)
+        if identity.digest_bytes(body) != reference.sha256:
+            raise errors.Invalid("the stored content is not what contentRef describes")
+        return body, image.check(body)
+
+
 class Qualifier:
-    """Runs the graph. `clock` gives the current time in UTC, `monotonic` seconds for what phases take."""
+    """Runs the graph; without `eyes` no image is looked at.
+    `clock` gives the current time in UTC, `monotonic` seconds for what phases take."""
 
     def __init__(
         self,
         asked: answers.Answers,
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
+        eyes: Eyes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._answers = asked
+        self._eyes = eyes
         self._meters = meters
         self._clock = clock
         self._monotonic = monotonic
@@ -137,6 +163,8 @@ class Qualifier:
         }
         # Its two type parameters are those of the values that it carries; mypy knows the graph as Any.
         builder: Any = StateGraph(Carried, context_schema=Run)
+        builder.add_node("visionGeneral", self._phase(_Phase.VISION_GENERAL, self._look))
+        builder.add_node("visionDetails", self._phase(_Phase.VISION_DETAILS, self._look_closer))
         builder.add_node("contentType", self._phase(_Phase.CONTENT_TYPE, self._detect))
         for kind, step in extractions.items():
             builder.add_node(kind.value, self._phase(_Phase.EXTRACTION, step))
@@ -144,8 +172,10 @@ class Qualifier:
         builder.add_node("indexing", self._phase(_Phase.INDEXING, self._index))
         builder.add_node("chunks", self._phase(_Phase.CHUNKS, self._chunks))
         builder.add_node("routing", self._phase(_Phase.ROUTING, self._route))
-        builder.add_edge(START, "contentType")
-        builder.add_conditional_edges("contentType", _branch, [kind.value for kind in extractions])
+        builder.add_edge(START, "visionGeneral")
+        builder.add_edge("visionGeneral", "contentType")
+        builder.add_edge("contentType", "visionDetails")
+        builder.add_conditional_edges("visionDetails", _branch, [kind.value for kind in extractions])
         builder.add_edge("indexing", "chunks")
         builder.add_edge("chunks", "routing")
         builder.add_edge("routing", END)
@@ -212,12 +242,18 @@ class Qualifier:
         return node
 
     async def _ask(
-        self, work: Run, name: str, shape: type[_Shape], spent: answers.Spent, problems: list[str]
+        self,
+        work: Run,
+        now: state.QualifierPipelineState,
+        name: str,
+        shape: type[_Shape],
+        spent: answers.Spent,
+        problems: list[str],
     ) -> _Shape | None:
         """An answer, or None and a problem when there is no usable one. Raises the other errors of `Answers.ask`."""
         today = self._clock().astimezone(UTC).date()
         num_ctx = self._answers.num_ctx
-        question = typed.question(name, work.request, work.text, work.seen, today=today, num_ctx=num_ctx)
+        question = typed.question(name, work.request, work.text, now.seen, today=today, num_ctx=num_ctx)
         return await self._usable(work, question, shape, spent, problems)
 
     async def _usable(
@@ -231,6 +267,65 @@ class Qualifier:
             return None
         return answer
 
+    async def _look(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState | None:
+        """Stage 1: what each image shows. An image that cannot be looked at is a problem; the others are looked at."""
+        if self._eyes is None or not work.request.files:
+            return None
+        sizes = [one.content_ref.bytes for one in work.request.files]
+        slots = asyncio.Semaphore(_LOOKS)
+
+        async def look(eyes: Eyes, file: api.File) -> image.Sight | root.JervisError:
+            owner = work.request.scope
+            try:
+                async with slots:
+                    body, kind = await eyes.load(owner, file.content_ref)
+                    return await eyes.models.describe(
+                        body, owner, title=file.name, kind=kind, urgency=work.sight, among=sizes, spent=spent
+                    )
+            except root.JervisError as error:
+                return error
+
+        # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
+        found = await asyncio.gather(*(look(self._eyes, one) for one in work.request.files))
+        for one in found:
+            _raise_operational(one)
+        seen = []
+        for known, one in zip(now.attachments, found, strict=True):
+            if isinstance(one, root.JervisError):
+                problems.append(f"{known.name}: {one.message}")
+                seen.append(known)
+            else:
+                said = hints.excerpt(image.document(one), _SEEN_CHARS)
+                seen.append(known.model_copy(update={"vision_analysis": said}))
+        told = [f"{one.name}: {one.vision_analysis}" for one in seen if one.vision_analysis is not None]
+        summary = hints.excerpt("\n\n".join(told), _SEEN_CHARS) if told else None
+        context = now.vision.model_copy(update={"general_vision_summary": summary})
+        return now.model_copy(update={"attachments": tuple(seen), "vision": context})
+
+    async def _look_closer(
+        self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
+    ) -> state.QualifierPipelineState | None:
+        """Stage 2: what matters for the type, in the first images that stage 1 could look at, by one call."""
+        summary = now.vision.general_vision_summary
+        if self._eyes is None or summary is None or now.content_type is _Type.GENERIC:
+            return None
+        owner = work.request.scope
+        sizes = [one.content_ref.bytes for one in work.request.files]
+        files = zip(now.attachments, work.request.files, strict=True)
+        wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        try:
+            images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
+            question = typed.look(now.content_type, work.request, summary, images)
+            said = await self._eyes.models.choose(sizes).ask(question, typed.Details, work.sight, owner, spent)
+        except root.JervisError as error:
+            _raise_operational(error)
+            problems.append(error.message)
+            return now
+        context = now.vision.model_copy(update={"type_specific_vision_details": said.details.strip() or None})
+        return now.model_copy(update={"vision": context})
+
     async def _detect(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
@@ -239,7 +334,7 @@ class Qualifier:
             work.start_chunks()
         if known is not None:
             return now.model_copy(update={"content_type": known})
-        said = await self._ask(work, "detect/v1", typed.Detection, spent, problems)
+        said = await self._ask(work, now, "detect/v1", typed.Detection, spent, problems)
         if said is None:
             return now
         word = said.content_type.strip().upper()
@@ -255,27 +350,27 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         shape = typed.EmailReading if mail.read(work.text) is None else typed.EmailJudgement
-        said = await self._ask(work, "email/v1", shape, spent, problems)
-        return _extracted(now, typed.email(work.request, work.text, work.seen, said), said)
+        said = await self._ask(work, now, "email/v1", shape, spent, problems)
+        return _extracted(now, typed.email(work.request, work.text, now.seen, said), said)
 
     async def _jira(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
-        said = await self._ask(work, "jira/v1", typed.JiraReading, spent, problems)
+        said = await self._ask(work, now, "jira/v1", typed.JiraReading, spent, problems)
         key = typed.issue_key(work.derived.key, work.text)
-        return _extracted(now, typed.jira(key, work.text, work.seen, said), said)
+        return _extracted(now, typed.jira(key, work.text, now.seen, said), said)
 
     async def _confluence(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
-        said = await self._ask(work, "confluence/v1", typed.ConfluenceReading, spent, problems)
-        return _extracted(now, typed.confluence(work.request, work.text, work.seen, said), said)
+        said = await self._ask(work, now, "confluence/v1", typed.ConfluenceReading, spent, problems)
+        return _extracted(now, typed.confluence(work.request, work.text, now.seen, said), said)
 
     async def _log(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         """A log that no model could summarize keeps its raw chunks, as a document of no type."""
-        said = await self._ask(work, "log/v1", typed.LogReading, spent, problems)
+        said = await self._ask(work, now, "log/v1", typed.LogReading, spent, problems)
         if said is None:
             return await self._generic(work, now.model_copy(update={"content_type": _Type.GENERIC}), spent, problems)
         found, left_out = typed.log(work.text, said)
@@ -290,7 +385,7 @@ class Qualifier:
         if now.judgement is None:
             # What was asked before failed; the shorter question may be answered.
             today = self._clock().astimezone(UTC).date()
-            shown = typed.document(work.text, work.seen, self._answers.num_ctx)
+            shown = typed.document(work.text, now.seen, self._answers.num_ctx)
             request = work.request
             question = prompt.hints(shown, title=request.title, kind=request.kind, today=today, team=request.team)
             said = await self._usable(work, question, hints.Judgement, spent, problems)
@@ -303,7 +398,9 @@ class Qualifier:
         assert now.extraction is not None
         node = base.made(work.request, work.text, work.derived, now.extraction, qualified=True)
         work.start_chunks()
-        work.made = draft.given_to(work.made, draft.facts(work.request, node, work.derived))
+        if now.content_type is not _Type.GENERIC:
+            # One of no type says no more by its node than when it came by a way on which no model is asked.
+            work.made = draft.given_to(work.made, draft.facts(work.request, node, work.derived))
         summary = now.judgement.summary if now.judgement else ""
         indexing = state.IndexingState(
             base_node_key=node.key,
@@ -344,6 +441,12 @@ _Step = Callable[
     Awaitable[state.QualifierPipelineState | None],
 ]
 _Node = Callable[[Carried, Runtime[Run]], Awaitable[dict[str, Any]]]
+
+
+def _raise_operational(found: object) -> None:
+    """A model that no backend has will not be there soon: the document goes on without it."""
+    if isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
+        raise found
 
 
 def _branch(carried: Carried) -> str:

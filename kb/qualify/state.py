@@ -76,12 +76,19 @@ class QualifierPipelineState(_Frozen):
             project_id=request.scope.project_id,
             source_urn=request.source_urn,
         )
-        return cls(task_meta=meta, original_text=text)
+        files = tuple(AttachmentMetadata(name=one.name, key=one.content_ref.key) for one in request.files)
+        return cls(task_meta=meta, original_text=text, attachments=files)
 
     @property
     def errors(self) -> tuple[str, ...]:
         """What could not be found out, in the order of the phases."""
         return tuple(f"{one.phase.value}: {error}" for one in self.metrics.phases for error in one.errors)
+
+    @property
+    def seen(self) -> str:
+        """What the images show, for the prompts of all phases that follow."""
+        said = (self.vision.general_vision_summary, self.vision.type_specific_vision_details)
+        return "\n\n".join(one for one in said if one)
 
     def measured(self, one: api.PhaseMetrics) -> QualifierPipelineState:
         """With the cost of a phase that has ended."""
@@ -102,6 +109,9 @@ class QualifierPipelineState(_Frozen):
             base_node_key=self.indexing.base_node_key,
             extraction=self.extraction,
             vision=self.vision,
+            attachments=tuple(
+                api.AttachmentAnalysis(name=one.name, vision_analysis=one.vision_analysis) for one in self.attachments
+            ),
             routing_decision=self.routing_decision,
             processed_chunk_count=self.indexing.processed_chunk_count,
             metrics=self.metrics,

@@ -6,12 +6,13 @@ to stand in the text, or in what was seen in the images, and is left out otherwi
 
 from __future__ import annotations
 
+import base64
 import functools
 from collections.abc import Iterator, Sequence
 from datetime import date
 from importlib import resources
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from kb import api, words
 from kb.ingest import hints, prompt
@@ -71,6 +72,23 @@ class Detection(hints.Judgement):
 
     content_type: str = Field(max_length=100)
     type_reason: str = Field(default="", max_length=2000)
+
+
+class Details(BaseModel):
+    """The answer to `kb.qualify.vision-TYPE/v1`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    details: str = Field(max_length=20_000)
+
+
+def look(kind: api.ContentType, request: api.IngestRequest, summary: str, images: Sequence[bytes]) -> prompt.Prompt:
+    """What is looked for in the images of a document of this type; `summary` is what they show in general."""
+    file = f"vision-{kind.value.lower()}"
+    lines = [f"Kind: {request.kind}", f"Title: {request.title}"]
+    asked = prompt.compose(f"kb.qualify.{file}/v1", instructions(f"{file}.v1"), lines, summary)
+    system, user = asked.messages
+    return prompt.Prompt(asked.name, (system, user | {"images": [base64.b64encode(one).decode() for one in images]}))
 
 
 def question(

@@ -15,9 +15,11 @@ from kb import api, metrics, mongo
 from kb.aliases import merge, registry
 from kb.content import store as content
 from kb.erasure import closed
+from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery, sqlite
 from kb.ingest import mongo as shared
+from kb.qualify import graph as qualify_graph
 from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
@@ -154,6 +156,9 @@ async def opened(
         meters,
         clock,
         document.Limits(**limits),
+        qualify_graph.Eyes(
+            vision.Models(answers.Answers(router, "qwen2.5:7b", ledger, meters)), content_store, 1 << 20
+        ),
     )
     writers = lanes.Lanes(meters)
     workers = worker.Workers(queue, pipe, meters, clock)
