@@ -17,6 +17,7 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
 from tests.kb.files import making
+from tests.kb.http import whole
 from tests.kb.qualify.test_scenarios import TYPES, document, qualified
 
 TICKET = "JERV-2080: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda\nError: NullPointerException"
@@ -92,6 +93,22 @@ async def test_no_phase_loses_what_was_seen(
     shown = [one for one in fake.requests(path="/api/chat") if one["tag"] not in ("kb.describe/v1", "kb.extract/v1")]
     assert shown
     assert all("JERV-2080" in one["body"]["messages"][1]["content"] for one in shown)
+
+
+async def test_the_attachment_that_comes_later_is_not_looked_at_again(
+    kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics
+) -> None:
+    [file] = await attached(kb, TICKET)
+    sent = document("EMAIL", files=[file], attachments=[file.name])
+    await qualified(kb, sent)
+    async with whole.over(kb, meters, kb.clock) as (client, _):
+        draft = api.AttachmentDraft(
+            scope=scopes.SHOP, attached_to=sent.source_urn, name=file.name, content_ref=file.content_ref
+        )
+        await client.learning.attachment(draft)
+    assert fake.count(tag="kb.describe/v1") == 1
+    [asked] = fake.requests(tag="kb.describe/v1")
+    assert file.name in asked["body"]["messages"][1]["content"]
 
 
 async def test_what_cannot_be_looked_at_is_said_and_the_rest_is_seen(
