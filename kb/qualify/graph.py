@@ -85,7 +85,7 @@ class Run:
             self.chunks = asyncio.create_task(self._read_chunks())
 
     async def forget_chunks(self) -> None:
-        """The raw chunks are not needed: others come in their place."""
+        """What is still being read of the chunks is not needed any more."""
         if self.chunks is not None:
             self.chunks.cancel()
             await asyncio.gather(self.chunks, return_exceptions=True)
@@ -139,7 +139,9 @@ class Eyes:
 
 class Qualifier:
     """Runs the graph; without `eyes` no image is looked at.
-    `clock` gives the current time in UTC, `monotonic` seconds for what phases take."""
+
+    `clock` gives the current time in UTC, `monotonic` seconds for what phases take.
+    """
 
     def __init__(
         self,
@@ -197,8 +199,8 @@ class Qualifier:
             # Also when the rest was stopped: the answers that do arrive are kept for the repeated call.
             extracted = None if work.chunks is None else await work.chunks
         finally:
-            if work.chunks is not None:
-                work.chunks.cancel()
+            # What is given up must have ended here: an erasure of the scope waits for this run alone.
+            await work.forget_chunks()
         ended = final["state"]
         judged = work.stopped or ended.judgement or work.unjudged
         assert judged is not None
@@ -312,9 +314,9 @@ class Qualifier:
         if self._eyes is None or summary is None or now.content_type is _Type.GENERIC:
             return None
         owner = work.request.scope
-        sizes = [one.content_ref.bytes for one in work.request.files]
         files = zip(now.attachments, work.request.files, strict=True)
         wanted = [file for known, file in files if known.vision_analysis is not None][:_LOOKS]
+        sizes = [one.content_ref.bytes for one in wanted]
         try:
             images = [(await self._eyes.load(owner, file.content_ref))[0] for file in wanted]
             question = typed.look(now.content_type, work.request, summary, images)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +19,7 @@ from kb.qualify import graph
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import memory, scopes, waiting, world
 from tests.kb.http import serving
 
 NOTE = "Petr Svoboda wrote module1.py for Globex.\n\n" + "It reads the orders of the shop. " * 40
@@ -246,3 +248,22 @@ async def test_the_client_reads_what_the_service_says(kb: world.ObservedState, m
         assert found.metrics.phases[-1].phase is api.QualifierPhase.ROUTING
         schema = (await http.get("/api/v1/openapi.json")).json()["components"]["schemas"]
         assert {"Qualification", "JiraExtraction", "PhaseMetrics"} <= set(schema)
+
+
+async def test_a_run_that_is_given_up_leaves_no_call_behind(kb: world.ObservedState, fake: process.Fake) -> None:
+    gate = f"qualify-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(kb.ingest(document("EMAIL")))
+
+    async def asked() -> bool:
+        return fake.count(path="/api/chat") == 2
+
+    await waiting.until(asked)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [one for one in asyncio.all_tasks() - before if one is not running and "graph" in repr(one)] == []
+    await asyncio.to_thread(fake.open_gate, gate)
+    fake.set_faults([])
+    _, found = await qualified(kb, document("EMAIL"))
+    assert found.errors == ()
