@@ -58,6 +58,16 @@ class Extractor:
 
         return await self._qualifier.run(request, text, made, urgency, read)
 
+    async def judge(
+        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+    ) -> graph.Qualified[ExtractionResult]:
+        """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
+
+        async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
+            return ExtractionResult({})
+
+        return await self._qualifier.run(request, text, made, urgency, read)
+
     async def extract(
         self,
         request: api.IngestRequest,

@@ -116,7 +116,10 @@ class Pipeline:
         async with AsyncExitStack() as held:
             held.enter_context(self._stores.shut.entered(request.scope))
             async with self._documents.writing(request.scope, document_id) as turn:
-                begun = await self._begin(document_id, request, turn, held)
+                outdated = await self._documents.outdated(document_id, request)
+                begun = None if outdated else await self._begin(document_id, request, turn, held)
+            if begun is None:
+                return await self._judge_alone(document_id, request, urgency)
             if begun.former.reading:
                 # Models read the same request already, and it is not asked twice.
                 async with self._turns.take(begun.former.reading):
@@ -177,7 +180,7 @@ class Pipeline:
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(begun, qualified, superseded)
+                return self._not_stored(request, qualified, superseded, replaced=begun.opened.known)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -210,23 +213,45 @@ class Pipeline:
         gone = found is None or found[1] == deletion.FORGET
         return False, begun.request.scope, "Deletion" if gone else "Version"
 
+    async def _judge_alone(
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority
+    ) -> api.IngestReply:
+        """The answer to a request that is older than what was accepted before it: its task needs the hints.
+
+        Raises an `Operational` error: repeated, the request is the older one still.
+        """
+        # The same request that comes again waits for the answers, and models are not asked twice.
+        key = f"reading:{document_id}:{identity.digest(source.record(request))}"
+        async with self._turns.take(key) as alone:
+            text = await self._documents.text(request)
+            with self._meters.stages.labels("models").time():
+                made = self._documents.draft(request, text)
+                qualified = await self._extractor.judge(request, text, made, urgency)
+            # Nothing about an erased scope is answered.
+            alone.check()
+            self._stores.shut.check(request.scope)
+        if isinstance(qualified.judged, root.Operational):
+            raise qualified.judged
+        return self._not_stored(request, qualified, "Version", replaced=True)
+
     def _not_stored(
         self,
-        begun: _Begun,
+        request: api.IngestRequest,
         qualified: graph.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
+        *,
+        replaced: bool,
     ) -> api.IngestReply:
-        """The answer to a request that is not the latest any more.
+        """The answer to a request that is not the latest, or not any more.
 
-        It is never an error: repeated, the request would undo what came after it.
+        Models that failed are no error: repeated, a request without a time would undo what came after it.
         """
-        self._meters.ingested.labels("superseded").inc()
-        log.info("superseded", document=begun.opened.document_id, by=superseded)
+        self._superseded(request, superseded)
         failed = "A newer version or a deletion came, and this one could not be judged"
         summary, found = self._judgement(qualified.judged, failed)
         return api.IngestReply(
-            source_urn=begun.request.source_urn,
-            replaced=begun.opened.known,
+            source_urn=request.source_urn,
+            replaced=replaced,
             superseded_by=superseded,
             chunk_ids=[],
             node_keys=[],
@@ -235,6 +260,10 @@ class Pipeline:
             hints=found,
             qualification=qualified.state.qualification(),
         )
+
+    def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
+        self._meters.ingested.labels("superseded").inc()
+        log.info("superseded", document=identity.document(request.scope, request.source_urn), by=by)
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
         """Summary and hints; `failed` is the beginning of a sentence, for when there are none."""
@@ -250,6 +279,17 @@ class Pipeline:
         queue = self._documents.queue()
         document_id = identity.document(request.scope, request.source_urn)
         async with self._documents.writing(request.scope, document_id) as turn:
+            if await self._documents.outdated(document_id, request):
+                self._superseded(request, "Version")
+                return api.IndexReply(
+                    id=document_id,
+                    source_urn=request.source_urn,
+                    replaced=True,
+                    superseded_by="Version",
+                    chunk_ids=[],
+                    queued=False,
+                    priority=int(urgency),
+                )
             _, made = await self._draft(document_id, request, turn)
             former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
@@ -294,8 +334,9 @@ class Pipeline:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        urn, text = request.source_urn, source.record(request)
-        return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
+        what = (request.source_urn, source.record(request), now)
+        dated = intent.dated(request.observed_at, now)
+        return await self._stores.intents.open(document_id, request.scope, *what, dated_ms=dated, fence=turn.fence)
 
     async def _put(
         self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn
