@@ -21,11 +21,12 @@ from kb.content import sweep
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
-from kb.files import reader, tika
+from kb.files import reader, tika, vision
 from kb.graph import store as graph
 from kb.http import aliases, documents, erasing, knowledge, learning, openapi, queueing, reindexing, upkeep, uploads
 from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery
 from kb.outcome import learn
+from kb.qualify import graph as graph_of_phases
 from kb.queue import worker
 from kb.reindex import copying, indexes, phase
 from kb.upkeep import check, duty, history, reconcile, tidy
@@ -87,7 +88,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         kept.turns,
         entitytypes.Mongo(ground.database, clock),
     )
-    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, _limits(config))
+    seeing = _vision(ground, book)
+    eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
+    pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, _limits(config), eyes)
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)
     # A call that waits for models holds its slot for minutes: no slot that a call without models needs.
     readers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting, kind="model")
@@ -108,7 +111,6 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         if config.tika_url
         else None
     )
-    seeing = answers.Answers(ground.router, config.vision_model, book, meters)
     reading = reader.Reader(parser, seeing, meters)
     checker = check.Checker(ground.graph, ground.vectors.store, pipe.working)
     reconciler = reconcile.Reconciler(
@@ -261,6 +263,16 @@ async def _first_look(
         pass  # the loop says so
     except Exception:  # noqa: BLE001 -- the edge of a loop; `failed` logs it
         loops.failed("erasures", meters)
+
+
+def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
+    """The models that look at images, by the settings' table."""
+
+    def asking(model: str) -> answers.Answers:
+        return answers.Answers(ground.router, model, shelf, ground.meters)
+
+    choices = [vision.Choice(one.images, one.bytes, asking(one.model)) for one in ground.config.vision_models]
+    return vision.Models(asking(ground.config.vision_model), choices)
 
 
 def _limits(config: settings.Settings) -> document.Limits:

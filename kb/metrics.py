@@ -61,6 +61,19 @@ class Metrics:
             ("prompt", "origin"),
             registry=registry,
         )
+        self.qualify_seconds = Histogram(
+            "jervis_kb_qualify_phase_seconds", "Time in a phase of the qualifier.", ("phase",), buckets=_SECONDS,
+            registry=registry,
+        )  # fmt: skip
+        self.qualify_calls = Counter(
+            "jervis_kb_qualify_calls", "Calls of models by phase of the qualifier.", ("phase",), registry=registry
+        )
+        self.qualify_errors = Counter(
+            "jervis_kb_qualify_errors",
+            "What a phase of the qualifier could not find out.",
+            ("phase",),
+            registry=registry,
+        )
         self.insufficient = Counter(
             "jervis_kb_insufficient_evidence", "Questions whose evidence may not answer them.", registry=registry
         )

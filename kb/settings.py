@@ -5,10 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from crds.values import STORED_BYTES
+
+
+class VisionModel(BaseModel):
+    """Who looks at `images` or more that have together `bytes` or more."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str = Field(min_length=1)
+    images: int = Field(default=1, ge=1)
+    bytes: int = Field(default=0, ge=0)
 
 
 class Settings(BaseSettings):
@@ -137,6 +147,8 @@ class Settings(BaseSettings):
     tika_seconds: float = Field(default=30.0, gt=0)
     max_file_bytes: int = Field(default=32 << 20, ge=1024)
     vision_model: str = "qwen3-vl:8b"
+    # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
+    vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)
     # Networks that /crawl may read though they are not public, as CIDR.
     crawl_networks: list[IPvAnyNetwork] = Field(default_factory=list)
     # Crawls at once; half of them for one client.

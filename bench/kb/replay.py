@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 
 from kb import api
-from kb.ingest import answers, draft, extraction, hints, prompt
+from kb.ingest import answers, draft, extraction, prompt
+from kb.qualify import typed as qualified
 
 # What a model may call one and the same thing.
 _TYPES = ("entity", "thing", "subject", "topic")
@@ -56,7 +57,8 @@ async def keep(
     """Answer every question that the pipeline will ask about `request`; `extractions` by the ordinal of the chunk."""
     text = request.content or ""
     made = draft.make(request, text, size=size, overlap=overlap)
-    judged = hints.Judgement(
+    judged = qualified.Detection(
+        content_type="GENERIC",
         has_actionable_content=False,
         is_assigned_to_me=False,
         has_future_deadline=False,
@@ -64,9 +66,9 @@ async def keep(
         summary="",
         reason="replayed",
     )
-    question = prompt.hints(hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team)
+    question = qualified.question("detect/v1", request, text, "", today=today, num_ctx=None)
     await shelf.keep_answer(
-        answers.key(model, question, hints.Judgement),
+        answers.key(model, question, qualified.Detection),
         question.name,
         judged.model_dump_json(by_alias=True),
         request.scope,

@@ -18,6 +18,7 @@ from pydantic import (
 
 from crds import scope, values
 from kb.api import message
+from kb.api.qualification import Qualification
 
 ContentRef = values.ContentRef
 """Where content too large for a custom resource lies: the same value as in the custom resource."""
@@ -70,6 +71,13 @@ class GivenRelationship(message.Request):
     at: _Place = ""
 
 
+class File(message.Request):
+    """An image that comes with a document, as `/ingest/attachment` is to be told its name."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    content_ref: ContentRef
+
+
 class IngestRequest(message.Request):
     """One document. The same `sourceUrn` in the same scope replaces what was known from it before.
 
@@ -80,7 +88,8 @@ class IngestRequest(message.Request):
     (`/ingest/attachment` sends them): others that came with an older one are forgotten. Without it all of them stay.
     `metadata` is the sender's own: it is given back with every chunk, and questions can be narrowed by it. `nodes` and
     `relationships` are facts that the caller knows, beside what models read in the text; like the text they belong to
-    this version and are replaced with it.
+    this version and are replaced with it. `files` are the images among the attachments: what a vision model sees in
+    them helps to understand the document.
     """
 
     scope: scope.Scope
@@ -97,6 +106,7 @@ class IngestRequest(message.Request):
     attachments: list[Annotated[str, StringConstraints(min_length=1, max_length=255)]] | None = Field(
         default=None, max_length=1000
     )
+    files: list[File] = Field(default_factory=list, max_length=50)
     nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
 
@@ -134,7 +144,8 @@ class IngestReply(message.Reply):
     Summary and hints are about it all the same.
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
-    same, and a repeated ingest tries them again.
+    same, and a repeated ingest tries them again. What the qualifier could not find out is named there too.
+    `qualification` is what it understood.
     """
 
     source_urn: str
@@ -146,6 +157,7 @@ class IngestReply(message.Reply):
     summary: str
     hints: Hints
     problems: list[str] = Field(default_factory=list)
+    qualification: Qualification | None = None
 
 
 class IndexReply(message.Reply):

@@ -8,9 +8,8 @@ import struct
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from crds import priority, scope
 from kb import errors
-from kb.ingest import answers, prompt
+from kb.ingest import prompt
 
 PROMPT = "kb.describe/v1"
 _SYSTEM = f"""[prompt:{PROMPT}]
@@ -59,16 +58,14 @@ def check(body: bytes) -> str:
     raise errors.Invalid("the body is no image of a type that is taken", field="body", remedy=_REMEDY)
 
 
-async def describe(
-    asked: answers.Answers, body: bytes, owner: scope.Scope, *, title: str, kind: str, urgency: priority.Priority
-) -> Sight:
-    """What the model of `asked` sees; kept, so that the same image of a client is looked at once."""
+def question(body: bytes, *, title: str, kind: str) -> prompt.Prompt:
+    """What a model sees in an image; its answer is kept by it."""
     said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {' '.join(title.split())}"
     messages = (
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": said, "images": [base64.b64encode(body).decode()]},
     )
-    return await asked.ask(prompt.Prompt(PROMPT, messages), Sight, urgency, owner)
+    return prompt.Prompt(PROMPT, messages)
 
 
 def document(sight: Sight) -> str:

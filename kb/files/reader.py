@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from crds import errors as root
 from crds import priority, scope
 from kb import errors, identity, metrics
-from kb.files import image, inspection, sniff, tika
-from kb.ingest import answers
+from kb.files import image, inspection, sniff, tika, vision
 
 
 @dataclass(frozen=True)
@@ -30,13 +29,13 @@ class Read:
 
 
 class Reader:
-    """Without `tika` files that need it are refused; `seeing` asks the vision model.
+    """Without `tika` files that need it are refused; `seeing` asks a vision model.
 
     Raises `kb.errors.Invalid` or `TooLarge` for a file that is not taken, `Misconfigured` without Tika, and what is
     operational when Tika or the router are away.
     """
 
-    def __init__(self, reader: tika.Tika | None, seeing: answers.Answers, meters: metrics.Metrics) -> None:
+    def __init__(self, reader: tika.Tika | None, seeing: vision.Models, meters: metrics.Metrics) -> None:
         self._tika = reader
         self._seeing = seeing
         self._meters = meters
@@ -56,7 +55,7 @@ class Reader:
         with self._counted("unknown"):
             media_type = image.check(raw)
         with self._counted(media_type), self._meters.stages.labels("vision").time():
-            sight = await image.describe(self._seeing, raw, owner, title=named, kind=media_type, urgency=urgency)
+            sight = await self._seeing.describe(raw, owner, title=named, kind=media_type, urgency=urgency)
         return Read(image.document(sight), sight.title, media_type, "image", identity.digest_bytes(raw), len(raw))
 
     async def either(self, raw: bytes, owner: scope.Scope, *, named: str, urgency: priority.Priority) -> Read:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import pydantic
@@ -34,6 +35,15 @@ class Shelf(Protocol):
     async def keep_answer(self, key: str, prompt_name: str, text: str, owner: scope.Scope) -> None:
         """Keep an answer of `owner`; those not used for longest may be evicted."""
         ...
+
+
+@dataclass
+class Spent:
+    """What answers have cost: calls of the model, answers that were kept already, tokens as the backend counts."""
+
+    calls: int = 0
+    kept: int = 0
+    tokens: int = 0
 
 
 def place(key: str, owner: scope.Scope) -> str:
@@ -66,16 +76,26 @@ class Answers:
         self._model = model
         self._shelf = shelf
         self._meters = meters
-        self._num_ctx = num_ctx
+        self.num_ctx = num_ctx
 
     async def ask(
-        self, question: prompt.Prompt, shape: type[_Shape], urgency: priority.Priority, owner: scope.Scope
+        self,
+        question: prompt.Prompt,
+        shape: type[_Shape],
+        urgency: priority.Priority,
+        owner: scope.Scope,
+        spent: Spent | None = None,
     ) -> _Shape:
-        """The model's answer to `question` as a valid `shape`; `owner` is whose text the question is about."""
+        """The model's answer to `question` as a valid `shape`; `owner` is whose text the question is about.
+
+        What it costs is added to `spent`, also when it fails.
+        """
         known = await self.kept(question, shape, owner)
+        spent = Spent() if spent is None else spent
         if known is not None:
+            spent.kept += 1
             return known
-        answer = await self._converse(question, shape, _schema(shape), urgency)
+        answer = await self._converse(question, shape, _schema(shape), urgency, spent)
         where = key(self._model, question, shape)
         await self._shelf.keep_answer(where, question.name, answer.model_dump_json(by_alias=True), owner)
         # Counted once it is kept: from here on it is not asked again.
@@ -91,18 +111,26 @@ class Answers:
         return shape.model_validate_json(known)
 
     async def _converse(
-        self, question: prompt.Prompt, shape: type[_Shape], schema: dict[str, object], urgency: priority.Priority
+        self,
+        question: prompt.Prompt,
+        shape: type[_Shape],
+        schema: dict[str, object],
+        urgency: priority.Priority,
+        spent: Spent,
     ) -> _Shape:
         messages: list[dict[str, Any]] = list(question.messages)
         for attempt in range(ATTEMPTS):
+            spent.calls += 1
             try:
-                text = await self._router.chat(
-                    self._model, messages, urgency, format_schema=schema, num_ctx=self._num_ctx
+                reply = await self._router.converse(
+                    self._model, messages, urgency, format_schema=schema, num_ctx=self.num_ctx
                 )
             except (client.UnknownModel, client.Unauthorized) as error:
                 raise errors.Unconfigured(
                     error.message, field="model", remedy=error.remedy or "Check the router's token of this service."
                 ) from error
+            text = reply.text
+            spent.tokens += reply.prompt_tokens + reply.answer_tokens
             try:
                 answer = shape.model_validate_json(text)
             except pydantic.ValidationError as error:

@@ -18,7 +18,7 @@ from kb.aliases import registry, rename
 from kb.erasure import closed
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import changes, draft, extractor, graph_builder, history, turns
+from kb.ingest import changes, draft, extractor, given, graph_builder, history, turns
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 
@@ -66,11 +66,12 @@ class Committer:
         to them; the graph compares its fence.
         """
         await self._changes.note(request.scope, [made.document_id])
+        before = await self._graph.versions(request.scope, made.document_id)
+        made = _qualified(request, made, before)
         built = graph_builder.build(request, made, extracted.extractions)
         self._meters.dropped.inc(built.dropped)
         keys = {one.node_key for one in built.patch.mentions}
         known = await self._vectors.known(request.scope, made.document_id)
-        before = await self._graph.versions(request.scope, made.document_id)
         built = self._succeed(built, before)
         kept = built.patch.keep
         # Models were asked since the turn was taken, and another process may have begun to erase.
@@ -184,6 +185,16 @@ class Committer:
             turn.check()
             with self._meters.stages.labels("vectors").time():
                 await self._vectors.touch(owner, changed)
+
+
+def _qualified(request: api.IngestRequest, made: draft.Draft, before: Sequence[graph_model.Version]) -> draft.Draft:
+    """With what models said of the base node before, where the document is the same and nobody has asked them now."""
+    present = next((one for one in before if one.document.until_ms is None), None)
+    revision = history.revision([piece.id for piece in made.pieces], made.given.stated)
+    if made.given.qualified or present is None or present.revision != revision:
+        return made
+    known = given.recorded(present.given, anchor=made.anchor.key, where=request.scope)
+    return draft.given_to(made, known) if known.qualified else made
 
 
 def _taken(chunks: Sequence[model.Chunk], known: Mapping[str, str], turn: turns.Turn) -> tuple[model.Chunk, ...]:

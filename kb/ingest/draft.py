@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from kb import api, identity, selection
 from kb.ingest import anchor, chunk, given, sentence
+from kb.qualify import base
 
 # Where senders put who speaks.
 _SPEAKERS = ("speaker", "author", "from", "reporter", "sender")
@@ -47,16 +49,44 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
     """Take `text`, the content of `request`, apart. Raises `kb.errors.Invalid` for a given fact without a key."""
     document_id = identity.document(request.scope, request.source_urn)
     heading = _heading(request)
+    pieces = _pieces(document_id, heading, chunk.split(text, size=size, overlap=overlap))
+    own = anchor.derive(request.source_urn, request.kind, request.scope)
+    made = Draft(document_id, own, heading, pieces)
+    return given_to(made, facts(request, base.parsed(request, text, own), own))
+
+
+def facts(request: api.IngestRequest, node: given.Base | None, derived: anchor.Anchor) -> given.Given:
+    """What the caller gave, with the base node. Raises what `given.read` raises."""
+    key = node.key if node else derived.key
+    stated = given.read(request.nodes, request.relationships, anchor=key, where=request.scope)
+    return given.with_base(stated, node) if node else stated
+
+
+def of_parts(made: Draft, texts: Sequence[str]) -> Draft:
+    """With `texts` as its chunks in the place of those that its own text was cut into; offsets are those of the texts
+    one after the other."""
+    at, cuts = 0, []
+    for text in texts:
+        cuts.append(chunk.Chunk(text, at, at + len(text)))
+        at += len(text) + 2
+    return replace(made, pieces=_pieces(made.document_id, made.heading, cuts))
+
+
+def given_to(made: Draft, stated: given.Given) -> Draft:
+    """With other facts; their base node is the document's."""
+    own = made.anchor if stated.base is None else anchor.Anchor(stated.base.key, stated.base.type)
+    return replace(made, anchor=own, given=stated)
+
+
+def _pieces(document_id: str, heading: str, cuts: Sequence[chunk.Chunk]) -> tuple[ChunkDraft, ...]:
     seen: Counter[str] = Counter()
     pieces: list[ChunkDraft] = []
-    for cut in chunk.split(text, size=size, overlap=overlap):
+    for cut in cuts:
         digest = identity.digest(f"{heading}\n{cut.text}")
         chunk_id = identity.chunk(document_id, digest, seen[digest])
         seen[digest] += 1
         pieces.append(ChunkDraft(chunk_id, cut, tuple(sentence.split(cut.text))))
-    own = anchor.derive(request.source_urn, request.kind, request.scope)
-    facts = given.read(request.nodes, request.relationships, anchor=own.key, where=request.scope)
-    return Draft(document_id, own, heading, tuple(pieces), facts)
+    return tuple(pieces)
 
 
 def _heading(request: api.IngestRequest) -> str:

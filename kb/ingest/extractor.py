@@ -6,15 +6,15 @@ No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from crds import errors as root
 from crds import priority
 from kb import api, errors
-from kb.ingest import answers, draft, entitytypes, extraction, hints, prompt
+from kb.ingest import answers, draft, entitytypes, extraction, prompt
+from kb.qualify import graph
 
 _Said = TypeVar("_Said")
 
@@ -32,35 +32,50 @@ class ExtractionResult:
 
 
 class Extractor:
-    """Asks about at most `parallel` chunks of a document at once, with the entity types that hold for its owner.
-
-    `clock` gives the current time in UTC.
-    """
+    """Asks about at most `parallel` chunks of a document at once, with the entity types that hold for its owner."""
 
     def __init__(
         self,
         asked: answers.Answers,
         types: entitytypes.Registry,
-        clock: Callable[[], datetime],
+        qualifier: graph.Qualifier,
         *,
         parallel: int,
     ) -> None:
         self._answers = asked
         self._types = types
-        self._clock = clock
+        self._qualifier = qualifier
         self._parallel = parallel
 
     async def both(
         self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
-    ) -> tuple[hints.Judgement | root.JervisError, ExtractionResult | root.JervisError]:
-        """The judgement and the extractions, or in their places the errors that `Answers.ask` raises."""
-        # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
-        return await asyncio.gather(
-            tried(self.judge(request, text, urgency)), tried(self.extract(request, made, urgency))
-        )
+    ) -> graph.Qualified[ExtractionResult]:
+        """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
+        that is to be committed, and what the qualifier understood."""
+
+        async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
+            return await self.extract(request, drafted, urgency, spent=spent)
+
+        return await self._qualifier.run(request, text, made, urgency, read)
+
+    async def judge(
+        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+    ) -> graph.Qualified[ExtractionResult]:
+        """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
+
+        async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
+            return ExtractionResult({})
+
+        return await self._qualifier.run(request, text, made, urgency, read)
 
     async def extract(
-        self, request: api.IngestRequest, made: draft.Draft, urgency: priority.Priority, *, earlier: bool = False
+        self,
+        request: api.IngestRequest,
+        made: draft.Draft,
+        urgency: priority.Priority,
+        *,
+        earlier: bool = False,
+        spent: answers.Spent | None = None,
     ) -> ExtractionResult:
         """What is said in each chunk. Raises an `Operational` error; what is unusable is a problem of the result.
 
@@ -77,7 +92,7 @@ class Extractor:
                     if kept is not None:
                         return kept
                 question = _question(request, piece, sets[0])
-                return await self._answers.ask(question, extraction.Extraction, urgency, request.scope)
+                return await self._answers.ask(question, extraction.Extraction, urgency, request.scope, spent)
 
         # All are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         found = await asyncio.gather(*(ask(piece) for piece in made.pieces), return_exceptions=True)
@@ -104,14 +119,6 @@ class Extractor:
             is not None
         }
         return ExtractionResult(found, missing=len(made.pieces) - len(found))
-
-    async def judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
-        """What the hints are made from. Raises what `Answers.ask` raises."""
-        today = self._clock().astimezone(UTC).date()
-        question = prompt.hints(
-            hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team
-        )
-        return await self._answers.ask(question, hints.Judgement, urgency, request.scope)
 
 
 def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:

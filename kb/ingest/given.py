@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pydantic
@@ -48,12 +48,45 @@ class Relationship:
 
 
 @dataclass(frozen=True)
+class Fact:
+    """What a document says of itself in a field: a relationship of its base node to `key`, which is of `type`."""
+
+    relation: str
+    key: str
+    type: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Base:
+    """The node that stands for a document and that all of its chunks are part of, with typed properties and facts.
+
+    `qualified`: it has what models said of it; without them it has what the text itself says in a known form.
+    """
+
+    key: str
+    type: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    facts: tuple[Fact, ...] = ()
+    qualified: bool = False
+
+
+@dataclass(frozen=True)
 class Given:
-    """All that was given; `text` is it as the caller wrote it, from which `recorded` makes it again."""
+    """All that was given; from `text` `recorded` makes it again, so that a document is woven anew without a model.
+
+    `stated` is what the caller wrote. `base` is the document's base node, `qualified` whether models said more of it.
+    """
 
     nodes: tuple[Node, ...] = ()
     relationships: tuple[Relationship, ...] = ()
     text: str = ""
+    stated: str = ""
+    base: Node | None = None
+    qualified: bool = False
+
+
+_BASE = pydantic.TypeAdapter[Base | None](Base | None)
 
 
 def read(
@@ -84,7 +117,30 @@ def read(
         "nodes": [one.model_dump(by_alias=True, exclude_defaults=True) for one in nodes],
         "relationships": [one.model_dump(by_alias=True, exclude_defaults=True) for one in relationships],
     }
-    return Given(tuple(made_nodes), tuple(made), json.dumps(rows, sort_keys=True, ensure_ascii=False))
+    text = json.dumps(rows, sort_keys=True, ensure_ascii=False)
+    return Given(tuple(made_nodes), tuple(made), text, text)
+
+
+def with_base(facts: Given, base: Base) -> Given:
+    """What the caller gave, which has no base node yet, with one. What the caller says of that node holds."""
+    own = [one for one in facts.nodes if one.key == base.key]
+    properties = dict(base.properties)
+    for one in own:
+        properties.update(json.loads(one.properties or "{}"))
+    node = Node(base.key, base.type, name_of(base.key), _text(properties), own[0].place if own else "")
+    found = {one.key: Node(one.key, one.type, name_of(one.key), "", one.place) for one in base.facts}
+    known = {one.key for one in facts.nodes}
+    return Given(
+        (
+            *(one for one in facts.nodes if one.key != base.key),
+            *(one for key, one in found.items() if key not in known),
+        ),
+        (*facts.relationships, *(Relationship(base.key, one.relation, one.key, "", one.place) for one in base.facts)),
+        json.dumps(json.loads(facts.stated or "{}") | {"base": asdict(base)}, sort_keys=True, ensure_ascii=False),
+        facts.stated,
+        node,
+        base.qualified,
+    )
 
 
 def recorded(text: str, *, anchor: str, where: scope.Scope) -> Given:
@@ -93,14 +149,17 @@ def recorded(text: str, *, anchor: str, where: scope.Scope) -> Given:
         return Given()
     rows = json.loads(text)
     try:
-        nodes = [api.GivenNode.model_validate(one) for one in rows["nodes"]]
-        relationships = [api.GivenRelationship.model_validate(one) for one in rows["relationships"]]
+        nodes = [api.GivenNode.model_validate(one) for one in rows.get("nodes", ())]
+        relationships = [api.GivenRelationship.model_validate(one) for one in rows.get("relationships", ())]
+        base = _BASE.validate_python(rows.get("base"))
     except pydantic.ValidationError as error:
         raise errors.Invalid(
             f"the recorded nodes and relationships are unreadable: {error.error_count()} errors",
             remedy="Ingest the document again.",
         ) from None
-    return read(nodes, relationships, anchor=anchor, where=where)
+    # A document whose source has no id of its own is called by that of its base node.
+    facts = read(nodes, relationships, anchor=base.key if base else anchor, where=where)
+    return with_base(facts, base) if base else facts
 
 
 def name_of(key: str) -> str:

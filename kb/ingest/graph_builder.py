@@ -20,6 +20,8 @@ from kb.vectors import model as vectors
 _MENTIONS_PER_CHUNK = 8
 _MENTIONS = "mentions"
 _HAS_ATTACHMENT = "has_attachment"
+PART_OF = "part_of"
+"""The place of the mention by which a chunk is part of its document's base node."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,12 @@ class _Builder:
 
 def build(request: api.IngestRequest, made: draft.Draft, extractions: Mapping[str, extraction.Extraction]) -> Built:
     """Put a draft and the extractions of its chunks (by chunk id; one may be missing) together."""
-    builder = _Builder(request, made, types={node.key: node.type for node in made.given.nodes})
+    typed = made.given.nodes if made.given.base is None else (*made.given.nodes, made.given.base)
+    builder = _Builder(request, made, types={node.key: node.type for node in typed})
     first = made.pieces[0]
     opening = request.title.strip() or first.sentences[0].text
     builder.mention(made.anchor.key, first, opening, opening)
+    _base(builder, opening)
     _attached(builder, first, opening)
     _given(builder, opening)
     for piece in made.pieces:
@@ -125,6 +129,19 @@ def _attached(builder: _Builder, first: draft.ChunkDraft, opening: str) -> None:
     if urn is not None:
         parent = anchor.derive(urn, "", builder.request.scope).key
         builder.prove(parent, _HAS_ATTACHMENT, builder.made.anchor.key, first, opening)
+
+
+def _base(builder: _Builder, opening: str) -> None:
+    """Every chunk is part of the document's base node: it mentions it, by the sentence with which the chunk begins."""
+    made = builder.made
+    base = made.given.base
+    if base is None:
+        return
+    for number, piece in enumerate(made.pieces):
+        text, properties = (piece.sentences[0].text, "") if number else (opening, base.properties)
+        builder.mention(base.key, piece, text, opening, properties=properties, places=(PART_OF,))
+    if base.place:
+        builder.mention(base.key, made.pieces[0], opening, opening, places=(base.place,))
 
 
 def _given(builder: _Builder, opening: str) -> None:
@@ -252,7 +269,7 @@ def _finish(builder: _Builder) -> Built:
         chunk_ids=chunk_ids,
         mentions=tuple(sorted(builder.mentions.values())),
         evidence=tuple(sorted(builder.evidence.values())),
-        revision=history.revision(chunk_ids, made.given.text),
+        revision=history.revision(chunk_ids, made.given.stated),
         given=made.given.text,
         labels=selection.labels(request.metadata or {}),
     )

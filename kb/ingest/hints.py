@@ -43,11 +43,12 @@ class Judgement(BaseModel):
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
-def excerpt(text: str) -> str:
-    """The part of a document that is judged."""
-    if len(text) <= HEAD_CHARS + TAIL_CHARS:
+def excerpt(text: str, most: int = HEAD_CHARS + TAIL_CHARS) -> str:
+    """The part of a document that is judged: at most `most` characters, three quarters of them its beginning."""
+    if len(text) <= most:
         return text
-    return f"{text[:HEAD_CHARS]}\n[...]\n{text[-TAIL_CHARS:]}"
+    tail = most // 4
+    return f"{text[: most - tail]}\n[...]\n{text[-tail:]}"
 
 
 def unknown(failure: str) -> api.Hints:

@@ -1,6 +1,6 @@
 """The pipeline: from a request to knowledge that can be found.
 
-    intent -> draft -> extraction and hints (kept) -> vectors (not yet visible) -> graph (commit) -> clean -> finish
+    intent -> draft -> qualification (kept) -> vectors (not yet visible) -> graph (commit) -> clean -> finish
 
 `ingest` does all of it before it returns. `index` leaves the models' part to the queue: the document can be found by
 its words and by the relationships it states itself as soon as it returns; `perform` weaves in later what models say.
@@ -35,6 +35,7 @@ from kb.ingest import (
     source,
     turns,
 )
+from kb.qualify import graph, state
 from kb.queue import job
 from kb.vectors import embedding
 
@@ -66,7 +67,7 @@ class _Begun:
 class Pipeline:
     """Ingests and forgets documents. One at a time per document, any number of documents at once.
 
-    `clock` gives the current time in UTC: "today" for the hints is its date.
+    `clock` gives the current time in UTC: "today" for the hints is its date. `eyes` look at the images of a document.
     """
 
     def __init__(
@@ -77,9 +78,11 @@ class Pipeline:
         meters: metrics.Metrics,
         clock: Callable[[], datetime],
         limits: document.Limits,
+        eyes: graph.Eyes | None = None,
     ) -> None:
         self._stores = stores
-        self._extractor = extractor.Extractor(asked, stores.types, clock, parallel=limits.parallel)
+        qualifier = graph.Qualifier(asked, meters, clock, eyes)
+        self._extractor = extractor.Extractor(asked, stores.types, qualifier, parallel=limits.parallel)
         self._committer = commit.Committer(
             stores.graph,
             stores.vectors,
@@ -172,11 +175,12 @@ class Pipeline:
         """
         request, document_id = begun.request, begun.opened.document_id
         with self._meters.stages.labels("models").time():
-            judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
+            qualified = await self._extractor.both(request, begun.text, begun.made, urgency)
+        judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(request, judged, superseded, replaced=begun.opened.known)
+                return self._not_stored(request, qualified, superseded, replaced=begun.opened.known)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -185,7 +189,8 @@ class Pipeline:
                 # The hints are advice about a task: a model that cannot give them must not cost the document.
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
-                reply = await self._store(replace(begun, request=request), judged, extracted, urgency, turn)
+                read = replace(begun, request=request, made=qualified.made)
+                reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
@@ -220,18 +225,19 @@ class Pipeline:
         async with self._turns.take(key) as alone:
             text = await self._documents.text(request)
             with self._meters.stages.labels("models").time():
-                judged = await extractor.tried(self._extractor.judge(request, text, urgency))
+                made = self._documents.draft(request, text)
+                qualified = await self._extractor.judge(request, text, made, urgency)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
-        if isinstance(judged, root.Operational):
-            raise judged
-        return self._not_stored(request, judged, "Version", replaced=True)
+        if isinstance(qualified.judged, root.Operational):
+            raise qualified.judged
+        return self._not_stored(request, qualified, "Version", replaced=True)
 
     def _not_stored(
         self,
         request: api.IngestRequest,
-        judged: hints.Judgement | root.JervisError,
+        qualified: graph.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
         *,
         replaced: bool,
@@ -241,7 +247,8 @@ class Pipeline:
         Models that failed are no error: repeated, a request without a time would undo what came after it.
         """
         self._superseded(request, superseded)
-        summary, found = self._judgement(judged, "A newer version or a deletion came, and this one could not be judged")
+        failed = "A newer version or a deletion came, and this one could not be judged"
+        summary, found = self._judgement(qualified.judged, failed)
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=replaced,
@@ -251,6 +258,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            qualification=qualified.state.qualification(),
         )
 
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
@@ -408,6 +416,7 @@ class Pipeline:
         begun: _Begun,
         judged: hints.Judgement | errors.Unusable,
         extracted: extractor.ExtractionResult,
+        qualified: state.QualifierPipelineState,
         urgency: priority.Priority,
         turn: turns.Turn,
     ) -> api.IngestReply:
@@ -431,5 +440,6 @@ class Pipeline:
             edge_count=len(edges),
             summary=summary,
             hints=found,
-            problems=extracted.problems,
+            problems=[*extracted.problems, *qualified.errors],
+            qualification=qualified.created().qualification(),
         )

@@ -39,4 +39,5 @@ def remake(
     )
     own = anchor.derive(first.source_urn, first.kind, owner)
     facts = given.recorded(given_text, anchor=own.key, where=owner)
-    return request, draft.Draft(document_id, own, first.heading, pieces, facts)
+    made = draft.Draft(document_id, own, first.heading, pieces)
+    return request, draft.given_to(made, facts)

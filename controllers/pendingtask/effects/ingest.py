@@ -64,6 +64,7 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> api.In
         observed_at=task.metadata.creation_timestamp,
         team=list(team),
         attachments=attached_files(task),
+        files=images(task),
         metadata={
             "taskUid": task.metadata.uid,
             "taskType": spec.type.value,
@@ -97,6 +98,29 @@ def attached_files(task: pendingtask.PendingTask) -> list[str]:
         seen[one.name] += 1
         names.append(one.name if seen[one.name] == 1 else f"{one.name[:245]} ({seen[one.name]})")
     return names
+
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_MOST_IMAGES = 50
+
+
+def images(task: pendingtask.PendingTask) -> list[api.File]:
+    """The images among the task's files, under the names that they have there; none where a task has waited too long
+    for a model that looks at them."""
+    if task.status.retry is not None and task.status.retry.count >= PATIENCE:
+        return []
+    named = zip(attached_files(task), task.spec.attachments, strict=True)
+    return [
+        api.File(name=name, content_ref=api.ContentRef(key=ref.key, sha256=ref.sha256, bytes=ref.bytes))
+        for name, ref in ((name, one.content_ref) for name, one in named if _is_image(one))
+    ][:_MOST_IMAGES]
+
+
+def _is_image(one: pendingtask.Attachment) -> bool:
+    """By what its sender says; the knowledge base looks at its bytes."""
+    return one.media_type.casefold() in _IMAGES or one.name.casefold().endswith(
+        (".png", ".jpg", ".jpeg", ".gif", ".webp")
+    )
 
 
 def content_title(task: pendingtask.PendingTask) -> str:

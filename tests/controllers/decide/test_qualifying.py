@@ -228,3 +228,24 @@ def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -
 
 def test_every_type_has_a_kind_of_document() -> None:
     assert list(ingest.KINDS) == list(pendingtask.Type)
+
+
+def test_images_go_with_the_text_under_the_names_of_the_files_until_a_task_has_waited_too_long() -> None:
+    ref = {"store": "gridfs", "key": "k", "sha256": "0" * 64, "bytes": 5}
+    files = [
+        {"name": name, "mediaType": media_type, "contentRef": ref}
+        for name, media_type in (
+            ("a.png", "image/png"),
+            ("notes.txt", "text/plain"),
+            ("a.png", "image/png"),
+            ("b.JPG", "application/octet-stream"),
+            ("drawing.svg", "image/svg+xml"),
+        )
+    ]
+    waiting = task(Phase.QUALIFYING, spec={"attachments": files, "content": "See the pictures."})
+    sent = ingest.ingest_request(waiting, ["Core Team"])
+    assert [one.name for one in sent.files] == ["a.png", "a.png (2)", "b.JPG"]
+    assert sent.attachments == ["a.png", "notes.txt", "a.png (2)", "b.JPG", "drawing.svg"]
+    retry = pendingtask.Retry(count=ingest.PATIENCE, next_at=NOW, reason="QualificationPostponed: busy")
+    late = waiting.model_copy(update={"status": waiting.status.model_copy(update={"retry": retry})})
+    assert ingest.ingest_request(late, ["Core Team"]).files == []

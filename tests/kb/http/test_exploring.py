@@ -118,7 +118,7 @@ async def test_nodes_are_found_by_the_properties_that_they_were_given(
         await kb.ingest(world.request(f"Ticket {number}.", urn=f"jira:JERV-1{number}", nodes=[node]))
     found = await look(http, "graph/nodes", property="status=Open", **SHOP)
     assert [node["key"] for node in found["nodes"]] == ["jira::JERV-10", "jira::JERV-12"]
-    assert found["nodes"][0]["properties"] == {"points": 0, "status": "Open"}
+    assert found["nodes"][0]["properties"].items() >= {"points": 0, "status": "Open"}.items()
     several = f"/api/v1/graph/nodes?{urlencode(SHOP)}&property=status=Open&property=status=Done&property=points=1"
     assert [node["key"] for node in (await http.get(several)).json()["nodes"]] == ["jira::JERV-11"]
     assert (await look(http, "graph/nodes", property="status=Open", limit="1", **SHOP))["truncated"] is True

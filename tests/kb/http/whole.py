@@ -14,7 +14,7 @@ from kb.access import rates
 from kb.crawl import address, fetch
 from kb.erasure import book as erasures
 from kb.erasure import eraser, places
-from kb.files import reader, tika
+from kb.files import reader, tika, vision
 from kb.http import (
     access,
     aliases,
@@ -59,7 +59,7 @@ async def over(
     async with httpx.AsyncClient(trust_env=False, verify=False) as web:
         numbers = itertools.count()
         fetcher = fetch.Fetcher(web, judge or address.Judge([], address.resolve), max_bytes=100_000, seconds=20.0)
-        reading = reader.Reader(parser, made.answers, meters)
+        reading = reader.Reader(parser, vision.Models(made.answers), meters)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),

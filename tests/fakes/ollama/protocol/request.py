@@ -20,6 +20,7 @@ class Message:
 
     role: str
     content: str
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class _Generate(_Native):
 class _Turn(BaseModel):
     role: str
     content: str | list[dict[str, Any]] | None = ""
+    images: list[str] | None = None
 
 
 class _Chat(_Native):
@@ -141,7 +143,8 @@ class Body:
         """POST /api/chat."""
         asked = self._as(_Chat)
         turns = asked.messages or []
-        return _native(asked, [Message(turn.role, _text(turn.content)) for turn in turns], load_only=not turns)
+        made = [Message(turn.role, _text(turn.content), tuple(turn.images or ())) for turn in turns]
+        return _native(asked, made, load_only=not turns)
 
     def completions(self) -> Generation:
         """POST /v1/completions."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.fakes.ollama.protocol import request
-from tests.fakes.ollama.rules import extract, fitting, generic, hints, prompt, respond, text
+from tests.fakes.ollama.rules import extract, fitting, generic, hints, prompt, qualify, respond, text, vision
 
 _PROSE = 400
 
@@ -17,7 +17,8 @@ def answer(wanted: request.Generation, embed: respond.Embed) -> str:
     `embed` turns texts into vectors; only rules that rank evidence call it.
     """
     asked = prompt.parse((message.role, message.content) for message in wanted.messages)
-    document = _by_tag(asked, embed)
+    images = [image for message in wanted.messages for image in message.images]
+    document = vision.answer(asked.tag, images) if asked.tag and images else _by_tag(asked, embed)
     if wanted.format is None:
         return _prose(asked, document, embed)
     known = generic.facts(asked.document, asked.today)
@@ -37,6 +38,8 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return extract.answer(asked)
         case "kb.hints/v1":
             return hints.answer(asked)
+        case str(tag) if tag.startswith("kb.qualify."):
+            return qualify.answer(asked)
         case "job.respond/v1":
             return respond.answer(asked, embed)
         case _:

@@ -1,0 +1,1 @@
+"""What it costs to qualify a document: `python -m bench.qualify.cost`."""

@@ -1,0 +1,237 @@
+"""What is asked about a document of each type: one prompt that gives its fields and its hints in one answer.
+
+A field that the text itself says in a known form is read from there (`mail`, `fields`) and holds; what a model adds has
+to stand in the text, or in what was seen in the images, and is left out otherwise.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Iterator, Sequence
+from datetime import date
+from importlib import resources
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kb import api, words
+from kb.ingest import hints, prompt
+from kb.qualify import fields, mail
+
+# What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
+_RESERVED = 2000
+_LEAST_TOKENS = 256
+_PART_CHARS = 3800
+_LINE_CHARS = 1000
+
+
+class EmailJudgement(hints.Judgement):
+    """The answer to `kb.qualify.email/v1` about a mail with headers."""
+
+    classification: api.EmailClassification
+
+
+class EmailReading(EmailJudgement):
+    """The answer to it about a mail without."""
+
+    sender: str = Field(default="", max_length=320)
+    recipients: list[str] = Field(default_factory=list, max_length=200)
+    subject: str = Field(default="", max_length=1000)
+
+
+class JiraReading(hints.Judgement):
+    """The answer to `kb.qualify.jira/v1`."""
+
+    status: str = Field(default="", max_length=200)
+    type: str = Field(default="", max_length=200)
+    assignee: str = Field(default="", max_length=320)
+    reporter: str = Field(default="", max_length=320)
+    epic: str = Field(default="", max_length=300)
+    sprint: str = Field(default="", max_length=300)
+    change_description: str = Field(default="", max_length=2000)
+
+
+class ConfluenceReading(hints.Judgement):
+    """The answer to `kb.qualify.confluence/v1`."""
+
+    author: str = Field(default="", max_length=320)
+    title: str = Field(default="", max_length=1000)
+    topic: str = Field(default="", max_length=300)
+
+
+class LogReading(hints.Judgement):
+    """The answer to `kb.qualify.log/v1`."""
+
+    log_summary: str = Field(min_length=1, max_length=4000)
+    key_events: list[str] = Field(max_length=100)
+    critical_details: list[str] = Field(max_length=100)
+
+
+class Detection(hints.Judgement):
+    """The answer to `kb.qualify.detect/v1`: a document of no type needs no other one."""
+
+    content_type: str = Field(max_length=100)
+    type_reason: str = Field(default="", max_length=2000)
+
+
+class Details(BaseModel):
+    """The answer to `kb.qualify.vision-TYPE/v1`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    details: str = Field(max_length=20_000)
+
+
+def look(kind: api.ContentType, request: api.IngestRequest, summary: str, images: Sequence[bytes]) -> prompt.Prompt:
+    """What is looked for in the images of a document of this type; `summary` is what they show in general."""
+    file = f"vision-{kind.value.lower()}"
+    lines = [f"Kind: {request.kind}", f"Title: {request.title}"]
+    asked = prompt.compose(f"kb.qualify.{file}/v1", instructions(f"{file}.v1"), lines, summary)
+    system, user = asked.messages
+    return prompt.Prompt(asked.name, (system, user | {"images": [base64.b64encode(one).decode() for one in images]}))
+
+
+def question(
+    name: str, request: api.IngestRequest, text: str, seen: str, *, today: date, num_ctx: int | None
+) -> prompt.Prompt:
+    """The prompt `kb.qualify.NAME` about a text and what was `seen` in its images, as far as the window takes them."""
+    file, version = name.split("/")
+    lines = [
+        f"Today: {today.isoformat()}",
+        f"Team: {', '.join(' '.join(one.split()) for one in request.team)}",
+        f"Kind: {request.kind}",
+        f"Title: {request.title}",
+    ]
+    return prompt.compose(f"kb.qualify.{name}", instructions(f"{file}.{version}"), lines, document(text, seen, num_ctx))
+
+
+@functools.cache
+def instructions(name: str) -> str:
+    """Those of a prompt, from its file."""
+    return (resources.files("kb.qualify.prompts") / f"{name}.txt").read_text(encoding="utf-8").strip()
+
+
+def document(text: str, seen: str, num_ctx: int | None) -> str:
+    """Head and tail of what is longer than is judged of a document, or than the window of the model."""
+    most = hints.HEAD_CHARS + hints.TAIL_CHARS
+    if num_ctx is not None:
+        # About three letters of a Latin script are a token, and one of any other.
+        plain = sum(1 for one in text if one.isascii())
+        tokens = plain / 3 + (len(text) - plain)
+        room = max(num_ctx - _RESERVED, _LEAST_TOKENS)
+        most = min(most, int(len(text) * room / tokens)) if tokens else most
+    shown = hints.excerpt(text, most)
+    return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(seen, most // 2)}" if seen else shown
+
+
+def email(request: api.IngestRequest, text: str, seen: str, said: EmailJudgement | None) -> api.EmailExtraction:
+    """The fields of a mail; without `said` those of its headers alone."""
+    headers = mail.read(text)
+    classification = said.classification if said else api.EmailClassification.UNKNOWN
+    if headers is not None:
+        return api.EmailExtraction(
+            sender=headers.sender,
+            recipients=headers.recipients,
+            subject=headers.subject or request.title,
+            classification=classification,
+        )
+    if not isinstance(said, EmailReading):
+        return api.EmailExtraction(subject=request.title, classification=classification)
+    return api.EmailExtraction(
+        sender=_said(said.sender, text, seen),
+        recipients=tuple(one for one in said.recipients if _said(one, text, seen)),
+        subject=request.title or _said(said.subject, text, seen),
+        classification=classification,
+    )
+
+
+def issue_key(own: str, text: str) -> str:
+    """What an issue is called: by the key of its node, or by its text."""
+    return own.removeprefix("jira::") if own.startswith("jira::") else fields.read(text).get("key", "")
+
+
+def jira(key: str, text: str, seen: str, said: JiraReading | None) -> api.JiraExtraction:
+    """The fields of an issue called `key`."""
+    known = fields.read(text)
+    read = {} if said is None else said.model_dump()
+
+    def of(name: str) -> str:
+        return known.get(name, "") or _said(str(read.get(name, "")), text, seen)
+
+    return api.JiraExtraction(
+        key=key,
+        status=of("status"),
+        type=of("type"),
+        assignee=of("assignee"),
+        reporter=of("reporter"),
+        epic=of("epic"),
+        sprint=of("sprint"),
+        change_description=said.change_description if said else "",
+    )
+
+
+def confluence(
+    request: api.IngestRequest, text: str, seen: str, said: ConfluenceReading | None
+) -> api.ConfluenceExtraction:
+    """The fields of a page."""
+    known = fields.read(text)
+    return api.ConfluenceExtraction(
+        author=known.get("author", "") or (_said(said.author, text, seen) if said else ""),
+        title=request.title or (_said(said.title, text, seen) if said else ""),
+        topic=said.topic if said else "",
+    )
+
+
+def log(text: str, said: LogReading) -> tuple[api.LogSummarization, list[str]]:
+    """The summary of a log, and a problem for the lines that the log does not have."""
+    there = words.plain(text)
+    lines = {
+        name: [line for one in given for line in one.splitlines() if line.strip()]
+        for name, given in (("keyEvents", said.key_events), ("criticalDetails", said.critical_details))
+    }
+    problems = [
+        f"{count} of {len(given)} lines in {name} do not stand in the log, and were left out"
+        for name, given in lines.items()
+        if (count := sum(1 for line in given if words.plain(line.strip()) not in there))
+    ]
+    kept = {
+        name: tuple(_bounded(line.strip() for line in given if words.plain(line.strip()) in there))
+        for name, given in lines.items()
+    }
+    made = api.LogSummarization(
+        summary=said.log_summary.strip(), key_events=kept["keyEvents"], critical_details=kept["criticalDetails"]
+    )
+    return made, problems
+
+
+def parts(found: api.LogSummarization) -> list[str]:
+    """The texts of a log's chunks (seed 003 "LOG Summarization": three instead of the raw text)."""
+    listed: Sequence[tuple[str, Sequence[str]]] = (
+        ("Summary", [found.summary]),
+        ("Key events", found.key_events),
+        ("Critical details", found.critical_details),
+    )
+    return ["\n".join([f"{name}:", *lines]) for name, lines in listed if any(lines)]
+
+
+def looks_like_log(text: str) -> bool:
+    """Whether most of the first lines begin as those of programs do: its chunks may not be needed then."""
+    lines = [line for line in text[:20_000].splitlines() if line.strip()][:100]
+    return len(lines) > 2 and sum(1 for line in lines if fields.LOGGED.match(line)) * 2 > len(lines)
+
+
+def _said(value: str, text: str, seen: str) -> str:
+    value = " ".join(value.split())
+    wanted = words.plain(value)
+    return value if wanted and (wanted in words.plain(text) or wanted in words.plain(seen)) else ""
+
+
+def _bounded(lines: Iterator[str]) -> Iterator[str]:
+    """As many lines as a chunk takes, each once."""
+    room, seen = _PART_CHARS, set[str]()
+    for whole in lines:
+        line = whole[:_LINE_CHARS]
+        if line not in seen and len(line) < room:
+            seen.add(line)
+            room -= len(line) + 1
+            yield line
