@@ -69,6 +69,7 @@ from kb.api.memory import (
     SessionDraft,
     SessionEntry,
     Step,
+    TaskMemories,
     TaskMemory,
     Use,
 )
@@ -199,6 +200,7 @@ __all__ = [
     "StepResult",
     "Superseded",
     "TaskCategory",
+    "TaskMemories",
     "TaskMemory",
     "TraverseReply",
     "TraverseRequest",

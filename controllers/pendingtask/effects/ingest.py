@@ -283,12 +283,7 @@ class Qualifier:
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
         hints = _hints(reply.hints)
-        asks = bool(reply.hints.questions or reply.hints.failure)
-        if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
-            # Before the route is persisted: afterwards the knowledge base is not asked for these again.
-            now = self._clock()
-            await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
-        return Ingested(
+        found = Ingested(
             hints=hints,
             reason=reply.hints.reason,
             summary=reply.summary,
@@ -299,6 +294,33 @@ class Qualifier:
             failure=reply.hints.failure,
             superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         )
+        # Before the route is persisted: afterwards the knowledge base is not asked for these again.
+        now = self._clock()
+        chosen = qualifying.choose(task.spec, found, self._clients, now)
+        findings = document.of_findings(
+            task,
+            reply.summary,
+            reply.node_keys,
+            chunk_ids,
+            now,
+            facts=facts(task, found),
+            decision=chosen.decision,
+            reason=chosen.reason,
+        )
+        await self._memory.write(uid, findings)
+        return found
+
+
+def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:
+    """What qualification knows of a task beside its summary, for `structuredData` of its memory."""
+    deadline = found.hints.suggested_deadline
+    return {
+        "title": content_title(task),
+        "urgency": found.hints.urgency,
+        "assignedToUs": found.hints.is_assigned_to_me,
+        "deadline": deadline.isoformat() if deadline else "",
+        "files": attached_files(task),
+    }
 
 
 def _bug(error: Exception) -> Trouble:

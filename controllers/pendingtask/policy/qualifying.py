@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from controllers import backoff
+from controllers import backoff, clients
 from controllers.pendingtask.decision import (
     Decision,
     Field,
@@ -88,6 +88,20 @@ def of_hints(
             pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"deadline {deadline:%Y-%m-%d} is close{suffix}"
         )
     return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{suffix}")
+
+
+def choose(spec: pendingtask.Spec, found: Ingested, known: clients.Clients, now: datetime) -> Directive:
+    """Where a task goes whose content was read; the lead is its client's own."""
+    chosen = of_hints(
+        spec.type,
+        found.hints,
+        found.reason,
+        lead=known.of(spec.client_id).lead,
+        now=now,
+        failure=found.failure.strip(),
+        asks=bool(_questions(found)),
+    )
+    return replace(chosen, reason=f"{chosen.reason}. {found.superseded}") if found.superseded else chosen
 
 
 CONDITION = "AttachmentsIngested"
@@ -186,14 +200,8 @@ def route(view: View) -> Decision | None:
     found = reading(view)
     if not isinstance(found, Ingested):
         return None
-    spec = view.task.spec
-    lead = view.state.limits.clients.of(spec.client_id).lead
+    chosen = choose(view.task.spec, found, view.state.limits.clients, view.now)
     asked = _questions(found)
-    chosen = of_hints(
-        spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=found.failure.strip(), asks=bool(asked)
-    )
-    if found.superseded:
-        chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
     return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
