@@ -6,6 +6,7 @@ lists, not its modules.
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
 from kb.api.crawl import Crawl, CrawlReply, Page
+from kb.api.directive import DirectiveAction, QualifierDirective
 from kb.api.documents import Document, Documents, DocumentVersion, State
 from kb.api.entitytypes import EntityType, EntityTypeDraft, EntityTypes, EntityTypesDraft
 from kb.api.erasure import Erasure, ErasureDraft, Erasures, Place, PlaceDraft, Places
@@ -109,6 +110,7 @@ __all__ = [
     "Crawl",
     "CrawlReply",
     "Crossed",
+    "DirectiveAction",
     "Document",
     "DocumentVersion",
     "Documents",
@@ -169,6 +171,7 @@ __all__ = [
     "Properties",
     "PropertyName",
     "Provenance",
+    "QualifierDirective",
     "Queue",
     "Regroup",
     "Regrouped",

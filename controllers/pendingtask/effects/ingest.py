@@ -29,6 +29,7 @@ import structlog
 import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
+from controllers.pendingtask import directive
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -290,13 +291,12 @@ class Qualifier:
             chunk_ids=tuple(chunk_ids),
             node_keys=tuple(reply.node_keys),
             attached=attached,
-            questions=tuple(reply.hints.questions),
-            failure=reply.hints.failure,
+            directive=reply.directive or reply.hints.directive(),
             superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         )
         # Before the route is persisted: afterwards the knowledge base is not asked for these again.
         now = self._clock()
-        chosen = qualifying.choose(task.spec, found, self._clients, now)
+        chosen = directive.choose(task.spec, found, self._clients, now)
         findings = document.of_findings(
             task,
             reply.summary,
@@ -320,6 +320,7 @@ def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:
         "assignedToUs": found.hints.is_assigned_to_me,
         "deadline": deadline.isoformat() if deadline else "",
         "files": attached_files(task),
+        "tags": found.directive.tags if found.directive else (),
     }
 
 
