@@ -113,11 +113,11 @@ def transition(
     conds: tuple[conditions.Condition, ...] = (),
 ) -> Decision:
     """The one write that executes a decision. `summary` is the result of a task that is Done with it."""
-    decision, reason = chosen.decision, chosen.reason[:1024]
-    done = condition(view, "Qualified", True, decision.value, reason)
+    reason = chosen.reason[:1024]
+    done = condition(view, "Qualified", True, chosen.decision.value, reason)
     fields: dict[str, Field] = {
         "retry": None,
-        "route": pendingtask.Route(decision=decision, hints=hints, reason=reason),
+        "route": pendingtask.Route(decision=chosen.decision, hints=hints, reason=reason),
     }
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, done, *conds, fields=fields)
@@ -125,7 +125,7 @@ def transition(
         fields["result"] = pendingtask.Result(summary=clip(summary or chosen.reason))
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
-    return to(view, chosen.phase, decision.value, chosen.reason, done, *conds, fields=fields)
+    return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *conds, fields=fields)
 
 
 def _hand_over(view: View, chosen: Chosen, *conds: conditions.Condition, fields: dict[str, Field]) -> Decision:

@@ -224,6 +224,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            directive=hints.direct(judged, found, self._clock()),
         )
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
@@ -388,5 +389,6 @@ class Pipeline:
             edge_count=len(edges),
             summary=summary,
             hints=found,
+            directive=hints.direct(judged, found, self._clock()),
             problems=extracted.problems,
         )
