@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from controllers import clients
 from controllers.pendingtask.decision import Decision, Field, View, clip, condition, moment, to
 from controllers.pendingtask.observed import Ingested
 from controllers.pendingtask.policy import user_task
@@ -78,9 +77,9 @@ def of_hints(type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datet
     return Chosen(pendingtask.Decision.EXECUTE, f"something is asked for{suffix}")
 
 
-def choose(spec: pendingtask.Spec, found: Ingested, known: clients.Clients, now: datetime) -> Chosen:
-    """The decision about a task whose content was read; the lead is its client's own."""
-    chosen = _of_directive(spec.type, found, known.of(spec.client_id).lead, now)
+def choose(type_: Type, found: Ingested, *, lead: timedelta, now: datetime) -> Chosen:
+    """The decision about a task whose content was read; `lead` is its client's own."""
+    chosen = _of_directive(type_, found, lead, now)
     return replace(chosen, reason=f"{chosen.reason}. {found.superseded}") if found.superseded else chosen
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers import clients
 from controllers.pendingtask import directive, observed, phases
 from controllers.pendingtask.decide import decide
 from crds import pendingtask
@@ -22,7 +21,6 @@ from tests.controllers.build import NOW
 from tests.controllers.strategies import directives
 
 LEAD = timedelta(days=2)
-KNOWN = clients.Clients(clients.Terms(LEAD))
 ACTION = Hints(has_actionable_content=True)
 
 
@@ -66,7 +64,7 @@ def due_in(days: float, **more: Any) -> Hints:
 def test_directive_and_hints(
     given_: api.QualifierDirective | None, hints: Hints, decision: Decision, due: datetime | None
 ) -> None:
-    chosen = directive.choose(build.task().spec, observed.Ingested(hints, directive=given_), KNOWN, NOW)
+    chosen = directive.choose(Type.EMAIL, observed.Ingested(hints, directive=given_), lead=LEAD, now=NOW)
     assert (chosen.decision, chosen.due) == (decision, due)
 
 

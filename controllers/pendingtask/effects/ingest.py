@@ -282,26 +282,15 @@ class Qualifier:
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         wanted = task.spec.attachments and reply.superseded_by is None
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
-        chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
-        hints = _hints(reply.hints)
-        found = Ingested(
-            hints=hints,
-            reason=reply.hints.reason,
-            summary=reply.summary,
-            chunk_ids=tuple(chunk_ids),
-            node_keys=tuple(reply.node_keys),
-            attached=attached,
-            directive=reply.directive or reply.hints.directive(),
-            superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
-        )
+        found = ingested(reply, attached)
         # Before the route is persisted: afterwards the knowledge base is not asked for these again.
-        now = self._clock()
-        chosen = directive.choose(task.spec, found, self._clients, now)
+        now, lead = self._clock(), self._clients.of(task.spec.client_id).lead
+        chosen = directive.choose(task.spec.type, found, lead=lead, now=now)
         findings = document.of_findings(
             task,
-            reply.summary,
-            reply.node_keys,
-            chunk_ids,
+            found.summary,
+            found.node_keys,
+            found.chunk_ids,
             now,
             facts=facts(task, found),
             decision=chosen.decision,
@@ -309,6 +298,20 @@ class Qualifier:
         )
         await self._memory.write(uid, findings)
         return found
+
+
+def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingested:
+    """A reply of the knowledge base as an observation. One without a directive says in its hints what is needed."""
+    return Ingested(
+        hints=_hints(reply.hints),
+        reason=reply.hints.reason,
+        summary=reply.summary,
+        chunk_ids=(*reply.chunk_ids, *(attached.chunk_ids if attached else ())),
+        node_keys=tuple(reply.node_keys),
+        attached=attached,
+        directive=reply.directive or reply.hints.directive(),
+        superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+    )
 
 
 def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:

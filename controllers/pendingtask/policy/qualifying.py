@@ -122,7 +122,8 @@ def route(view: View) -> Decision | None:
     found = reading(view)
     if not isinstance(found, Ingested):
         return None
-    chosen = directive.choose(view.task.spec, found, view.state.limits.clients, view.now)
+    spec = view.task.spec
+    chosen = directive.choose(spec.type, found, lead=view.state.limits.clients.of(spec.client_id).lead, now=view.now)
     return directive.transition(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
 
 
