@@ -214,6 +214,8 @@ def test_a_busy_knowledge_base_and_an_absent_mongodb_postpone(space: Space, star
         for reason in ("QualificationPostponed", "DispatchFailed"):
             assert operator.metric(f'jervis_operator_retries_total{{reason="{reason}"}}') >= 1
         knowledge.busy = False
-        until(lambda: "MongoDB" in space.status("info").get("retry", {}).get("reason", ""), "its memory has no place")
-        assert space.phase("info") == "ReadyForQualification", "a task is not routed before its memory is written"
+        until(lambda: space.phase("info") == "Done", "the knowledge base is back")
+        space.submit("work", "ASK")
+        until(lambda: "MongoDB" in space.status("work").get("retry", {}).get("reason", ""), "its memory has no place")
+        assert space.phase("work") == "ReadyForQualification", "what is to be done is not routed without its memory"
         assert operator.get("/healthz").status_code == 200, "what it talks to may be down; it is alive"

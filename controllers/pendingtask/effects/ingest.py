@@ -34,6 +34,7 @@ from controllers.pendingtask.observed import Attached, Ingested, Observation, Re
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
+from crds.phases import Phase
 from crds.priority import Priority
 from kb import api, client
 
@@ -296,7 +297,13 @@ class Qualifier:
             decision=chosen.decision,
             reason=chosen.reason,
         )
-        await self._memory.write(uid, findings)
+        try:
+            await self._memory.write(uid, findings)
+        except mongo.Unavailable as error:
+            # No run and no person goes on from the memory of a task that is done: it does not wait for MongoDB.
+            if chosen.phase is not Phase.DONE:
+                raise
+            log.warning("the task has no memory", uid=uid, why=error.message)
         return found
 
 
