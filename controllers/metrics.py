@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from crds import pendingtask
+
 _PREFIX = "jervis_operator"
 _KINDS = ("pendingtasks", "connections", "gpubackends")
 
@@ -57,6 +59,14 @@ class Metrics:
         self.api = Counter(f"{_PREFIX}_api_requests", "Kubernetes API calls", ["verb", "code"], registry=registry)
         self.transitions = Counter(f"{_PREFIX}_transitions", "Phase changes", ["source", "target"], registry=registry)
         self.retries = Counter(f"{_PREFIX}_retries", "Postponed tries by reason", ["reason"], registry=registry)
+        self.directives = Counter(
+            f"{_PREFIX}_directives",
+            "Routed tasks by the decision of qualification: InfoOnly, Execute, ExecuteHigh, Defer, Ask, Fail",
+            ["action"],
+            registry=registry,
+        )
+        for action in pendingtask.Decision:
+            self.directives.labels(action.value)
         self.conflicts = Counter(f"{_PREFIX}_conflicts", "Writes that lost to a newer version", registry=registry)
         self.failures = Counter(
             f"{_PREFIX}_reconcile_failures", "Reconciles that ended in an error of ours", registry=registry

@@ -30,6 +30,8 @@ class TaskMemory(BaseModel):
     correlation_id: str = ""
     scope: scope.Scope
     source_urn: str | None = None
+    source_type: str | None = None
+    source_id: str | None = None
     title: str = ""
     content: str | None = None
     content_ref: values.ContentRef | None = None
@@ -40,6 +42,7 @@ class TaskMemory(BaseModel):
     context_summary: str | None = None
     graph_node_keys: tuple[str, ...] = ()
     rag_document_ids: tuple[str, ...] = ()
+    structured_data: dict[str, object] = Field(default_factory=dict)
     routing_decision: str | None = None
     routing_reason: str | None = None
     budget: pendingtask.Budget | None = None

@@ -25,9 +25,16 @@ def ask(task: memory.TaskMemory, document: str) -> str:
         main = document.strip()[:_QUESTION_CHARS]
     else:
         main = f'What does "{title(task, document)}" ask of us, and what has to be done by whom and by when?'
+    if not task.asked_by_user and task.source_type:
+        main += f"\nIt came as {' '.join(filter(None, (task.source_type, task.source_id)))}{_due(task)}."
     added = [f"The user added: {message.text}" for message in task.messages]
     answered = [f"Asked back, the user answered: {given.text}" for given in task.answers]
     return "\n".join([main, *added, *answered])
+
+
+def _due(task: memory.TaskMemory) -> str:
+    deadline = task.structured_data.get("deadline")
+    return f"; its deadline was read as {deadline}" if deadline else ""
 
 
 def query(task: memory.TaskMemory, document: str) -> str:

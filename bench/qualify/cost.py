@@ -1,6 +1,6 @@
 """`python -m bench.qualify.cost`: calls, tokens, seconds of a document of each type, beside two prompts. Prints JSON.
 
-"Two prompts" is what a document costs without types: one question for its hints (`kb.hints/v1`) and one for each chunk
+"Two prompts" is what a document costs without types: one question for its hints (`kb.hints/v2`) and one for each chunk
 (`kb.extract/v1`). Both sides ask the same simulated Ollama, with no answer kept, and all stores are in memory. Seconds
 are those until models have said everything, at the simulator's pace, which `--pace` sets in tokens a second.
 """

@@ -37,7 +37,10 @@ _INDEXES = (
     [("namespace", pymongo.ASCENDING), ("name", pymongo.ASCENDING), *_NEWEST_FIRST],
     [("archivedAt", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
 )
-_BY_STATE = [("archived", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)]
+_OF_MEMORY = (
+    [("archived", pymongo.ASCENDING), ("_id", pymongo.ASCENDING)],
+    [("correlationId", pymongo.ASCENDING), ("scope.clientId", pymongo.ASCENDING)],
+)
 _SUMMARY = {"object.spec.content": 0, "object.spec.messages": 0, "result": 0}
 
 
@@ -95,7 +98,8 @@ class Archive:
         with _trouble("create the archive's indexes"):
             for keys in _INDEXES:
                 await self._archive.create_index(keys)
-            await self._database[MEMORY].create_index(_BY_STATE)
+            for keys in _OF_MEMORY:
+                await self._database[MEMORY].create_index(keys)
 
     async def results(self, uids: Collection[str]) -> AsyncGenerator[Mapping[str, Any]]:
         """The documents of `task_results` that these tasks have, one after the other. Raises `Unavailable`."""

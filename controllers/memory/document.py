@@ -5,13 +5,33 @@ Source: seed 000 "TaskMemory - Context Passing"; the Job has no access to the Ku
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from crds import labels, order, pendingtask
+from crds.pendingtask import Type
 
 TITLE_ANNOTATION = labels.TITLE
+MOST_FACTS = 64
+FACT_CHARS = 500
+FACTS_BYTES = 8192
+"""Bounds of `structuredData` as qualification writes it: a task's input shares MongoDB's 16 MiB with its content."""
+_FACT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_SOURCE_TYPES = {
+    Type.EMAIL: "EMAIL",
+    Type.WIKI: "CONFLUENCE",
+    Type.BUG_TRACKER: "JIRA",
+    Type.GIT: "GIT_COMMIT",
+    Type.LINK: "LINK",
+    Type.MEETING: "MEETING",
+}
+_OTHER_TRACKERS = {"github": "GITHUB_ISSUE", "gitlab": "GITLAB_ISSUE"}
+"""Seed 001 "SourceUrn Provider Dispatch": issues of these come as BugTrackerProcessing too."""
+_NAMED = re.compile(
+    r"(?:^|[,;])\s*(?:message|msg|issue|page|commit)?(?:id|key|hash|sha)\s*[:=]\s*([^,;]+)", re.IGNORECASE
+)
 
 
 def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[str, Any]:
@@ -20,17 +40,10 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
     Of messages and answers only what the claim counted: a message that came after it makes the task run once more, and
     would otherwise be read by both runs.
     """
-    spec, status, meta = task.spec, task.status, task.metadata
+    spec, status = task.spec, task.status
     return {
-        "taskUid": meta.uid,
-        "namespace": meta.namespace,
-        "name": meta.name,
-        "title": meta.annotations.get(TITLE_ANNOTATION, ""),
-        "type": spec.type.value,
+        **_identity(task),
         "mode": order.mode(spec).value,
-        "correlationId": spec.correlation_id,
-        "scope": _scope(spec),
-        "sourceUrn": spec.source_urn,
         "content": spec.content,
         "contentRef": spec.content_ref.wire() if spec.content_ref else None,
         "attachments": [one.wire() for one in spec.attachments],
@@ -47,19 +60,82 @@ def of_task(task: pendingtask.PendingTask, attempt: int, now: datetime) -> dict[
 
 
 def of_findings(
-    task: pendingtask.PendingTask, summary: str, node_keys: Sequence[str], chunk_ids: Sequence[str], now: datetime
+    task: pendingtask.PendingTask,
+    summary: str,
+    node_keys: Sequence[str],
+    chunk_ids: Sequence[str],
+    now: datetime,
+    *,
+    facts: Mapping[str, Any],
+    decision: pendingtask.Decision,
+    reason: str,
 ) -> dict[str, Any]:
-    """What qualification found out; kept from then on. Whose it is stands with it: a task may never be dispatched."""
+    """What qualification found out; kept from then on. Whose it is stands with it: a task may never be dispatched.
+
+    `facts` are added to `structuredData`, see `structured`; what a run added stays. `decision` is that of the status.
+    """
     return {
-        "namespace": task.metadata.namespace,
-        "name": task.metadata.name,
-        "scope": _scope(task.spec),
+        **_identity(task),
         "contextSummary": summary,
         "graphNodeKeys": list(node_keys),
         "ragDocumentIds": list(chunk_ids),
+        "routingDecision": decision.value,
+        "routingReason": reason,
+        # One field each: a run may have added its own already.
+        **{f"structuredData.{name}": value for name, value in structured(facts).items()},
         "updatedAt": now,
     }
 
 
-def _scope(spec: pendingtask.Spec) -> dict[str, str]:
-    return {"clientId": spec.client_id, "projectId": spec.project_id, "groupId": spec.group_id}
+def structured(given: Mapping[str, Any]) -> dict[str, str]:
+    """A flat map of texts within the bounds, in the order given.
+
+    Lists become one text; what is empty or nested, and a name that the knowledge base's API would refuse, is left out.
+    """
+    facts: dict[str, str] = {}
+    room = FACTS_BYTES
+    for name, value in given.items():
+        text = _text(value)[:FACT_CHARS].strip()
+        size = len(name) + len(text.encode())
+        if text and _FACT_NAME.fullmatch(name) and size <= room and len(facts) < MOST_FACTS:
+            facts[name] = text
+            room -= size
+    return facts
+
+
+def source_type(spec: pendingtask.Spec) -> str | None:
+    """The kind of source in the words of seed 000; None for content that a user wrote."""
+    provider = re.match(r"[a-z]*", (spec.source_urn or "").casefold())
+    tracker = _OTHER_TRACKERS.get((provider[0] if provider else "")[:6])
+    return tracker if tracker and spec.type is Type.BUG_TRACKER else _SOURCE_TYPES.get(spec.type)
+
+
+def source_id(spec: pendingtask.Spec) -> str | None:
+    """The source's own name of the item: `<1@host>` of a mail without its brackets, the key of an issue, a hash."""
+    rest = (spec.source_urn or "").partition(":")[2].lstrip(":")
+    named = _NAMED.search(rest)
+    return (named[1] if named else rest).strip().strip("<>") or None
+
+
+def _identity(task: pendingtask.PendingTask) -> dict[str, Any]:
+    spec = task.spec
+    return {
+        "taskUid": task.metadata.uid,
+        "namespace": task.metadata.namespace,
+        "name": task.metadata.name,
+        "title": task.metadata.annotations.get(TITLE_ANNOTATION, ""),
+        "type": spec.type.value,
+        "correlationId": spec.correlation_id,
+        "scope": {"clientId": spec.client_id, "projectId": spec.project_id, "groupId": spec.group_id},
+        "sourceUrn": spec.source_urn,
+        "sourceType": source_type(spec),
+        "sourceId": source_id(spec),
+    }
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(one for one in map(_text, value) if one)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else ""

@@ -18,6 +18,7 @@ from crds import errors
 from crds.exits import ExitReason
 from crds.pendingtask import Hints, Question
 from crds.waits import Reason
+from kb import api
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -161,7 +162,7 @@ class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
     `superseded`: why the content is not stored, as a sentence; "" if it is.
-    `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
+    `directive`: what the task needs first; None: nothing, the hints decide.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
     """
@@ -172,8 +173,7 @@ class Ingested:
     chunk_ids: tuple[str, ...] = ()
     node_keys: tuple[str, ...] = ()
     attached: Attached | None = None
-    questions: tuple[str, ...] = ()
-    failure: str = ""
+    directive: api.QualifierDirective | None = None
     superseded: str = ""
     generation: int | None = None
     digest: str = ""

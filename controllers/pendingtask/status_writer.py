@@ -71,6 +71,8 @@ class Writer:
             self._tracer.moved(task, source, made.phase, reason, self._wall())
         if "preemption" in made.status_patch:
             self._metrics.preempted(made.status_patch["preemption"] is not None, made.phase)
+        if route := made.status_patch.get("route"):
+            self._metrics.directives.labels(route["decision"]).inc()
         if retry := made.status_patch.get("retry"):
             self._metrics.retries.labels(str(retry["reason"]).partition(":")[0]).inc()
         if made.note is not None:

@@ -6,6 +6,7 @@ lists, not its modules.
 
 from kb.api.aliases import Alias, Aliases, Candidate, Candidates, Merge, MergeReply
 from kb.api.crawl import Crawl, CrawlReply, Page
+from kb.api.directive import DirectiveAction, QualifierDirective
 from kb.api.documents import Document, Documents, DocumentVersion, State
 from kb.api.entitytypes import EntityType, EntityTypeDraft, EntityTypes, EntityTypesDraft
 from kb.api.erasure import Erasure, ErasureDraft, Erasures, Place, PlaceDraft, Places
@@ -70,6 +71,7 @@ from kb.api.memory import (
     SessionDraft,
     SessionEntry,
     Step,
+    TaskMemories,
     TaskMemory,
     Use,
 )
@@ -129,6 +131,7 @@ __all__ = [
     "Crawl",
     "CrawlReply",
     "Crossed",
+    "DirectiveAction",
     "Document",
     "DocumentVersion",
     "Documents",
@@ -199,6 +202,7 @@ __all__ = [
     "Provenance",
     "Qualification",
     "QualifierPhase",
+    "QualifierDirective",
     "Queue",
     "Regroup",
     "Regrouped",
@@ -231,6 +235,7 @@ __all__ = [
     "StepResult",
     "Superseded",
     "TaskCategory",
+    "TaskMemories",
     "TaskMemory",
     "TraverseReply",
     "TraverseRequest",

@@ -18,6 +18,7 @@ from pydantic import (
 
 from crds import scope, values
 from kb.api import message
+from kb.api.directive import MESSAGE_CHARS, QUESTION_CHARS, DirectiveAction, QualifierDirective
 from kb.api.qualification import Qualification
 
 ContentRef = values.ContentRef
@@ -132,6 +133,20 @@ class Hints(message.Reply):
     questions: list[str] = Field(default=[], max_length=16)
     failure: str = ""
 
+    def directive(self) -> QualifierDirective:
+        """What these hints say that the task needs. Questions about content that asks for nothing need no answer."""
+        asked = [one.strip()[:QUESTION_CHARS] for one in self.questions if one.strip()]
+        action, said = DirectiveAction.EXECUTE, self.reason
+        if self.failure.strip():
+            action, said = DirectiveAction.FAIL, self.failure
+        elif asked and self.has_actionable_content:
+            action = DirectiveAction.ASK
+        return QualifierDirective(
+            action=action,
+            message=said.strip()[:MESSAGE_CHARS] or "No reason was given.",
+            questions=asked if action is DirectiveAction.ASK else None,
+        )
+
 
 Superseded = Literal["Version", "Deletion"]
 
@@ -142,6 +157,8 @@ class IngestReply(message.Reply):
     `supersededBy` is set when a newer version of the document, by `observedAt`, was accepted before this one, or when
     another one or its deletion came while models read it: nothing of it is stored, so it has no chunks and nodes.
     Summary and hints are about it all the same.
+
+    `directive` is what the task needs first; without it the hints say it (`Hints.directive`).
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again. What the qualifier could not find out is named there too.
@@ -156,6 +173,7 @@ class IngestReply(message.Reply):
     edge_count: int
     summary: str
     hints: Hints
+    directive: QualifierDirective | None = None
     problems: list[str] = Field(default_factory=list)
     qualification: Qualification | None = None
 

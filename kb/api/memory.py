@@ -50,6 +50,8 @@ class TaskMemory(message.Reply):
     title: str = ""
     type: str = ""
     source_urn: str | None = None
+    source_type: str | None = None
+    source_id: str | None = None
     context_summary: str | None = None
     graph_node_keys: list[str] = Field(default_factory=list)
     rag_document_ids: list[str] = Field(default_factory=list)
@@ -57,6 +59,12 @@ class TaskMemory(message.Reply):
     routing_decision: str | None = None
     routing_reason: str | None = None
     updated_at: AwareDatetime | None = None
+
+
+class TaskMemories(message.Reply):
+    """The tasks of one conversation or import, in the order of their uids."""
+
+    tasks: list[TaskMemory]
 
 
 class Findings(message.Request):

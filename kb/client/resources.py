@@ -69,6 +69,11 @@ class Memory:
         """What a task knows."""
         return await self._way.call("GET", f"/api/v1/memory/task/{uid}", api.TaskMemory, params=_query(viewer))
 
+    async def conversation(self, viewer: scope.Scope, correlation_id: str) -> list[api.TaskMemory]:
+        """What the tasks with that correlationId know, as far as the viewer sees them."""
+        query = _query(viewer, correlationId=correlation_id)
+        return (await self._way.call("GET", "/api/v1/memory/task", api.TaskMemories, params=query)).tasks
+
     async def add_findings(self, uid: str, findings: api.Findings) -> api.TaskMemory:
         """Add structured data to a task's memory."""
         return await self._way.call(

@@ -37,6 +37,7 @@ class Memory:
         """Each route with its handler."""
         return [
             (TASK, self.task),
+            (CONVERSATION, self.conversation),
             (FINDINGS, self.findings),
             (RECENT, self.recent),
             (REMEMBER, self.remember),
@@ -49,6 +50,11 @@ class Memory:
     async def task(self, request: web.Request) -> web.Response:
         """GET /api/v1/memory/task/{uid}"""
         return answering.json(await self._tasks.load(body.owner(request), request.match_info["uid"]))
+
+    async def conversation(self, request: web.Request) -> web.Response:
+        """GET /api/v1/memory/task?correlationId=..."""
+        named = answering.text(request, "correlationId")
+        return answering.json(api.TaskMemories(tasks=await self._tasks.conversation(body.owner(request), named)))
 
     async def findings(self, request: web.Request) -> web.Response:
         """POST /api/v1/memory/task/{uid}"""
@@ -96,6 +102,13 @@ class Memory:
 
 
 TASK = openapi.Route("GET", "/api/v1/memory/task/{uid}", "What a task knows", reply=api.TaskMemory, query=openapi.SCOPE)
+CONVERSATION = openapi.Route(
+    "GET",
+    "/api/v1/memory/task",
+    "What the tasks of one conversation know",
+    reply=api.TaskMemories,
+    query=("correlationId", *openapi.SCOPE),
+)
 FINDINGS = openapi.Route(
     "POST",
     "/api/v1/memory/task/{uid}",

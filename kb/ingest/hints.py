@@ -1,13 +1,18 @@
-"""Routing hints: what the model noticed, made consistent with itself and with the calendar."""
+"""Routing hints and directive: what the model noticed, made consistent with itself and with the calendar.
+
+`Judgement` is the answer of a model, `settle` and `direct` what is made of it: see docs/decisions/0122.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from crds import errors
 from kb import api
+from kb.api import directive
 
 # The model reads at most this much: the beginning, where requests stand, and the end, where they are repeated.
 HEAD_CHARS = 9000
@@ -15,7 +20,7 @@ TAIL_CHARS = 3000
 
 
 class Judgement(BaseModel):
-    """The answer to `kb.hints/v1`."""
+    """The answer to `kb.hints/v2`."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
@@ -26,6 +31,15 @@ class Judgement(BaseModel):
     urgency: api.Urgency
     summary: str = Field(max_length=4000)
     reason: str = Field(max_length=2000)
+    action: api.DirectiveAction = api.DirectiveAction.EXECUTE
+    questions: list[str] = Field(default_factory=list, max_length=directive.MOST_QUESTIONS)
+    defer_minutes: int | None = None
+    tags: list[str] = Field(default_factory=list, max_length=directive.MOST_TAGS)
+
+    @field_validator("defer_minutes", mode="before")
+    @classmethod
+    def _no_minutes(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().casefold() in ("", "null", "none") else value
 
     @field_validator("suggested_deadline", mode="before")
     @classmethod
@@ -67,8 +81,13 @@ def unknown(failure: str) -> api.Hints:
 
 
 def settle(judgement: Judgement, now: datetime) -> api.Hints:
-    """Hints that do not contradict themselves: a deadline in the past, or none at all, is no future deadline."""
+    """Hints that do not contradict themselves.
+
+    A deadline in the past, or none at all, is no future deadline. Questions count with the action Ask, about content
+    that asks for something; a failure is the reason of the action Fail.
+    """
     deadline = judgement.suggested_deadline
+    wanted, fails = judgement.has_actionable_content, judgement.action is api.DirectiveAction.FAIL
     future = judgement.has_future_deadline and deadline is not None and deadline > now
     return api.Hints(
         has_actionable_content=judgement.has_actionable_content,
@@ -77,4 +96,27 @@ def settle(judgement: Judgement, now: datetime) -> api.Hints:
         suggested_deadline=deadline if future else None,
         urgency=judgement.urgency,
         reason=judgement.reason,
+        questions=judgement.questions if judgement.action is api.DirectiveAction.ASK and wanted else [],
+        failure=(judgement.reason.strip() or "The model gave no reason.") if fails else "",
     )
+
+
+def direct(judged: Judgement | errors.JervisError, found: api.Hints, now: datetime) -> api.QualifierDirective:
+    """The directive of a document with these settled hints; without a judgement they alone say it.
+
+    What the action lacks makes it Execute: Ask without a question, Defer without minutes or into the past, Ask and
+    Defer of content that asks for nothing. Whether Execute means anything to do is decided by the hints.
+    """
+    given = found.directive()
+    if isinstance(judged, errors.JervisError):
+        return given
+    if judged.action is api.DirectiveAction.DEFER and judged.defer_minutes and found.has_actionable_content:
+        # A model knows the day and not the time.
+        start = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+        minutes = judged.defer_minutes - int((now - start) / timedelta(minutes=1))
+        if 0 < minutes <= directive.MOST_DEFER_MINUTES:
+            given = api.QualifierDirective(
+                action=api.DirectiveAction.DEFER, message=given.message, defer_minutes=minutes
+            )
+    tags = dict.fromkeys(one.strip()[: directive.TAG_CHARS].strip() for one in judged.tags)
+    return given.model_copy(update={"tags": [one for one in tags if one]})

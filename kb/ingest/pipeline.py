@@ -258,6 +258,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            directive=hints.direct(qualified.judged, found, self._clock()),
             qualification=qualified.state.qualification(),
         )
 
@@ -440,6 +441,7 @@ class Pipeline:
             edge_count=len(edges),
             summary=summary,
             hints=found,
+            directive=hints.direct(judged, found, self._clock()),
             problems=[*extracted.problems, *qualified.errors],
             qualification=qualified.created().qualification(),
         )

@@ -13,6 +13,8 @@ from crds import leftovers, scope
 from kb import api, errors, mongo, visibility
 
 COLLECTION = leftovers.MEMORY
+MOST_OF_ONE = 200
+"""Tasks of one correlationId that are read."""
 # Keys of a task's structured data; a run that has more to say ingests it as knowledge.
 _MOST = 1000
 
@@ -27,6 +29,13 @@ class Tasks:
     async def load(self, viewer: scope.Scope, task_uid: str) -> api.TaskMemory:
         """The memory of a task."""
         return _memory(await self._visible(viewer, task_uid))
+
+    async def conversation(self, viewer: scope.Scope, correlation_id: str) -> list[api.TaskMemory]:
+        """The memories of the tasks with that correlationId which the viewer sees; at most `MOST_OF_ONE`."""
+        wanted = {"correlationId": correlation_id, "scope.clientId": viewer.client_id}
+        with mongo.translated():
+            rows = [one async for one in self._tasks.find(wanted).sort("_id", 1).limit(MOST_OF_ONE)]
+        return [_memory(one) for one in rows if visibility.sees(viewer, scope.Scope.model_validate(one["scope"]))]
 
     async def owner(self, viewer: scope.Scope, task_uid: str) -> scope.Scope:
         """Whose task it is."""

@@ -14,6 +14,7 @@ from crds import pendingtask
 from crds.exits import ExitReason
 from crds.pendingtask import Hints
 from crds.phases import Phase
+from kb import api
 from tests.controllers.build import GPU, NOW, task
 
 moments = st.integers(-(10**6), 10**6).map(lambda seconds: NOW + timedelta(seconds=seconds))
@@ -31,7 +32,21 @@ troubles = st.builds(
 )
 copied = st.builds(observed.CopyMade, moments) | st.just(observed.NoCopy())
 tokens = st.builds(observed.TokenNotWritten, troubles)
-observations = st.none() | st.builds(observed.Ingested, hints) | troubles | tokens | copied
+_said = st.text(min_size=1, max_size=40).filter(lambda text: bool(text.strip()))
+
+
+@st.composite
+def directives(draw: st.DrawFn) -> api.QualifierDirective:
+    """Any that a knowledge base can send."""
+    action = draw(st.sampled_from(api.DirectiveAction))
+    asked = draw(st.lists(_said, min_size=1, max_size=16)) if action is api.DirectiveAction.ASK else None
+    minutes = draw(st.integers(1, 527_040)) if action is api.DirectiveAction.DEFER else None
+    tags = draw(st.lists(_said, max_size=5))
+    return api.QualifierDirective(action=action, message=draw(_said), questions=asked, defer_minutes=minutes, tags=tags)
+
+
+readings = st.builds(observed.Ingested, hints, directive=st.none() | directives())
+observations = st.none() | readings | troubles | tokens | copied
 jobs = st.none() | st.sampled_from(JobState).map(
     lambda state: JobView("j", "u", state, suspended=state is JobState.SUSPENDED)
 )

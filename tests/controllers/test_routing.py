@@ -7,9 +7,8 @@ from datetime import timedelta
 import pytest
 
 from controllers import clients
-from controllers.pendingtask import observed
+from controllers.pendingtask import directive, observed
 from controllers.pendingtask.decide import decide
-from controllers.pendingtask.policy import qualifying
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
 from tests.controllers import build
@@ -46,24 +45,24 @@ def hints(actionable: bool = True, ours: bool = False, deadline: float | None = 
     ],
 )
 def test_decision_tree(found: Hints, decision: Decision, phase: Phase) -> None:
-    made = qualifying.of_hints(Type.EMAIL, found, "because", lead=LEAD, now=NOW)
+    made = directive.of_hints(Type.EMAIL, found, "because", lead=LEAD, now=NOW)
     assert (made.decision, made.phase) == (decision, phase)
     assert "because" in made.reason
 
 
 def test_a_deferred_task_is_due_lead_days_before_its_deadline() -> None:
-    made = qualifying.of_hints(Type.EMAIL, hints(deadline=10), "", lead=LEAD, now=NOW)
+    made = directive.of_hints(Type.EMAIL, hints(deadline=10), "", lead=LEAD, now=NOW)
     assert made.due == NOW + timedelta(days=8)
 
 
-@pytest.mark.parametrize("type_", sorted(qualifying.ORDERED))
+@pytest.mark.parametrize("type_", sorted(directive.ORDERED))
 def test_what_somebody_ordered_is_executed_whatever_the_hints_say(type_: Type) -> None:
-    made = qualifying.of_hints(type_, hints(actionable=False), "", lead=LEAD, now=NOW)
+    made = directive.of_hints(type_, hints(actionable=False), "", lead=LEAD, now=NOW)
     assert made.decision is Decision.EXECUTE
 
 
 def test_a_chat_message_is_executed_as_user_input() -> None:
-    assert qualifying.of_chat() == qualifying.Directive(Decision.EXECUTE, Phase.READY_FOR_GPU, "user input")
+    assert directive.of_chat() == directive.Chosen(Decision.EXECUTE, "user input")
 
 
 @pytest.mark.parametrize(("client", "phase"), [("acme", Phase.SCHEDULED), ("hasty", Phase.READY_FOR_GPU)])

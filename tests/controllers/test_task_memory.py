@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controllers.memory import document
+from controllers.pendingtask.effects import ingest
+from controllers.pendingtask.observed import Ingested
+from crds.pendingtask import Decision, Hints
 from crds.phases import Phase
 from tests.controllers import build
 
@@ -40,3 +45,79 @@ def test_a_chat_is_in_the_foreground_whatever_its_mode_says() -> None:
     chat = build.routed(Phase.DISPATCHED_GPU, spec={"type": "UserInputProcessing"})
     assert document.of_task(chat, 1, build.NOW)["mode"] == "Foreground"
     assert document.of_task(build.routed(Phase.DISPATCHED_GPU), 1, build.NOW)["mode"] == "Background"
+
+
+@pytest.mark.parametrize(
+    ("type_", "urn", "source"),
+    [
+        ("EmailProcessing", "email::<1@host>", ("EMAIL", "1@host")),
+        ("EmailProcessing", "imap:acme/handlers/7", ("EMAIL", "acme/handlers/7")),
+        ("EmailProcessing", None, ("EMAIL", None)),
+        ("BugTrackerProcessing", "jira::JERV-1", ("JIRA", "JERV-1")),
+        ("BugTrackerProcessing", "jira::site:example.org,key:JERV-2", ("JIRA", "JERV-2")),
+        ("BugTrackerProcessing", "github-issue::acme/shop#7", ("GITHUB_ISSUE", "acme/shop#7")),
+        ("BugTrackerProcessing", "gitlab:acme/shop!7", ("GITLAB_ISSUE", "acme/shop!7")),
+        ("GitProcessing", "git::hash:4f5e6a7,branch:main", ("GIT_COMMIT", "4f5e6a7")),
+        ("GitProcessing", "github::acme/shop@4f5e6a7", ("GIT_COMMIT", "acme/shop@4f5e6a7")),
+        ("WikiProcessing", "confluence::space:OPS,pageId:17", ("CONFLUENCE", "17")),
+        ("LinkProcessing", "link::https://example.org/a?id=3", ("LINK", "https://example.org/a?id=3")),
+        ("MeetingProcessing", "meeting::id:m-1,title:Standup", ("MEETING", "m-1")),
+        ("UserTask", None, (None, None)),
+        ("UserInputProcessing", "chat:7", (None, "7")),
+    ],
+)
+def test_the_source_has_the_names_of_its_own_world(
+    type_: str, urn: str | None, source: tuple[str | None, str | None]
+) -> None:
+    told = document.of_task(build.routed(Phase.DISPATCHED_GPU, spec={"type": type_, "sourceUrn": urn}), 1, build.NOW)
+    assert (told["sourceType"], told["sourceId"]) == source
+
+
+def test_qualification_writes_every_field_and_leaves_what_a_run_added() -> None:
+    task = build.task(
+        spec={
+            "sourceUrn": "email::<1@host>",
+            "correlationId": "c-1",
+            "projectId": "shop",
+            "content": "Subject: Pay\n\n.",
+        }
+    )
+    found = Ingested(Hints(has_actionable_content=True, urgency="high", suggested_deadline=build.NOW))
+    told = document.of_findings(
+        task, "Sum.", ["n"], ["c"], build.NOW, facts=ingest.facts(task, found), decision=Decision.ASK, reason="why"
+    )
+    assert told == {
+        "taskUid": build.UID,
+        "namespace": "default",
+        "name": "mail-1",
+        "title": "",
+        "type": "EmailProcessing",
+        "correlationId": "c-1",
+        "scope": {"clientId": "acme", "projectId": "shop", "groupId": ""},
+        "sourceUrn": "email::<1@host>",
+        "sourceType": "EMAIL",
+        "sourceId": "1@host",
+        "contextSummary": "Sum.",
+        "graphNodeKeys": ["n"],
+        "ragDocumentIds": ["c"],
+        "routingDecision": "Ask",
+        "routingReason": "why",
+        "structuredData.title": "Pay",
+        "structuredData.urgency": "high",
+        "structuredData.assignedToUs": "false",
+        "structuredData.deadline": build.NOW.isoformat(),
+        "updatedAt": build.NOW,
+    }
+
+
+def test_structured_data_is_flat_and_bounded() -> None:
+    given = {"to": ["ada", "bob"], "n": 3, "yes": True, "nested": {"a": 1}, "none": None, "a.b": "dotted", "$x": "op"}
+    assert document.structured({**given, "long": "x" * 9000}) == {
+        "to": "ada, bob",
+        "n": "3",
+        "yes": "true",
+        "long": "x" * document.FACT_CHARS,
+    }
+    many = document.structured({f"f{n}": "\u00e9" * 500 for n in range(100)})
+    assert sum(len(name) + len(text.encode()) for name, text in many.items()) <= document.FACTS_BYTES
+    assert len(document.structured({f"f{n}": "x" for n in range(100)})) == document.MOST_FACTS

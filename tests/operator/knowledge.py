@@ -3,6 +3,8 @@
     INFO      information only                  ASSIGNED  assigned to us
     DEADLINE  actionable, deadline in 30 days   ASK       actionable
     INVALID   422 with field and remedy         (anything else: actionable)
+    DIRECTIVE {...}: what follows is the directive of the answer, in JSON
+    HINTS     {...}: fields of the hints; the directive is left to the operator
 
 Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks and the groups of
 projects are noted.
@@ -124,6 +126,10 @@ class Knowledge(ThreadingHTTPServer):
             urgency="normal",
             reason="by rule",
         )
+        said = text.partition("DIRECTIVE ")[2]
+        more = text.partition("HINTS ")[2]
+        if more:
+            hints = hints.model_copy(update=json.loads(more))
         reply = api.IngestReply(
             source_urn=request.source_urn,
             replaced=False,
@@ -132,6 +138,7 @@ class Knowledge(ThreadingHTTPServer):
             edge_count=1,
             summary="A summary.",
             hints=hints,
+            directive=api.QualifierDirective.model_validate_json(said) if said else None,
         )
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
         return found

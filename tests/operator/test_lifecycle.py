@@ -59,7 +59,7 @@ def test_a_question_runs_to_completed_and_tells_its_story(
         assert operator.stop() == 0
 
 
-def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Knowledge) -> None:
+def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Knowledge, database: Any) -> None:
     with Kubelet(space.api, space.name), start(TEAM="ops, ada@example.org") as operator:
         space.backend(gpu, slots=4)
         for name, text in (
@@ -81,6 +81,12 @@ def test_three_way_routing(space: Space, start: Start, gpu: str, knowledge: Know
             "wrong": None,
         }
         assert "Choose another." in space.get("wrong")["status"]["conditions"][0]["message"]
+        memories = {one["name"]: one for one in database["task_memory"].find()}
+        assert {name: one["routingDecision"] for name, one in memories.items()} == {
+            name: decision for name, decision in routes.items() if decision
+        }
+        assert memories["later"]["structuredData"]["deadline"]
+        assert "correlationId_1_scope.clientId_1" in database["task_memory"].index_information()
         assert {tuple(one.team) for one in knowledge.requests} == {("ops", "ada@example.org")}
         assert operator.metric("jervis_operator_reconcile_failures_total") == 0
 
@@ -209,4 +215,7 @@ def test_a_busy_knowledge_base_and_an_absent_mongodb_postpone(space: Space, star
             assert operator.metric(f'jervis_operator_retries_total{{reason="{reason}"}}') >= 1
         knowledge.busy = False
         until(lambda: space.phase("info") == "Done", "the knowledge base is back")
+        space.submit("work", "ASK")
+        until(lambda: "MongoDB" in space.status("work").get("retry", {}).get("reason", ""), "its memory has no place")
+        assert space.phase("work") == "ReadyForQualification", "what is to be done is not routed without its memory"
         assert operator.get("/healthz").status_code == 200, "what it talks to may be down; it is alive"

@@ -36,7 +36,7 @@ async def test_every_and_times(http: httpx.AsyncClient, fake: process.Fake) -> N
 async def test_matching_by_model_tag_and_priority(http: httpx.AsyncClient, fake: process.Fake) -> None:
     match = {"model": "SMALL:1b", "tag": "kb.*", "priority": "3"}
     fake.set_faults([{"match": match, "status": {"code": 500}}])
-    tagged, urgent = {"system": "[prompt:kb.hints/v1]"}, {"X-Ollama-Priority": "3"}
+    tagged, urgent = {"system": "[prompt:kb.hints/v2]"}, {"X-Ollama-Priority": "3"}
     assert (await http.post("/api/generate", json=BODY | tagged, headers=urgent)).status_code == 500
     assert (await http.post("/api/generate", json=BODY | tagged)).status_code == 200
     assert (await http.post("/api/generate", json=BODY, headers=urgent)).status_code == 200

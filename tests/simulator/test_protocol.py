@@ -189,12 +189,12 @@ async def test_model_names_are_normalised_and_kept_as_spelt(http: httpx.AsyncCli
 
 
 async def test_the_journal_keeps_headers_and_counts(http: httpx.AsyncClient, fake: process.Fake) -> None:
-    body = {"model": "small:1b", "prompt": "[prompt:kb.hints/v1] x", "stream": False, "format": {"type": "object"}}
+    body = {"model": "small:1b", "prompt": "[prompt:kb.hints/v2] x", "stream": False, "format": {"type": "object"}}
     for priority in ("0", "3", "3"):
         await http.post("/api/generate", json=body, headers={"X-Ollama-Priority": priority})
     listed = fake.requests(path="/api/generate")
     assert [(one["tag"], one["priority"], one["status"]) for one in listed] == [
-        ("kb.hints/v1", priority, 200) for priority in ("0", "3", "3")
+        ("kb.hints/v2", priority, 200) for priority in ("0", "3", "3")
     ]
     assert listed[0]["headers"]["X-Ollama-Priority"] == "0"
     assert listed[0]["seq"] < listed[0]["granted"] < listed[0]["ended"] < listed[1]["seq"]

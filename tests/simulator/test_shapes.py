@@ -92,7 +92,7 @@ def test_every_known_tag_answers_with_json_of_its_schema() -> None:
     wanted = request.Generation(
         model="m",
         messages=(
-            request.Message("system", "[prompt:kb.hints/v1]"),
+            request.Message("system", "[prompt:kb.hints/v2]"),
             request.Message("user", f"<document>{TEXT}</document>"),
         ),
         stream=False,

@@ -30,10 +30,12 @@ import structlog
 import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
+from controllers.pendingtask import directive
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
+from crds.phases import Phase
 from crds.priority import Priority
 from kb import api, client
 
@@ -306,24 +308,55 @@ class Qualifier:
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         wanted = task.spec.attachments and reply.superseded_by is None
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
-        chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
-        hints = _hints(reply.hints)
-        asks = bool(reply.hints.questions or reply.hints.failure)
-        if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
-            # Before the route is persisted: afterwards the knowledge base is not asked for these again.
-            now = self._clock()
-            await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
-        return Ingested(
-            hints=hints,
-            reason=reply.hints.reason,
-            summary=reply.summary,
-            chunk_ids=tuple(chunk_ids),
-            node_keys=tuple(reply.node_keys),
-            attached=attached,
-            questions=tuple(reply.hints.questions),
-            failure=reply.hints.failure,
-            superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+        found = ingested(reply, attached)
+        # Before the route is persisted: afterwards the knowledge base is not asked for these again.
+        now, lead = self._clock(), self._clients.of(task.spec.client_id).lead
+        chosen = directive.choose(task.spec.type, found, lead=lead, now=now)
+        findings = document.of_findings(
+            task,
+            found.summary,
+            found.node_keys,
+            found.chunk_ids,
+            now,
+            facts=facts(task, found),
+            decision=chosen.decision,
+            reason=chosen.reason,
         )
+        try:
+            await self._memory.write(uid, findings)
+        except mongo.Unavailable as error:
+            # No run and no person goes on from the memory of a task that is done: it does not wait for MongoDB.
+            if chosen.phase is not Phase.DONE:
+                raise
+            log.warning("the task has no memory", uid=uid, why=error.message)
+        return found
+
+
+def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingested:
+    """A reply of the knowledge base as an observation. One without a directive says in its hints what is needed."""
+    return Ingested(
+        hints=_hints(reply.hints),
+        reason=reply.hints.reason,
+        summary=reply.summary,
+        chunk_ids=(*reply.chunk_ids, *(attached.chunk_ids if attached else ())),
+        node_keys=tuple(reply.node_keys),
+        attached=attached,
+        directive=reply.directive or reply.hints.directive(),
+        superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+    )
+
+
+def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:
+    """What qualification knows of a task beside its summary, for `structuredData` of its memory."""
+    deadline = found.hints.suggested_deadline
+    return {
+        "title": content_title(task),
+        "urgency": found.hints.urgency,
+        "assignedToUs": found.hints.is_assigned_to_me,
+        "deadline": deadline.isoformat() if deadline else "",
+        "files": attached_files(task),
+        "tags": found.directive.tags if found.directive else (),
+    }
 
 
 def _bug(error: Exception) -> Trouble:

@@ -20,7 +20,7 @@ from crds.phases import HOLDS_SLOT, TERMINAL, Phase
 from tests import thorough
 from tests.controllers import hostile
 from tests.controllers.build import GPU, NOW, apply, routed, task
-from tests.controllers.strategies import hints, tokens, troubles
+from tests.controllers.strategies import readings, tokens, troubles
 
 MOST_STEPS = 40
 verdicts = st.sampled_from(pendingtask.Verdict).map(str)
@@ -41,14 +41,6 @@ plans = st.none() | st.sampled_from(
 )
 
 
-readings = troubles | st.builds(
-    observed.Ingested,
-    hints,
-    questions=st.lists(st.text(max_size=5), max_size=20).map(tuple),
-    failure=st.text(max_size=3),
-)
-
-
 @st.composite
 def manifests(draw: st.DrawFn) -> dict[str, Any]:
     """Also with messages, answers and approvals that stand there from the start."""
@@ -65,7 +57,7 @@ class Outside:
 
     def __init__(self, data: st.DataObject, now: datetime) -> None:
         self.now = now
-        self.reading: observed.Reading = data.draw(readings)
+        self.reading: observed.Reading = data.draw(troubles | readings)
         self.refusal: Trouble | TokenNotWritten | None = data.draw(st.none() | troubles | tokens)
         self.ends = data.draw(st.sampled_from([JobState.COMPLETE, JobState.FAILED]))
         self.says = views.outcome(data.draw(hostile.messages))

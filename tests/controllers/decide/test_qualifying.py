@@ -15,10 +15,12 @@ from controllers.pendingtask.policy import qualifying
 from crds import pendingtask
 from crds.pendingtask import Hints
 from crds.phases import Phase
+from kb import api
 from tests.controllers.build import GPU, NOW, UID, after, apply, task
 
 OPEN = ObservedState(slots=GPU)
 AWAY = Trouble("away", operational=True)
+FAIL = api.QualifierDirective(action=api.DirectiveAction.FAIL, message="It is encrypted.")
 WRONG = Trouble("kind is wrong", operational=False, field="kind", remedy="Choose another.")
 
 
@@ -87,7 +89,8 @@ def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_i
     hints: Hints, failure: str, phase: Phase
 ) -> None:
     mail = task(Phase.QUALIFYING, spec={"attachments": FILES})
-    found = observed.Ingested(hints, failure=failure, superseded="There is a newer version.")
+    directive = FAIL.model_copy(update={"message": failure}) if failure else None
+    found = observed.Ingested(hints, directive=directive, superseded="There is a newer version.")
     status = after(mail, decide(mail, ObservedState(observed=found), NOW))
     assert status.phase is phase
     conditions = {one.type: one for one in status.conditions}
@@ -180,9 +183,22 @@ def test_after_a_restart_ingestion_is_repeated_once_no_reading_is_under_way() ->
 ACTION = Hints(has_actionable_content=True)
 
 
+def said(*questions: str, failure: str = "") -> api.QualifierDirective:
+    """What hints of a knowledge base say that names no directive."""
+    return api.Hints(
+        has_actionable_content=True,
+        is_assigned_to_me=False,
+        has_future_deadline=False,
+        urgency="normal",
+        reason="",
+        questions=list(questions),
+        failure=failure,
+    ).directive()
+
+
 def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     current = task(Phase.QUALIFYING, spec={"answers": [{"id": "q1", "text": "written before"}]})
-    found = observed.Ingested(ACTION, questions=("Which account?", " ", "By when?"))
+    found = observed.Ingested(ACTION, directive=said("Which account?", " ", "By when?"))
     asked = apply(current, decide(current, ObservedState(observed=found), NOW).status_patch)
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
@@ -199,9 +215,7 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
     current = task(Phase.QUALIFYING)
     failed = apply(
         current,
-        decide(
-            current, ObservedState(observed=observed.Ingested(Hints(), failure="It is encrypted.")), NOW
-        ).status_patch,
+        decide(current, ObservedState(observed=observed.Ingested(Hints(), directive=FAIL)), NOW).status_patch,
     )
     status = failed.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Fail")
@@ -218,8 +232,11 @@ def test_what_nothing_can_be_done_about_is_a_failure_that_a_person_decides() -> 
 
 
 @pytest.mark.parametrize("type_", ["UserTask", "UserInputProcessing"])
-def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(type_: str) -> None:
-    found = observed.Ingested(ACTION, questions=("Which?",), failure="odd")
+@pytest.mark.parametrize("directive", [FAIL, said("Which?")])
+def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(
+    type_: str, directive: api.QualifierDirective
+) -> None:
+    found = observed.Ingested(ACTION, directive=directive)
     assert (
         decide(task(Phase.QUALIFYING, spec={"type": type_}), ObservedState(observed=found), NOW).phase
         is Phase.READY_FOR_GPU

@@ -1,6 +1,6 @@
 """What can go wrong, chosen by the test: a list of faults, each with the requests it hits and one thing it does.
 
-    - {match: {path: /api/chat, tag: kb.hints/v1}, nth: 1, status: {code: 503, retryAfter: 2}}
+    - {match: {path: /api/chat, tag: kb.hints/v2}, nth: 1, status: {code: 503, retryAfter: 2}}
     - {match: {model: qwen2.5:7b}, reset: {afterBytes: 100}}
     - {match: {path: "/api/*"}, times: 3, stall: {afterBytes: 0, gate: release}}
     - {match: {}, every: 10, error: {afterLines: 3, message: "model runner has unexpectedly stopped"}}

@@ -48,7 +48,7 @@ class Fake:
         """What was asked, oldest first: {seq, path, model, tag, priority, headers, body, status, outcome, tokens,
         granted ...}.
 
-        `match` narrows by equal fields, for example `requests(path="/api/chat", tag="kb.hints/v1")`; values are
+        `match` narrows by equal fields, for example `requests(path="/api/chat", tag="kb.hints/v2")`; values are
         compared as text, so that `priority="None"` finds the requests without that header.
         """
         listed: list[dict[str, Any]] = self._get("/simulator/requests", match)["requests"]

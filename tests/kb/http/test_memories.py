@@ -176,6 +176,26 @@ async def test_a_tasks_memory(kb_client: client.Client, database: mongo.Database
         assert caught.value.code == "not_found"
 
 
+async def test_the_tasks_of_a_conversation(kb_client: client.Client, database: mongo.Database) -> None:
+    """One of an older release lacks the newer fields; of another project's and client's nothing is shown."""
+    shop, blog, other = (mongo.names(one) for one in (scopes.SHOP, scopes.BLOG, scopes.OTHER))
+    rows: list[dict[str, Any]] = [
+        {"_id": "b", "taskUid": "b", "scope": shop, "correlationId": "c-1", "sourceType": "JIRA", "sourceId": "JERV-1"},
+        {"_id": "a", "taskUid": "a", "scope": shop, "correlationId": "c-1", "sourceUrn": "email::<1@host>"},
+        {"_id": "x", "taskUid": "x", "scope": blog, "correlationId": "c-1"},
+        {"_id": "y", "taskUid": "y", "scope": other, "correlationId": "c-1"},
+        {"_id": "z", "taskUid": "z", "scope": shop, "correlationId": "c-2"},
+    ]
+    for row in rows:
+        await database["task_memory"].insert_one(row)
+    found = await kb_client.memory.conversation(scopes.SHOP, "c-1")
+    assert [(one.task_uid, one.source_type, one.source_id) for one in found] == [
+        ("a", None, None),
+        ("b", "JIRA", "JERV-1"),
+    ]
+    assert await kb_client.memory.conversation(scopes.SHOP, "c-3") == []
+
+
 async def test_procedures_the_users_first_then_what_works_and_is_used(
     kb_client: client.Client, clock: clocks.Clock
 ) -> None:

@@ -76,7 +76,7 @@ async def test_a_screenshot_decides_the_type_and_the_fields(kb: world.ObservedSt
 
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize(
-    "failing", ["kb.qualify.detect/v1", "kb.qualify.{}/v1", "kb.qualify.vision-{}/v1", "kb.extract/v1", "kb.hints/v1"]
+    "failing", ["kb.qualify.detect/v1", "kb.qualify.{}/v1", "kb.qualify.vision-{}/v1", "kb.extract/v1", "kb.hints/v2"]
 )
 async def test_no_phase_loses_what_was_seen(
     kb: world.ObservedState, fake: process.Fake, type_: str, failing: str

@@ -36,7 +36,7 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
     match asked.tag:
         case "kb.extract/v1":
             return extract.answer(asked)
-        case "kb.hints/v1":
+        case "kb.hints/v2":
             return hints.answer(asked)
         case str(tag) if tag.startswith("kb.qualify."):
             return qualify.answer(asked)

@@ -1,4 +1,4 @@
-"""`kb.hints/v1`: does this document want something done, by us, by when, and how urgently?"""
+"""`kb.hints/v2`: does this document want something done, by us, by when, how urgently, and what is needed first?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from tests.fakes.ollama.rules import asking, dates, pattern, people, prompt, reading, text
+from tests.fakes.ollama.rules import asking, dates, directing, pattern, people, prompt, reading, text
 
 _CUE_ANYWHERE = pattern.phrases("deadline|due(?! to)|at the latest|no later than")
 _NOT_A_DEADLINE = pattern.phrases("since|valid|open|available|closed|on leave|out of office|away|holiday")
@@ -52,6 +52,7 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
         "urgency": urgency,
         "summary": summary(document),
         "reason": _reason(document, wanted, assigned, deadline, actionable),
+        **directing.direct(document, asked.document, today, wanted),
     }
 
 
@@ -75,6 +76,8 @@ def deadlines(document: reading.Reading, today: date | None, wanted: list[str]) 
     for sentence in text.sentences(asking.said(document)):
         for one in dates.find(sentence, today):
             before = sentence[: one.start]
+            if directing.is_held(before):
+                continue
             cued = bool(dates.is_due(before) or _CUE_ANYWHERE.search(sentence))
             said = cued and not _NOT_A_DEADLINE.search(before[-30:])
             if said or (not cued and sentence in wanted and not _NOT_WANTED.search(before)):

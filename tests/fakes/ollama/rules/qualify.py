@@ -1,4 +1,4 @@
-"""`kb.qualify.*`: what kind of document it is and the fields of its kind, beside what `kb.hints/v1` says of it."""
+"""`kb.qualify.*`: what kind of document it is and the fields of its kind, beside what `kb.hints/v2` says of it."""
 
 from __future__ import annotations
 

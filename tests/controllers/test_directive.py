@@ -1,0 +1,142 @@
+"""Directive -> decision -> one write, for every directive that a knowledge base can send."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controllers.pendingtask import directive, observed, phases
+from controllers.pendingtask.decide import decide
+from crds import pendingtask
+from crds.pendingtask import Decision, Hints, Type
+from crds.phases import Phase
+from kb import api
+from tests.controllers import build
+from tests.controllers.build import NOW
+from tests.controllers.strategies import directives
+
+LEAD = timedelta(days=2)
+ACTION = Hints(has_actionable_content=True)
+
+
+def made(action: str, **more: Any) -> api.QualifierDirective:
+    return api.QualifierDirective(action=api.DirectiveAction(action), message="because", **more)
+
+
+ASK = made("Ask", questions=["Which account?"])
+FAIL = made("Fail")
+
+
+def later(minutes: int) -> api.QualifierDirective:
+    return made("Defer", defer_minutes=minutes)
+
+
+def due_in(days: float, **more: Any) -> Hints:
+    at = NOW + timedelta(days=days)
+    return Hints(has_actionable_content=True, has_future_deadline=True, suggested_deadline=at, **more)
+
+
+@pytest.mark.parametrize(
+    ("given_", "hints", "decision", "due"),
+    [
+        (made("Execute"), ACTION, Decision.EXECUTE, None),
+        (made("Execute"), Hints(), Decision.INFO_ONLY, None),
+        (made("Execute"), due_in(10), Decision.DEFER, NOW + timedelta(days=8)),
+        (made("Execute"), due_in(10, is_assigned_to_me=True), Decision.EXECUTE_HIGH, None),
+        (ASK, ACTION, Decision.ASK, None),
+        (ASK, due_in(1), Decision.ASK, None),
+        (ASK, Hints(), Decision.INFO_ONLY, None),
+        (FAIL, ACTION, Decision.FAIL, None),
+        (FAIL, Hints(), Decision.FAIL, None),
+        (later(90), ACTION, Decision.DEFER, NOW + timedelta(minutes=90)),
+        (later(90), Hints(), Decision.INFO_ONLY, None),
+        (later(90), due_in(10), Decision.DEFER, NOW + timedelta(minutes=90)),
+        (later(9 * 1440), due_in(10), Decision.DEFER, NOW + timedelta(days=8)),
+        (later(90), due_in(1), Decision.EXECUTE, None),
+        (None, ACTION, Decision.EXECUTE, None),
+    ],
+)
+def test_directive_and_hints(
+    given_: api.QualifierDirective | None, hints: Hints, decision: Decision, due: datetime | None
+) -> None:
+    chosen = directive.choose(Type.EMAIL, observed.Ingested(hints, directive=given_), lead=LEAD, now=NOW)
+    assert (chosen.decision, chosen.due) == (decision, due)
+
+
+def test_every_decision_has_a_phase_that_follows_qualifying() -> None:
+    assert set(directive.PHASES) == set(Decision)
+    assert all(phases.permitted(Phase.QUALIFYING, phase, qualified=True) for phase in directive.PHASES.values())
+
+
+def test_a_deferred_task_waits_for_its_minutes_and_then_for_a_gpu() -> None:
+    task = build.task(Phase.QUALIFYING)
+    told = decide(task, observed.ObservedState(observed=observed.Ingested(ACTION, directive=later(90))), NOW)
+    waiting = build.apply(task, told.status_patch)
+    assert (waiting.status.phase, waiting.status.scheduled_for) == (Phase.SCHEDULED, NOW + timedelta(minutes=90))
+    assert decide(waiting, observed.ObservedState(), NOW).phase is None
+    assert decide(waiting, observed.ObservedState(), NOW + timedelta(minutes=90)).phase is Phase.READY_FOR_GPU
+
+
+HINTS = st.builds(
+    Hints,
+    has_actionable_content=st.booleans(),
+    is_assigned_to_me=st.booleans(),
+    has_future_deadline=st.booleans(),
+    suggested_deadline=st.none() | st.integers(-10, 400).map(lambda days: NOW + timedelta(days=days)),
+)
+
+
+@settings(max_examples=200)
+@given(given_=directives() | st.none(), hints=HINTS, type_=st.sampled_from(sorted(Type)))
+def test_the_same_directive_is_the_same_write_and_leads_out_of_qualification_for_good(
+    given_: api.QualifierDirective | None, hints: Hints, type_: Type
+) -> None:
+    schedule = {"schedule": {"at": "2027-03-01T12:00:00Z"}} if type_ is Type.SCHEDULED else {}
+    task = build.task(Phase.QUALIFYING, spec={"type": type_.value, **schedule})
+    seen = observed.ObservedState(observed=observed.Ingested(hints, directive=given_))
+    first, again = decide(task, seen, NOW), decide(task, seen, NOW)
+    assert first == again
+    assert first.effects == (), "the write is all that happens"
+    status = build.apply(task, first.status_patch).status
+    assert status.route is not None
+    assert status.phase is directive.PHASES[status.route.decision]
+    assert not any(phases.permitted(source, Phase.QUALIFYING, qualified=True) for source in Phase)
+    asked = status.user_task.questions if status.user_task else ()
+    assert bool(asked) == (status.route.decision is Decision.ASK)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"action": "Ask"},
+        {"action": "Ask", "questions": []},
+        {"action": "Ask", "questions": ["x"] * 17},
+        {"action": "Ask", "questions": ["x" * 1001]},
+        {"action": "Ask", "questions": ["?"], "deferMinutes": 5},
+        {"action": "Execute", "questions": ["?"]},
+        {"action": "Defer"},
+        {"action": "Defer", "deferMinutes": 0},
+        {"action": "Defer", "deferMinutes": 527_041},
+        {"action": "Fail", "deferMinutes": 5},
+        {"action": "Fail", "tags": list("abcdef")},
+        {"action": "Fail", "message": " "},
+        {"action": "Wait"},
+    ],
+)
+def test_what_a_directive_may_not_say(fields: dict[str, Any]) -> None:
+    with pytest.raises(pydantic.ValidationError):
+        api.QualifierDirective.model_validate({"message": "because", **fields})
+
+
+def test_a_directive_on_the_wire() -> None:
+    sent = {"action": "Defer", "message": "because", "deferMinutes": 90, "tags": ["invoice"]}
+    assert api.QualifierDirective.model_validate(sent).model_dump(mode="json", by_alias=True, exclude_none=True) == sent
+
+
+def test_the_decision_of_a_directive_is_a_value_of_the_route() -> None:
+    assert {action.value for action in api.DirectiveAction} < {one.value for one in pendingtask.Decision}
