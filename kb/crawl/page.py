@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class _Reader:
         self.title: list[str] = []
         self.text: list[str] = []
         self.links: dict[str, None] = {}
+        self.anchors: list[tuple[str, int]] = []  # the links of the text, with how much of it stood before each
         self.robots = ""
         self._silent = 0
         self._silenced = ("", 0)  # the outermost silent element, and how much text stood before it
@@ -57,7 +59,12 @@ class _Reader:
                     self._close(tag)
         # The events do not carry the slash of `<svg/>`: one that never ends hides nothing.
         if self._silent and self._silenced[0] != "svg":
-            del self.text[self._silenced[1] :]
+            self._forget()
+
+    def _forget(self) -> None:
+        """What stands in the outermost silent element is no text of the page, nor are its links."""
+        del self.text[self._silenced[1] :]
+        self.anchors = [one for one in self.anchors if one[1] < self._silenced[1]]
 
     def _open(self, tag: str, given: Mapping[str, str]) -> None:
         if tag in _SILENT:
@@ -70,9 +77,11 @@ class _Reader:
             self.base = _join(self.base, given["href"]) or self.base
         elif tag == "meta" and given.get("name", "").lower() == "robots":
             self.robots = given.get("content", "").lower()
-        elif tag == "a" and given.get("href") and "nofollow" not in given.get("rel", "").lower():
+        elif tag == "a" and given.get("href"):
             link = _join(self.base, given["href"])
-            if link and len(self.links) < _MOST_LINKS:
+            if link and len(self.anchors) < _MOST_LINKS:
+                self.anchors.append((link, len(self.text)))
+            if link and len(self.links) < _MOST_LINKS and "nofollow" not in given.get("rel", "").lower():
                 self.links.setdefault(link)
         if tag == "pre":
             self._verbatim += 1
@@ -82,7 +91,7 @@ class _Reader:
     def _close(self, tag: str) -> None:
         if tag in _SILENT:
             if self._silent == 1:
-                del self.text[self._silenced[1] :]
+                self._forget()
             self._silent = max(self._silent - 1, 0)
         elif tag == "title":
             self._in_title = False
@@ -96,6 +105,14 @@ class _Reader:
             self.title.append(data)
         else:
             self.text.append(data if self._verbatim else _SPACE.sub(" ", data))
+
+
+def anchored(html: str) -> tuple[str, list[tuple[str, int]]]:
+    """The text of an HTML document that has no address of its own, and each link in it with its place in the text."""
+    reader = _Reader("")
+    reader.take(html)
+    ends = [0, *itertools.accumulate(len(piece) for piece in reader.text)]
+    return "".join(reader.text), [(link, ends[count]) for link, count in reader.anchors]
 
 
 def read(body: bytes, url: str, charset: str | None) -> Page:
