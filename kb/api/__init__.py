@@ -59,6 +59,17 @@ from kb.api.ingest import (
     Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
+from kb.api.links import (
+    LINK_URN,
+    Link,
+    LinkList,
+    LinkOutcome,
+    LinkPattern,
+    LinkPatternDraft,
+    LinkPatterns,
+    LinkReport,
+    LinkSource,
+)
 from kb.api.memory import (
     SUMMARY_CHARS,
     Findings,
@@ -141,7 +152,16 @@ __all__ = [
     "Key",
     "Kind",
     "Knowledge",
+    "LINK_URN",
     "Label",
+    "Link",
+    "LinkList",
+    "LinkOutcome",
+    "LinkPattern",
+    "LinkPatternDraft",
+    "LinkPatterns",
+    "LinkReport",
+    "LinkSource",
     "METADATA_BYTES",
     "Mention",
     "Merge",

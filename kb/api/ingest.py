@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from crds import scope, values
+from kb.api import links as linked
 from kb.api import message
 
 ContentRef = values.ContentRef
@@ -132,6 +133,8 @@ class IngestReply(message.Reply):
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
+
+    `links` are those that the document holds; none was opened. `link` says what became of a link that was to be read.
     """
 
     source_urn: str
@@ -143,6 +146,8 @@ class IngestReply(message.Reply):
     summary: str
     hints: Hints
     problems: list[str] = Field(default_factory=list)
+    links: list[linked.Link] = Field(default_factory=list)
+    link: linked.LinkReport | None = None
 
 
 class IndexReply(message.Reply):

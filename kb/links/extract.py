@@ -27,7 +27,7 @@ _URL = re.compile(
     re.I,
 )
 _CLOSING = {")": "(", "]": "["}
-_AFTER = ".,;:!?'*~…。，、；：！？’‘“”„«»‹›"
+_AFTER = ".,;:!?'*~…。，、；：！？’‘“”„«»‹›"  # noqa: RUF001 -- these end sentences of many scripts
 _TAGS = re.compile(r"<(?:!doctype|html|head|body|div|p|br|table|span|ul|ol|h[1-6]|a\s)[^<>]{0,2000}>", re.I)
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}:")
 _SPACE = re.compile(r"[\s\u200b-\u200f\u2060\ufeff]+")

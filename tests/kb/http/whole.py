@@ -26,6 +26,7 @@ from kb.http import (
     health,
     knowledge,
     learning,
+    links,
     memory,
     openapi,
     queueing,
@@ -33,6 +34,7 @@ from kb.http import (
     uploads,
 )
 from kb.ingest import entitytypes as registry_of_types
+from kb.links import patterns
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.retrieve import search
@@ -74,6 +76,7 @@ async def over(
             served = [
                 *served,
                 *entitytypes.EntityTypes(registry_of_types.Mongo(database, clock)).routes(),
+                *links.Patterns(patterns.Mongo(database, clock)).routes(),
                 *rules.Rules(rules_mongo.Rules(database, clock)).routes(),
                 *memory.Memory(task.Tasks(database, clock), book, ways).routes(),
             ]
