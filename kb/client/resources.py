@@ -65,6 +65,14 @@ class Links:
     def __init__(self, way: transport.Transport) -> None:
         self._way = way
 
+    async def read(
+        self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.IngestReply:
+        """Read the page of one link, if it may be opened; `link` of the answer says what became of it."""
+        return await self._way.call(
+            "POST", "/api/v1/ingest/link", api.IngestReply, body=request, urgency=urgency, repeatable=True
+        )
+
     async def patterns(self, viewer: scope.Scope) -> list[api.LinkPattern]:
         """The patterns that hold for the viewer, wider ones included."""
         query = _query(viewer)

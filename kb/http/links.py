@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from kb import api, errors
-from kb.http import answering, body, openapi
-from kb.links import patterns
+from kb import api, errors, identity
+from kb.http import access, answering, body, buffers, openapi
+from kb.links import patterns, reading
 
 
 class Patterns:
@@ -39,6 +39,34 @@ class Patterns:
         return web.Response(status=204)
 
 
+class Reading:
+    """The route of a process that writes; `width` links are read at once."""
+
+    def __init__(self, reader: reading.Reader, *, width: int = 4) -> None:
+        self._reader = reader
+        self._slots = buffers.Slots(width=width, waiting=25 * width, purpose="for a link to be read")
+
+    def routes(self) -> list[openapi.Served]:
+        """Each route with its handler."""
+        return [(READ, self.read)]
+
+    async def read(self, request: web.Request) -> web.Response:
+        """POST /api/v1/ingest/link"""
+        asked = await body.read(request, api.IngestRequest)
+        access.concerns(request, identity.document(asked.scope, asked.source_urn))
+        async with self._slots.enter(asked.scope.client_id):
+            return answering.json(await self._reader.read(asked, answering.or_background(body.urgency(request))))
+
+
+READ = openapi.Route(
+    "POST",
+    "/api/v1/ingest/link",
+    "Read the page of one link, if it may be opened: the content names the link, as JSON (`url`, `sourceUrn`, "
+    "`sourceKind`, `subject`, `sender`, `before`, `after`) or as a text with a URL; `link` of the answer says what "
+    "became of it",
+    body=api.IngestRequest,
+    reply=api.IngestReply,
+)
 LIST = openapi.Route(
     "GET",
     "/api/v1/links/patterns",

@@ -91,12 +91,13 @@ _VALUES: Mapping[tuple[str, str], str] = {
     ("response", "yes"): "calendar", ("response", "no"): "calendar", ("response", "maybe"): "calendar",
     ("response", "accepted"): "calendar", ("response", "declined"): "calendar",
 }  # fmt: skip
-_TOKENS = _set(
-    "token tok t m kod klic key hash h sig signature code otp nonce ticket jwt secret email e mail u uid user "
-    "userid id eid "
-    "rid mid cid lid c s d p k state clientid recipient subscriber contact contactid md checksum hmac auth "
-    "data payload "
-    "url u1 target dest destination to link"
+# Names of parameters that are a sign of a single use anywhere, and those that are one outside of pages about it.
+_SECRETS = _set(
+    "token tok kod klic key hash sig signature code otp nonce ticket jwt secret checksum hmac auth email mail"
+)
+_TOKENS = _SECRETS | _set(
+    "t m h e u uid user userid id eid rid mid cid lid c s d p k state clientid recipient subscriber contact contactid "
+    "md data payload url u1 target dest destination to link"
 )
 # Domains, with those below them.
 _HOSTS = _set(
@@ -174,7 +175,9 @@ def _of_url(url: str, *, depth: int) -> str:
         return ""
     if found := _first(_ALWAYS, words):
         return found
-    return _first(_WITH_SIGN, words) if single and not (about and not tokens) else ""
+    if about and not tokens and not any(name in _SECRETS for name, _ in named):
+        return ""
+    return _first(_WITH_SIGN, words) if single else ""
 
 
 def _of_label(before: str, after: str) -> str:

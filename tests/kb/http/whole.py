@@ -35,6 +35,7 @@ from kb.http import (
 )
 from kb.ingest import entitytypes as registry_of_types
 from kb.links import patterns
+from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.retrieve import search
@@ -56,11 +57,13 @@ async def over(
     works: eraser.Eraser | None = None,
     registry: places.Places | None = None,
     limit: int = 500_000,
+    transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    """The typed client and a raw one, both at the service's root."""
-    async with httpx.AsyncClient(trust_env=False, verify=False) as web:
+    """The typed client and a raw one, both at the service's root; pages are fetched through `transport`."""
+    async with httpx.AsyncClient(trust_env=False, verify=False, transport=transport) as web:
         numbers = itertools.count()
-        fetcher = fetch.Fetcher(web, judge or address.Judge([], address.resolve), max_bytes=100_000, seconds=20.0)
+        judge = judge or address.Judge([], address.resolve)
+        fetcher = fetch.Fetcher(web, judge, max_bytes=100_000, seconds=20.0)
         reading = reader.Reader(parser, made.answers, meters)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
@@ -73,10 +76,15 @@ async def over(
         if database is not None:
             book = session.Sessions(database, clock, lambda: f"entry-{next(numbers)}")
             ways = procedures.Procedures(database, clock)
+            called = patterns.Mongo(database, clock)
+            opener = links_reading.Reader(
+                called, judge, fetcher, made.graph, made.content, made.intake, made.answers, meters
+            )
             served = [
                 *served,
+                *links.Reading(opener).routes(),
+                *links.Patterns(called).routes(),
                 *entitytypes.EntityTypes(registry_of_types.Mongo(database, clock)).routes(),
-                *links.Patterns(patterns.Mongo(database, clock)).routes(),
                 *rules.Rules(rules_mongo.Rules(database, clock)).routes(),
                 *memory.Memory(task.Tasks(database, clock), book, ways).routes(),
             ]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.fakes.ollama.protocol import request
-from tests.fakes.ollama.rules import extract, fitting, generic, hints, prompt, respond, text
+from tests.fakes.ollama.rules import extract, fitting, generic, hints, link, prompt, respond, text
 
 _PROSE = 400
 
@@ -37,6 +37,8 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return extract.answer(asked)
         case "kb.hints/v1":
             return hints.answer(asked)
+        case "kb.link/v1":
+            return link.answer(asked)
         case "job.respond/v1":
             return respond.answer(asked, embed)
         case _:
