@@ -29,6 +29,7 @@ import structlog
 import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
+from controllers.pendingtask.effects import links
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -101,13 +102,29 @@ def attached_files(task: pendingtask.PendingTask) -> list[str]:
 def content_title(task: pendingtask.PendingTask) -> str:
     """The annotation, or the Subject of a mail, or nothing."""
     named = task.metadata.annotations.get(document.TITLE_ANNOTATION, "")
-    if named or task.spec.type is not Type.EMAIL or not task.spec.content:
+    if named or task.spec.type is not Type.EMAIL:
         return named
+    return _header(task, "Subject")
+
+
+def _header(task: pendingtask.PendingTask, name: str) -> str:
+    """Of a mail that is in the task itself."""
     try:
-        return str(message_from_string(task.spec.content, policy=policy.default).get("Subject", ""))
+        return str(message_from_string(task.spec.content or "", policy=policy.default).get(name, ""))
     except (mail_errors.MessageError, ValueError, IndexError):
-        # A header that cannot be parsed costs the title only.
+        # A header that cannot be parsed is left out.
         return ""
+
+
+def link_source(task: pendingtask.PendingTask) -> dict[str, str]:
+    """What the task of a link is told about the document that has it."""
+    sender = _header(task, "From") if task.spec.type is Type.EMAIL else ""
+    return {
+        "source_urn": content_source(task),
+        "source_kind": KINDS[task.spec.type],
+        "subject": content_title(task)[:1000],
+        "sender": sender[:320],
+    }
 
 
 SUPERSEDED: Mapping[api.Superseded, str] = {
@@ -115,7 +132,8 @@ SUPERSEDED: Mapping[api.Superseded, str] = {
     "Deletion": "The content was deleted from the knowledge base while it was read.",
 }
 PATIENCE = 8
-"""Tries of a task's qualification after which files with unavailable readers are left out: about fifteen minutes."""
+"""Tries of a task's qualification after which what is unavailable is left out (the reader of a file, the site of a
+link, tasks that a quota refuses): about fifteen minutes."""
 
 
 def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
@@ -207,7 +225,8 @@ class Readings:
 
 
 class Qualifier:
-    """`fetch` reads the whole task from the API; `done(uid, observation)` is called in the loop at the end."""
+    """`fetch` reads the whole task from the API, `cluster` creates those of links; `done(uid, observation)` is called
+    in the loop at the end."""
 
     def __init__(
         self,
@@ -219,7 +238,9 @@ class Qualifier:
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
+        cluster: kube.Kube,
     ) -> None:
+        self._cluster = cluster
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
@@ -277,7 +298,13 @@ class Qualifier:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
-        reply = await self._kb.ingest(request, urgency=urgency)
+        patient = (task.status.retry.count if task.status.retry else 0) < PATIENCE
+        if task.spec.type is Type.LINK:
+            reply = await self._kb.links.read(request, urgency=urgency)
+            if reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE and patient:
+                return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
+        else:
+            reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         wanted = task.spec.attachments and reply.superseded_by is None
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
@@ -288,8 +315,15 @@ class Qualifier:
             # Before the route is persisted: afterwards the knowledge base is not asked for these again.
             now = self._clock()
             await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
+        # Before the route is persisted, as above: a repeated reading finds those that were created.
+        linked = (
+            await links.make(self._cluster, task, reply.links, link_source(task), patient=patient)
+            if task.spec.type in links.HOLDERS
+            else None
+        )
         return Ingested(
             hints=hints,
+            linked=linked,
             reason=reply.hints.reason,
             summary=reply.summary,
             chunk_ids=tuple(chunk_ids),

@@ -196,7 +196,8 @@ def route(view: View) -> Decision | None:
         chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
-    return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
+    message = _with_links(chosen.reason, found)
+    return _route(view, chosen, found.hints, found.summary, message=message, conds=_attachments(view, found))
 
 
 def restart(view: View) -> Decision | None:
@@ -226,7 +227,7 @@ def _hand_over(view: View, chosen: Directive, found: Ingested, asked: tuple[pend
         pendingtask.UserTask(kind=kind, questions=asked if asks else ()),
         chosen.decision.value,
         "\n".join(one.text for one in asked) if asks else chosen.reason,
-        condition(view, "Qualified", True, chosen.decision.value, reason),
+        condition(view, "Qualified", True, chosen.decision.value, _with_links(reason, found)),
         *_attachments(view, found),
         fields={
             "route": pendingtask.Route(decision=chosen.decision, hints=found.hints, reason=reason),
@@ -242,16 +243,23 @@ def _route(
     hints: pendingtask.Hints,
     summary: str = "",
     *,
+    message: str = "",
     conds: tuple[conditions.Condition, ...] = (),
 ) -> Decision:
     route = pendingtask.Route(decision=chosen.decision, hints=hints, reason=chosen.reason[:1024])
-    done = condition(view, "Qualified", True, chosen.decision.value, chosen.reason[:1024])
+    done = condition(view, "Qualified", True, chosen.decision.value, message or chosen.reason[:1024])
     fields: dict[str, Field] = {"retry": None, "route": route}
     if chosen.phase is Phase.DONE:
         fields["result"] = pendingtask.Result(summary=clip(summary or chosen.reason))
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
     return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *conds, fields=fields)
+
+
+def _with_links(reason: str, found: Ingested) -> str:
+    """The reason, and how many links of the document have tasks of their own."""
+    links = found.linked.sentence() if found.linked is not None else ""
+    return f"{reason[:1024].rstrip('.')}. {links}" if links else reason[:1024]
 
 
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
