@@ -100,7 +100,7 @@ def test_what_the_site_does_and_what_a_person_is_asked(space: Space, start: Star
         assert "cannot be read now" in space.status("away")["retry"]["reason"]
         until(lambda: space.phase("chat") == "Done", "a meeting's links stay in its text")
         # Its tries are over: the link is left, and the reason stays.
-        space.edit_status("away", {"retry": {"count": 8, "reason": "x", "nextAt": "2026-01-01T00:00:00Z"}})
+        space.edit_status("away", {"retry": {"count": 4, "reason": "x", "nextAt": "2026-01-01T00:00:00Z"}})
         until(lambda: space.phase("away") == "Done", "it is left")
         assert space.status("away")["result"]["summary"].startswith("Unreachable: https://a.example/away")
         assert len(space.every()) == 3

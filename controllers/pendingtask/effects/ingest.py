@@ -132,8 +132,11 @@ SUPERSEDED: Mapping[api.Superseded, str] = {
     "Deletion": "The content was deleted from the knowledge base while it was read.",
 }
 PATIENCE = 8
-"""Tries of a task's qualification after which what is unavailable is left out (the reader of a file, the site of a
-link, tasks that a quota refuses): about fifteen minutes."""
+"""Tries of a task's qualification after which what is unavailable is left out (the reader of a file, tasks that a quota
+refuses): about fifteen minutes."""
+LINK_PATIENCE = 4
+"""Tries after which the site of a link is left: a minute and a quarter. Most of those that are away then stay away, and
+each try takes a place at the qualifier."""
 
 
 def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
@@ -298,10 +301,11 @@ class Qualifier:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
-        patient = (task.status.retry.count if task.status.retry else 0) < PATIENCE
+        tried = task.status.retry.count if task.status.retry else 0
         if task.spec.type is Type.LINK:
             reply = await self._kb.links.read(request, urgency=urgency)
-            if reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE and patient:
+            away = reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE
+            if reply.link is not None and away and tried < LINK_PATIENCE:
                 return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
         else:
             reply = await self._kb.ingest(request, urgency=urgency)
@@ -317,7 +321,7 @@ class Qualifier:
             await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
         # Before the route is persisted, as above: a repeated reading finds those that were created.
         linked = (
-            await links.make(self._cluster, task, reply.links, link_source(task), patient=patient)
+            await links.make(self._cluster, task, reply.links, link_source(task), patient=tried < PATIENCE)
             if task.spec.type in links.HOLDERS
             else None
         )

@@ -25,6 +25,7 @@ from kube import lease
 HOLDERS = frozenset({Type.EMAIL, Type.WIKI, Type.BUG_TRACKER, Type.GIT})
 """The types of which links become tasks."""
 _TITLE_CHARS = 200
+_NOT_INHERITED = frozenset({labels.ARCHIVED, labels.TEMPLATE_UID})
 _SEPARATOR = "\x1f"  # stands in no client's id
 
 
@@ -47,13 +48,14 @@ def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[st
         "mode": pendingtask.Mode.BACKGROUND.value,
         "content": source.model_dump_json(by_alias=True, exclude_defaults=True, indent=2),
     }
+    inherited = {key: value for key, value in meta.labels.items() if key not in _NOT_INHERITED}
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "PendingTask",
         "metadata": {
             "name": name(spec.client_id, link.url),
             "namespace": meta.namespace,
-            "labels": {labels.FOUND_IN_UID: meta.uid},
+            "labels": {**inherited, labels.FOUND_IN_UID: meta.uid},
             "annotations": {
                 labels.FOUND_IN: meta.name,
                 labels.TITLE: f"Link in {source.subject or meta.name}"[:_TITLE_CHARS],
