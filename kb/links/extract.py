@@ -5,9 +5,9 @@ Only http and https count. Source: seed 000 "Link Handling Flow" (URL, and the t
 
 from __future__ import annotations
 
+import email
 import email.errors
 import email.message
-import email.policy
 import ipaddress
 import re
 from collections.abc import Iterable
@@ -88,14 +88,27 @@ def _bodies(text: str) -> Iterable[str]:
     if not _HEADER.match(first) or _URL.match(first):
         return [text]
     try:
-        mail = email.message_from_string(text.lstrip(), _class=email.message.EmailMessage, policy=email.policy.default)
+        # The parser of the older kind: the other one's time grows with the square of a header.
+        mail = email.message_from_string(text.lstrip())
         parts = [part for part in mail.walk() if part.get_content_maintype() == "text" and not part.get_filename()]
-        bodies = [str(part.get_content()) for part in parts]
-    except (email.errors.MessageError, ValueError, LookupError, TypeError, AttributeError):
-        # What cannot be decoded is looked through as it is written.
+        bodies = [_decoded(part) for part in parts]
+    except (email.errors.MessageError, ValueError, LookupError, RecursionError):
+        # What cannot be taken apart (parts nested without end) is looked through as it is written.
         return [text]
     # A text whose first line merely looks like a header loses its first paragraph otherwise.
-    return bodies if mail.get("From") or mail.get("MIME-Version") or mail.get("Message-ID") else [text]
+    return bodies if "From" in mail or "MIME-Version" in mail or "Message-ID" in mail else [text]
+
+
+def _decoded(part: email.message.Message) -> str:
+    said = part.get_payload()
+    if str(part.get("Content-Transfer-Encoding", "")).strip().lower() in ("quoted-printable", "base64"):
+        body = part.get_payload(decode=True)
+        if isinstance(body, bytes):
+            try:
+                return body.decode(str(part.get_content_charset("utf-8")), "replace")
+            except (LookupError, ValueError):
+                return body.decode("utf-8", "replace")
+    return said if isinstance(said, str) else ""
 
 
 def _places(body: str) -> tuple[str, list[tuple[str, int, int]]]:

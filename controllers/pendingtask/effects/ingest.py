@@ -20,7 +20,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import datetime
 from email import errors as mail_errors
-from email import message_from_string, policy
+from email.header import decode_header, make_header
+from email.parser import HeaderParser
 
 import orjson
 import pydantic
@@ -108,11 +109,12 @@ def content_title(task: pendingtask.PendingTask) -> str:
 
 
 def _header(task: pendingtask.PendingTask, name: str) -> str:
-    """Of a mail that is in the task itself."""
+    """Of a mail that is in the task itself, decoded. Addresses are not parsed: a hostile one's would take minutes."""
     try:
-        return str(message_from_string(task.spec.content or "", policy=policy.default).get(name, ""))
-    except (mail_errors.MessageError, ValueError, IndexError):
-        # A header that cannot be parsed is left out.
+        raw = HeaderParser().parsestr(task.spec.content or "").get(name, "")
+        return " ".join(str(make_header(decode_header(raw))).split())
+    except (mail_errors.MessageError, ValueError, LookupError):
+        # A header that cannot be decoded is left out.
         return ""
 
 

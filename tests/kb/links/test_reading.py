@@ -183,6 +183,28 @@ async def test_addresses_that_are_not_opened(both: Both, site: sites.Site, url: 
     assert site.asked == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://2852039166/latest/meta-data/",
+        "http://0xA9FEA9FE/",
+        "http://0251.0376.0251.0376/",
+        "http://127.1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://0/",
+    ],
+)
+async def test_internal_addresses_in_any_spelling(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, url: str
+) -> None:
+    """With the resolver of the system."""
+    async with whole.over(kb, meters, clock, database=database) as both:
+        assert outcome(await read(both, content(url)))[0] is OUTCOME.UNSAFE
+
+
 async def test_a_private_address_stays_closed_though_a_pattern_calls_it_safe(both: Both, site: sites.Site) -> None:
     await call_safe(both, "metadata.internal")
     assert outcome(await read(both, content("http://metadata.internal/x")))[0] is OUTCOME.UNSAFE
