@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -262,3 +263,29 @@ async def test_a_document_names_its_links_and_opens_none(kb: world.ObservedState
     linked = await kb.ingest(world.request(f"See {PAGE}.", urn="link::http://a.test/", kind="link"))
     assert linked.links == []
     assert site.asked == []
+
+
+async def test_agents_have_tools_for_it_and_call_nothing_safe(both: Both, site: sites.Site) -> None:
+    where = "/mcp?clientId=acme&projectId=shop&groupId=retail"
+
+    async def called(tool: str, **given: str) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+        headers = {"MCP-Protocol-Version": "2025-11-25", "Accept": "application/json, text/event-stream"}
+        answer = await both[1].post(where, json=message, headers=headers)
+        assert answer.status_code == 200, answer.text
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    read = await called("document_from_web", url=f"{PAGE}#top", why="The release notes of the gateway.")
+    assert read["structuredContent"]["outcome"] == "Indexed"
+    assert read["content"][0]["text"].startswith(f"Indexed: {PAGE}\n")
+    blocked = await called("document_from_web", url="http://docs.test/unsubscribe?u=1")
+    assert blocked["structuredContent"]["outcome"] == "Blocked"
+    added = await called("manage_link_safety", pattern="ads.test", reason="Advertising.")
+    assert [one["list"] for one in added["structuredContent"]["patterns"]] == ["Unsafe"]
+    assert "- ads.test is Unsafe: Advertising." in (await called("manage_link_safety"))["content"][0]["text"]
+    refused = await called("manage_link_safety", pattern="ads.test", list="Safe")
+    assert refused["isError"]
+    wrong = await called("manage_link_safety", pattern="no host")
+    assert wrong["structuredContent"]["error"]["field"] == "pattern"
+    assert asked(site) == ["/gateway/notes"]
