@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes import client
 
 from kb.links import reading
+from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.process import Operator
@@ -124,3 +127,48 @@ def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, kn
         told = qualified(space, "mail")
         assert "3 links found, 1 processed as tasks (" in told
         assert "2 refused" in told
+
+
+@contextmanager
+def links_are_refused(space: Space) -> Iterator[None]:
+    """With 422, as the chart's policy does where `admission.namespaces` names other types."""
+    admission: Any = client.AdmissionregistrationV1Api(space.api)
+    rule = {"apiGroups": ["jervis.dev"], "apiVersions": ["*"], "resources": ["pendingtasks"], "operations": ["CREATE"]}
+    expression = "object.spec.type != 'LinkProcessing'"
+    validation = {"expression": expression, "message": "spec.type: no links here", "reason": "Invalid"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
+    binding = {"policyName": space.name, "validationActions": ["Deny"], "matchResources": here}
+    admission.create_validating_admission_policy({"metadata": {"name": space.name}, "spec": spec})
+    admission.create_validating_admission_policy_binding({"metadata": {"name": space.name}, "spec": binding})
+
+    def refused() -> bool:
+        name = f"probe-{time.monotonic_ns()}"
+        try:
+            space.submit(name, "INFO https://a.example/x", type="LinkProcessing")
+        except client.ApiException as error:
+            return bool(error.status == 422)
+        space.delete(name)
+        return False
+
+    try:
+        until(refused, "the policy is in force")
+        yield
+    finally:
+        admission.delete_validating_admission_policy_binding(space.name)
+        admission.delete_validating_admission_policy(space.name)
+
+
+def test_a_namespace_without_links_has_its_mails_done(
+    space: Space, start: Start, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """And the operator needs no other rights than the chart gives it."""
+    account = accounts.Account(space.api, space.name)
+    account.allow(space.name)
+    with links_are_refused(space), start(KUBECONFIG=account.kubeconfig(kubeconfig, tmp_path / "limited")):
+        space.submit("mail", MAIL)
+        until(lambda: space.phase("mail") == "Done", "the mail is done at once")
+        told = qualified(space, "mail")
+        assert "3 links found, 0 processed as tasks (0 new). 3 refused:" in told
+        assert "no links here" in told
+        assert list(space.phases()) == ["mail"]
