@@ -34,6 +34,7 @@ from kb.http import (
     uploads,
 )
 from kb.ingest import entitytypes as registry_of_types
+from kb.ingest import lanes
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
@@ -58,8 +59,12 @@ async def over(
     registry: places.Places | None = None,
     limit: int = 500_000,
     transport: httpx.AsyncBaseTransport | None = None,
+    ingests: bool = False,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    """The typed client and a raw one, both at the service's root; pages are fetched through `transport`."""
+    """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
+
+    `ingests`: with `/ingest/full`, too.
+    """
     async with httpx.AsyncClient(trust_env=False, verify=False, transport=transport) as web:
         numbers = itertools.count()
         judge = judge or address.Judge([], address.resolve)
@@ -92,7 +97,10 @@ async def over(
                 registry = registry or places.Places(database, "files", "Files", "here", clock, lambda: 0.0)
                 served = [*served, *erasing.Erasing(works, erasures.Book(database, clock), registry).routes()]
         asking = knowledge.Reading(made.finder(search.Breadth()))
-        faces = app.Faces(None, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served)
+        writing = knowledge.Writing(made.pipeline, lanes.Lanes(meters)) if ingests else None
+        faces = app.Faces(
+            writing, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served
+        )
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
         server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=api.VERSION, gate=gate))
         await server.start_server()
