@@ -56,7 +56,7 @@ class Extractor:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises."""
         # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         return await asyncio.gather(
-            tried(self._judge(request, text, urgency)), tried(self.extract(request, made, urgency))
+            tried(self.judge(request, text, urgency)), tried(self.extract(request, made, urgency))
         )
 
     async def extract(
@@ -105,7 +105,8 @@ class Extractor:
         }
         return ExtractionResult(found, missing=len(made.pieces) - len(found))
 
-    async def _judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
+    async def judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
+        """What the hints are made from. Raises what `Answers.ask` raises."""
         today = self._clock().astimezone(UTC).date()
         question = prompt.hints(
             hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team

@@ -116,7 +116,10 @@ class Pipeline:
         async with AsyncExitStack() as held:
             held.enter_context(self._stores.shut.entered(request.scope))
             async with self._documents.writing(request.scope, document_id) as turn:
-                begun = await self._begin(document_id, request, turn, held)
+                outdated = await self._documents.outdated(document_id, request)
+                begun = None if outdated else await self._begin(document_id, request, turn, held)
+            if begun is None:
+                return await self._judge_alone(document_id, request, urgency)
             if begun.former.reading:
                 # Models read the same request already, and it is not asked twice.
                 async with self._turns.take(begun.former.reading):
@@ -176,7 +179,7 @@ class Pipeline:
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(begun, judged, superseded)
+                return self._not_stored(request, judged, superseded, replaced=begun.opened.known)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -208,19 +211,43 @@ class Pipeline:
         gone = found is None or found[1] == deletion.FORGET
         return False, begun.request.scope, "Deletion" if gone else "Version"
 
-    def _not_stored(
-        self, begun: _Begun, judged: hints.Judgement | root.JervisError, superseded: api.Superseded
+    async def _judge_alone(
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority
     ) -> api.IngestReply:
-        """The answer to a request that is not the latest any more.
+        """The answer to a request that is older than what was accepted before it: its task needs the hints.
 
-        It is never an error: repeated, the request would undo what came after it.
+        Raises an `Operational` error: repeated, the request is the older one still.
         """
-        self._meters.ingested.labels("superseded").inc()
-        log.info("superseded", document=begun.opened.document_id, by=superseded)
+        # The same request that comes again waits for the answers, and models are not asked twice.
+        key = f"reading:{document_id}:{identity.digest(source.record(request))}"
+        async with self._turns.take(key) as alone:
+            text = await self._documents.text(request)
+            with self._meters.stages.labels("models").time():
+                judged = await extractor.tried(self._extractor.judge(request, text, urgency))
+            # Nothing about an erased scope is answered.
+            alone.check()
+            self._stores.shut.check(request.scope)
+        if isinstance(judged, root.Operational):
+            raise judged
+        return self._not_stored(request, judged, "Version", replaced=True)
+
+    def _not_stored(
+        self,
+        request: api.IngestRequest,
+        judged: hints.Judgement | root.JervisError,
+        superseded: api.Superseded,
+        *,
+        replaced: bool,
+    ) -> api.IngestReply:
+        """The answer to a request that is not the latest, or not any more.
+
+        Models that failed are no error: repeated, a request without a time would undo what came after it.
+        """
+        self._superseded(request, superseded)
         summary, found = self._judgement(judged, "A newer version or a deletion came, and this one could not be judged")
         return api.IngestReply(
-            source_urn=begun.request.source_urn,
-            replaced=begun.opened.known,
+            source_urn=request.source_urn,
+            replaced=replaced,
             superseded_by=superseded,
             chunk_ids=[],
             node_keys=[],
@@ -228,6 +255,10 @@ class Pipeline:
             summary=summary,
             hints=found,
         )
+
+    def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
+        self._meters.ingested.labels("superseded").inc()
+        log.info("superseded", document=identity.document(request.scope, request.source_urn), by=by)
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
         """Summary and hints; `failed` is the beginning of a sentence, for when there are none."""
@@ -243,6 +274,17 @@ class Pipeline:
         queue = self._documents.queue()
         document_id = identity.document(request.scope, request.source_urn)
         async with self._documents.writing(request.scope, document_id) as turn:
+            if await self._documents.outdated(document_id, request):
+                self._superseded(request, "Version")
+                return api.IndexReply(
+                    id=document_id,
+                    source_urn=request.source_urn,
+                    replaced=True,
+                    superseded_by="Version",
+                    chunk_ids=[],
+                    queued=False,
+                    priority=int(urgency),
+                )
             _, made = await self._draft(document_id, request, turn)
             former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
@@ -287,8 +329,9 @@ class Pipeline:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        urn, text = request.source_urn, source.record(request)
-        return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
+        what = (request.source_urn, source.record(request), now)
+        dated = intent.dated(request.observed_at, now)
+        return await self._stores.intents.open(document_id, request.scope, *what, dated_ms=dated, fence=turn.fence)
 
     async def _put(
         self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn

@@ -5,6 +5,7 @@ Only http and https count. Source: seed 000 "Link Handling Flow" (URL, and the t
 
 from __future__ import annotations
 
+import contextlib
 import email
 import email.errors
 import email.message
@@ -104,10 +105,7 @@ def _decoded(part: email.message.Message) -> str:
     if str(part.get("Content-Transfer-Encoding", "")).strip().lower() in ("quoted-printable", "base64"):
         body = part.get_payload(decode=True)
         if isinstance(body, bytes):
-            try:
-                return body.decode(str(part.get_content_charset("utf-8")), "replace")
-            except (LookupError, ValueError):
-                return body.decode("utf-8", "replace")
+            return page.decode(body, str(part.get_content_charset("utf-8")))
     return said if isinstance(said, str) else ""
 
 
@@ -115,7 +113,9 @@ def _places(body: str) -> tuple[str, list[tuple[str, int, int]]]:
     """The text that people see, and each URL with where it begins and ends there."""
     anchors: list[tuple[str, int]] = []
     if _TAGS.search(body):
-        body, anchors = page.anchored(body)
+        # Of a costly one the addresses are found as they are written.
+        with contextlib.suppress(page.Costly):
+            body, anchors = page.anchored(body)
     places = [(link, start, start) for link, start in anchors]
     for match in _URL.finditer(body):
         url = _trimmed(match[0])

@@ -12,12 +12,12 @@ import pytest
 from typer import main as typer
 
 from cli import __main__ as main
-from cli import output
+from cli import output, reading
 from cli.knowledge import __main__ as knowledge
 from cli.views import queue, story, waiting
 from crds import waits
 from tests.cli import objects
-from tests.cli.test_views import answer, read, row, told
+from tests.cli.test_views import answer, read, told
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()
@@ -105,6 +105,24 @@ def test_the_page_has_each_command_and_no_other() -> None:
             assert any(flag in options(commands[verb]) for verb in verbs), f"{verbs}: {flag}"
 
 
+def test_the_page_has_each_option_that_a_command_needs_and_where_its_client_comes_from() -> None:
+    table = PAGE.split("| command | does |")[1].split("\n\n")[0]
+    commands = group("kubectl jervis").commands
+    needed = {
+        (verb, flag): any(flag in head for head in re.findall(rf"`{verb} [^`]*`", table))
+        for verb, command in commands.items()
+        for one in command.params
+        if one.required and one.param_type_name == "option" and not one.envvar
+        for flag in one.opts
+    }
+    assert needed
+    assert all(needed.values()), needed
+    read = sorted(verb for verb, command in commands.items() for one in command.params if one.envvar == "JERVIS_CLIENT")
+    said = re.search(r"`JERVIS_CLIENT` .*?`--client` \(of (.*?) alone", " ".join(PAGE.split()))
+    assert said
+    assert re.findall(r"`([a-z]+)`", said[1]) == read
+
+
 def test_flags_of_the_page_are_flags_of_some_command() -> None:
     every = {flag for one in group("kubectl jervis").commands.values() for flag in options(one)}
     beside = {"--install-completion", "--from"}
@@ -118,12 +136,14 @@ def test_the_queues_of_the_page_are_what_the_command_draws() -> None:
     plants = {"phase": "Orchestrating", "dispatch": {"backend": "jervis-ollama-gpu"}}
     later = {"phase": "Scheduled", "scheduledFor": objects.at(43 * 86400 + 60)}
     chat = {"type": "UserInputProcessing", "clientId": "greenhouse"}
-    rows = [
-        row(objects.task("disk-a4197613", spec={"clientId": "greenhouse"}, status={"phase": "ReadyForGpu"}, age=3)),
-        row(objects.task("plants", spec=chat, status=plants, age=4)),
-        row(objects.task("mail-capacity-233846", spec={"clientId": "demo"}, status=later, age=348)),
+    tasks = [
+        reading.line(
+            objects.task("disk-a4197613", spec={"clientId": "greenhouse"}, status={"phase": "ReadyForGpu"}, age=3)
+        ),
+        reading.line(objects.task("plants", spec=chat, status=plants, age=4)),
+        reading.line(objects.task("mail-capacity-233846", spec={"clientId": "demo"}, status=later, age=348)),
     ]
-    drawn = output.plain(queue.draw(rows, objects.NOW, namespaces=False, reported=said))
+    drawn = output.plain(queue.draw(tasks, objects.NOW, namespaces=False, reported=said))
     assert f"$ kubectl jervis queue --all\n{drawn}{waiting.summary(said, objects.NOW)}\n" in PAGE
 
     no_slot = waits.Reason.NO_FREE_SLOT

@@ -134,6 +134,9 @@ HOSTILE = {
     "opened": "https://a.example/" + "(" * 200_000,
     "dots": ("https://a" + "." * 50) * 20_000,
     "anchors": "<a href=https://a.example/b>x</a>" * 10_000,
+    "markup": "<p>" + "<!--" * 200_000 + "https://a.example/x",
+    "punycode": "From: x\nContent-Type: text/plain; charset=punycode\nContent-Transfer-Encoding: base64\n\n"
+    + "YWFh" * 100_000,
     "headers": "From: " * 50_000,
     "parameters": "From: x\nContent-Type: text/plain; " + "a=b; " * 50_000 + "\n\nhttps://a.example/x",
     "comments": "From: x\nContent-Type: multipart/mixed; boundary=" + "(" * 50_000 + "\n\nhttps://a.example/x",
