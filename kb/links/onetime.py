@@ -1,9 +1,9 @@
 """Links that are never opened: what a GET of them would answer, change, spend or give away. Data and one function.
 
-A link is such a one by the name of its host (click trackers), by a word that a whole segment of its path is, or by a
-parameter. Words that ordinary pages are called by, too (`confirm`, `invite`), count together with a sign of a single
-use alone: a parameter, or a segment that looks like a token. Pages about such links (`docs/unsubscribe`) are ordinary.
-Words are compared without case, diacritics and percent-encoding. Source: seed 000 "Link Handling Flow".
+A link is such a one by its host (click counters, meetings), by words of its path, or by a parameter. Words that
+ordinary pages are called by, too (`confirm`, `invite`), count together with a sign of a single use alone: a parameter,
+or a segment that looks like a token. Pages about such links (`docs/unsubscribe`) and the names of articles are
+ordinary. Words are compared without case, diacritics and percent-encoding. Source: seed 000 "Link Handling Flow".
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ _ALWAYS = _words(
     unsubscribe="unsubscribe unsub unsubscribeme oneclickunsubscribe listunsubscribe emailunsubscribe optout "
     "odhlasit odhlaseni odhlasitodber zrusitodber zrusitodbernovinek odhlasitnewsletter odhlasitse "
     "abmelden abmeldung abbestellen abbestellung newsletterabmelden newsletterabbestellen newsletterabmeldung "
-    "emailpreferences subscriptionpreferences managepreferences updateprofile",
+    "zruseniodberu zruseninewsletteru emailpreferences subscriptionpreferences managepreferences emailsettings "
+    "notificationsettings disableemail withdrawconsent updateprofile",
     confirmation="confirmemail emailconfirm emailconfirmation confirmsubscription confirmaccount confirmregistration "
+    "confirmverification "
     "verifyemail emailverify emailverification verifyaccount accountverification activateaccount accountactivation "
     "doubleoptin potvrditemail potvrzeniemailu potvrditregistraci potvrzeniregistrace overitemail overeniemailu "
     "aktivovatucet aktivaceuctu emailbestaetigen bestaetigungslink emailverifizieren kontoaktivieren "
@@ -43,31 +45,37 @@ _ALWAYS = _words(
     login="magiclink magiclogin magicsignin emaillogin loginlink loginbytoken tokenlogin passwordless onetimelogin "
     "logout signout logoff ssologin",
     invitation="acceptinvite acceptinvitation acceptinvitations invitationaccept inviteaccept joinworkspace jointeam "
+    "sharedinvite declineinvite declineinvitation "
     "prijmoutpozvanku einladungannehmen",
-    calendar="rsvp rsvps cancellations reschedulings",
-    tracking="trackclick clicktrack clicktracking emailclick openpixel trackingpixel emailopen trackopen",
+    calendar="rsvp rsvps cancellations reschedulings meetupjoin",
+    approval="emailstart signdocument",
+    tracking="e3t trackclick clicktrack clicktracking emailclick openpixel trackingpixel emailopen trackopen",
 )
 # Enough together with a sign of a single use.
 _WITH_SIGN = _words(
-    unsubscribe="subscription subscriptions preferences prefs newsletter odber odbery abo remove removeme leave stop",
+    unsubscribe="odvolat subscription subscriptions preferences prefs newsletter odber odbery abo removeme "
+    "leave stop disable",
     confirmation="confirm confirmation confirmations confirmed verify verification verifications validate activate "
     "activation activations optin potvrdit potvrzeni overit overeni aktivace aktivovat bestaetigen bestatigen "
     "bestaetigung bestatigung verifizieren aktivieren aktivierung freischalten",
     credentials="password passwords recover recovery reset heslo hesla passwort kennwort credential",
-    login="login signin signon auth authenticate session sessions sso otp token magic prihlaseni prihlasit anmelden "
+    login="login signin signon auth authenticate sso otp token magic unlock prihlaseni prihlasit anmelden "
     "anmeldung einloggen callback",
-    invitation="invite invites invitation invitations join accept decline pozvanka pozvanky pozvani prijmout "
+    invitation="redeem invite invites invitation invitations join accept decline pozvanka pozvanky pozvani prijmout "
     "einladung einladungen annehmen ablehnen",
-    calendar="respond response attend attending attendance reply ucast zucastnit odmitnout teilnehmen zusagen absagen "
+    calendar="respond response attend attending attendance participate reply ucast ucasti zucastnit odmitnout "
+    "teilnehmen zusagen absagen "
     "cancel reschedule zrusit stornieren",
-    approval="approve approval approvals reject rejection deny vote poll delete destroy schvalit schvaleni zamitnout "
+    approval="approve approval approvals rate satisfaction silence snooze trigger reject rejection deny vote "
+    "poll delete destroy remove sign signing "
+    "build schvalit schvaleni zamitnout "
     "smazat genehmigen loeschen loschen acknowledge ack resolve revoke close pay payment checkout",
     oauth="authorize authorise oauth oauth2 consent grant saml saml2 openid",
-    tracking="click clicks track tracking trk redirect redir pixel beacon open opens wf ls cl0 r",
+    tracking="click clicks trk redirect redir pixel beacon wf ls cl0",
 )
 # A parameter of that name is enough, whatever its value.
 _PARAMETERS = _words(
-    unsubscribe="unsubscribe unsub unsubscribetoken optout unsubscribekey unsubscribeid odhlasit abmelden",
+    unsubscribe="unsubscribe unsub unsubscribetoken optout unsubscribekey unsubscribeid odhlasit abmelden nek",
     confirmation="confirmationtoken confirmationcode confirmationkey confirmtoken verificationtoken verificationcode "
     "verifytoken activationkey activationcode activationtoken activationhash oobcode confirmemail",
     credentials="resetpasswordtoken passwordresettoken passwordresetkey resettoken resetkey resetcode",
@@ -76,28 +84,30 @@ _PARAMETERS = _words(
     calendar="rsvp attending partstat rsvpstatus",
     oauth="samlrequest samlresponse relaystate responsetype",
 )
-# "" is any name. Compared as words are.
-_VALUES: Mapping[tuple[str, str], str] = {
-    **{(name, value): reason for name in ("action", "do", "cmd", "task", "mode", "op", "type", "event", "a", "act")
-       for reason, values in {
-           "unsubscribe": "unsubscribe optout unsub abmelden odhlasit",
-           "confirmation": "confirm verify activate verifyemail confirmemail doubleoptin",
-           "credentials": "resetpassword resetpass rp lostpassword recoveremail",
-           "calendar": "respond rsvp accept decline tentative",
-           "approval": "approve reject delete remove deny",
-           "login": "logout signin magiclink",
-       }.items() for value in values.split()},
-    ("method", "unsubscribe"): "unsubscribe",
-    ("response", "yes"): "calendar", ("response", "no"): "calendar", ("response", "maybe"): "calendar",
-    ("response", "accepted"): "calendar", ("response", "declined"): "calendar",
-}  # fmt: skip
+# What such a parameter says is done.
+_ACTIONS = _set("action do cmd task mode op type event a act method option view page")
+_VERBS = _words(
+    unsubscribe="unsubscribe unsub optout abmelden odhlasit",
+    confirmation="confirm verify activate doubleoptin",
+    credentials="resetpassword resetpass rp lostpassword recoveremail",
+    calendar="respond rsvp accept decline tentative",
+    approval="approve reject delete remove deny",
+    login="logout signin magiclink",
+)
+_ANSWERS = _set("yes no maybe accepted declined tentative ano ne ja nein")
+# A parameter of that name, or of a name that ends so, is somebody's own.
+_CREDENTIALS = _set("otp jwt pwd passwd password wpnonce secret sessionid phpsessid jsessionid tokenhash")
+_NO_CREDENTIAL = _set("pagetoken nextpagetoken nexttoken continuationtoken synctoken csrftoken")
+_ACTING = ("confirm", "verif", "activat", "reset", "unsub", "invit", "optin", "saml")
+_KEYS = ("key", "code", "token", "hash", "id", "sig", "art", "request", "response")
+_BEGINNINGS = ("unsub", "odhlas", "abmeld", "abbestell", "optout")
 # Names of parameters that are a sign of a single use anywhere, and those that are one outside of pages about it.
 _SECRETS = _set(
     "token tok kod klic key hash sig signature code otp nonce ticket jwt secret checksum hmac auth email mail"
 )
 _TOKENS = _SECRETS | _set(
     "t m h e u uid user userid id eid rid mid cid lid c s d p k state clientid recipient subscriber contact contactid "
-    "md data payload url u1 target dest destination to link"
+    "itemid messageid requestid memberid customerid md data payload url u1 target dest destination to link"
 )
 # Domains, with those below them.
 _HOSTS = _set(
@@ -108,16 +118,27 @@ _HOSTS = _set(
     "google-analytics.com bnc.lt app.link ct.sendgrid.net ecomailapp.cz smartemailing.cz sendinblue.com "
     "sibautomation.com cleverreach.com rapidmail.de newsletter2go.com inxmail.com emlbest.com getresponse.com "
     "safelinks.protection.outlook.com urldefense.com urldefense.proofpoint.com linkprotect.cudasvc.com "
-    "clicktime.symantec.com protect-eu.mimecast.com protect-us.mimecast.com t.yesware.com post.spmailtechno.com"
+    "clicktime.symantec.com protect-eu.mimecast.com protect-us.mimecast.com t.yesware.com post.spmailtechno.com "
+    "exct.net"
 )
+_MEETINGS = _set(
+    "zoom.us meet.google.com teams.microsoft.com teams.live.com webex.com gotomeeting.com whereby.com meet.jit.si"
+)
+_SIGNING = _set("docusign.net docusign.com hellosign.com echosign.com adobesign.com signnow.com")
 # First labels of hosts that mailing services give to their click counters.
-_COUNTERS = _set("click clicks clk track tracking trk tracker links-email elink elinks emlink open pixel ctrk")
+_COUNTERS = _set("click clicks clk track tracking trk tracker links-email elink elinks emlink pixel ctrk")
+# Those that count only with something like a token behind them.
+_MAILERS = _set("email mail em e r t cl link links lnk go url news newsletter mailing mailer")
 # Where pages are about such links. Without a sign of a single use they are read.
 _ABOUT = _set(
     "docs doc documentation wiki blog blogs article articles help kb guide guides reference manual handbook learn "
     "tutorial tutorials questions question blob tree raw src source faq support news post posts topic topics spec "
     "specs rfc rfcs pages api napoveda navod hilfe anleitung dokumentation dokumentace clanek clanky artikel"
 )
+# Of a host of code: its hashes are no tokens.
+_CODE = _set("commit commits blob tree raw blame compare pull pulls mergerequests issues releases")
+_ARTICLE = 5
+"""Words of a segment from which it is the name of an article."""
 _EXTENSION = re.compile(r"\.(?:html?|php\d?|aspx?|jsp|cgi|do|action|pl|cfm|gif|png)$")
 _LABELS = re.compile(
     r"(?:click (?:here )?to |klicken sie (?:hier,? )?(?:um )?|kliknete[mn]? (?:zde )?)?"
@@ -144,40 +165,77 @@ def reason(url: str, before: str = "", after: str = "") -> str:
 
 def _of_url(url: str, *, depth: int) -> str:
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    labels = host.split(".")
-    for start in range(len(labels) - 1):
-        if ".".join(labels[start:]) in _HOSTS:
-            return "tracking"
+    labels = (parts.hostname or "").split(".")
+    for table, found in ((_HOSTS, "tracking"), (_MEETINGS, "meeting"), (_SIGNING, "approval")):
+        if not table.isdisjoint(".".join(labels[start:]) for start in range(len(labels) - 1)):
+            return found
     named = [(_fold(name), value) for name, value in parse_qsl(parts.query, keep_blank_values=True)]
     if len(labels) > 2 and labels[0] in _COUNTERS and (named or len(parts.path) > 1):
         return "tracking"
     for name, value in named:
-        if (found := _first(_PARAMETERS, [name]) or _VALUES.get((name, _fold(value)), "")) != "":
+        if found := _of_parameter(name, value) or (_within(value, depth) if depth else ""):
             return found
-        inner = _decoded(value)
-        if depth and inner.casefold().startswith(("http://", "https://")):
-            try:
-                found = _of_url(inner, depth=depth - 1)
-            except ValueError:
-                found = "tracking"  # it is no URL that we could judge
-            if found:
-                return found
     # A word may be a parameter without a value: /mail?unsubscribe
     if not named and (found := _first(_PARAMETERS, [_fold(parts.query)])):
         return found
-    segments = [one for one in _decoded(parts.path).split("/") if one]
-    words = [_fold(_EXTENSION.sub("", one.casefold())) for one in segments]
-    tokens = any(_random(one) for one in segments) or any(_random(value) for _, value in named)
-    single = tokens or any(name in _TOKENS for name, _ in named)
-    about = not _ABOUT.isdisjoint(words[:-1]) or not _ABOUT.isdisjoint(labels[:-1])
+    segments = [_EXTENSION.sub("", one) for one in _decoded(parts.path).split("/") if one]
+    whole = [_fold(one) for one in segments]
+    code = not _CODE.isdisjoint(whole)
+    tokens = (not code and any(map(_random, segments))) or any(_random(value) for _, value in named)
+    if parts.path.casefold().endswith((".gif", ".png")) and named:
+        return "tracking"  # a picture that knows who looks at it
+    if tokens and len(labels) > 2 and labels[0] in _MAILERS:
+        return "tracking"
+    secret = tokens or any(name in _SECRETS or name.endswith(tuple(_SECRETS - {"tok", "mail"})) for name, _ in named)
+    # A verb and a number, as in /confirm/12, is one as well.
+    numbered = any(two.isdigit() and _first(_WITH_SIGN, [one]) and not code for one, two in itertools.pairwise(whole))
+    linked = any(_decoded(value).casefold().startswith(("http://", "https://")) for _, value in named)
+    single = secret or numbered or linked or any(name in _TOKENS for name, _ in named)
+    about = not _ABOUT.isdisjoint(whole[:-1]) or not _ABOUT.isdisjoint(labels[:-1])
     if about and not single:
         return ""
-    if found := _first(_ALWAYS, words):
+    strong = {one for segment in segments for one in _parts(segment)} | {a + b for a, b in itertools.pairwise(whole)}
+    if found := _first(_ALWAYS, strong):
         return found
-    if about and not tokens and not any(name in _SECRETS for name, _ in named):
+    if any(one.startswith(_BEGINNINGS) for one in strong):
+        return "unsubscribe"
+    if not single or (about and not secret):
         return ""
-    return _first(_WITH_SIGN, words) if single else ""
+    return _first(_WITH_SIGN, {one for segment in segments if not _random(segment) for one in _parts(segment)})
+
+
+def _of_parameter(name: str, value: str) -> str:
+    if found := _first(_PARAMETERS, [name]):
+        return found
+    if name.startswith(_ACTING) and name.endswith(_KEYS):
+        return "confirmation"
+    if name in _CREDENTIALS or (name.endswith("token") and name not in _NO_CREDENTIAL):
+        return "login"
+    if name == "response" and _fold(value) in _ANSWERS:
+        return "calendar"
+    said = _parts(value) if name in _ACTIONS else frozenset()
+    return _first(_VERBS, said) or _first(_ALWAYS, said)
+
+
+def _within(value: str, depth: int) -> str:
+    """Of the link that a parameter holds."""
+    inner = _decoded(value)
+    if not inner.casefold().startswith(("http://", "https://")):
+        return ""
+    try:
+        return _of_url(inner, depth=depth - 1)
+    except ValueError:
+        return "tracking"  # it is no URL that we could judge
+
+
+def _parts(segment: str) -> frozenset[str]:
+    """A segment as one word, its words, and two or three of them as one; of the name of an article nothing."""
+    found = {_fold(segment)}
+    for text in (segment, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", segment)):
+        words = re.findall(r"[a-z0-9]+", _plain(text))
+        if len(words) < _ARTICLE:
+            found.update("".join(words[start:end]) for start in range(len(words)) for end in range(start, start + 4))
+    return frozenset(found)
 
 
 def _of_label(before: str, after: str) -> str:
