@@ -1,8 +1,9 @@
 # The local Kubernetes, its data services and the project image; `hack/cluster` and `hack/image` do the work.
 # KUBECONFIG=FILE uses that cluster and leaves the local one alone; IMAGE=NAME uses that image and builds none.
-# JERVIS_CLUSTER_DIR and JERVIS_CLUSTER_NAME move and rename the local cluster.
+# JERVIS_CLUSTER_DIR and JERVIS_CLUSTER_NAME move and rename the local cluster; its directory is .cluster, or
+# .cluster-NAME for another name.
 
-CLUSTER_DIR := $(or $(JERVIS_CLUSTER_DIR),$(CURDIR)/.cluster)
+CLUSTER_DIR := $(or $(JERVIS_CLUSTER_DIR),$(CURDIR)/.cluster$(patsubst %,-%,$(filter-out jervis,$(JERVIS_CLUSTER_NAME))))
 CLUSTER_PYTHON := PYTHONPATH=$(CURDIR) $(PYTHON)
 HELM := $(CLUSTER_DIR)/bin/helm
 KUBECTL := $(CLUSTER_DIR)/bin/kubectl
@@ -38,7 +39,7 @@ browser: venv ## Install Chromium for the tests of the pages
 	@$(CLUSTER_PYTHON) -m hack.cluster browser
 
 .PHONY: cluster-tools
-cluster-tools: ## Build helm, kubectl and kubeconform into .cluster/bin
+cluster-tools: ## Build helm, kubectl and kubeconform into bin of the cluster's directory
 	@$(CLUSTER_PYTHON) -m hack.cluster tool helm kubectl kubeconform >/dev/null
 
 $(HELM) $(KUBECTL) $(KUBECONFORM):

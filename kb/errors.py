@@ -7,6 +7,7 @@ crds.errors.Operational
 +-- Erasing         the scope is being erased and takes no writes: 503 + Retry-After
 +-- TooLong         a question of the reading side was given up after its time: 503 too_long + Retry-After
 +-- Outrun          another writing process has taken the document over: 503 + Retry-After
++-- Undecided       a newer version of the document is not stored yet, and may still fail for good: 503 + Retry-After
 crds.errors.Permanent
 +-- Unauthorized    no bearer token, or an unknown one, where one is needed: 401
 +-- Forbidden       the token is not for that scope, or not for writing: 403
@@ -65,6 +66,17 @@ class Outrun(errors.Operational):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retry_after=1.0)
+
+
+class Undecided(errors.Operational):
+    """A newer version of the document was accepted and is neither stored nor failed yet; `reason` is what it waits
+    for, "" when that is not known."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"a newer version of the document was accepted before and is not stored yet{reason and f': {reason}'}",
+            retry_after=_TILL_OTHERS_ARE_DONE,
+        )
 
 
 class Unconfigured(errors.Operational):

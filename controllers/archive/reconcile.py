@@ -1,8 +1,8 @@
 """The loop around `sweep.plan`: list, archive, mark, delete. On the leader alone.
 
 A sweep lists the finished tasks (`listing`). The objects without the mark are then listed whole, page by page; a page
-is archived in one write to MongoDB and marked in parallel. Finished objects are in no watch; every sweep starts from
-what the API and MongoDB say, so a restart loses nothing.
+is archived in one write to MongoDB and marked in parallel, and the sweep decides about what it has read there. Finished
+objects are in no watch; every sweep starts from what the API and MongoDB say, so a restart loses nothing.
 
 A mark has the archived version as precondition, and a deletion has the version that the sweep listed, so that a change
 in between wins. Before each batch of deletions the archive is asked whether it really holds them, and
@@ -139,16 +139,21 @@ class Archivist:
         listed = await self._listing.all()
         tasks = listed.tasks
         self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
-        self._refused &= tasks.keys()
+        self._refused &= listed.uids
         now = self._clock.agreed()
-        self._measure(tasks)
+        self._measure(listed)
         if now is not None:
             await self._clear_jobs(sweep.jobs(tasks.values(), self._terms, now))
-        if not self._prepared:
-            await self._archive.prepare()
-            self._prepared = True
-        waiting = sum(not task.archived and not self._is_rejected(task) for task in tasks.values())
-        archived = await self._archive_all(tasks, waiting, now)
+        waiting = listed.left + sum(not task.archived and not self._is_rejected(task) for task in tasks.values())
+        try:
+            if not self._prepared:
+                await self._archive.prepare()
+                self._prepared = True
+            archived = await self._archive_all(listed, waiting, now)
+        except mongo.Unavailable:
+            # Their Jobs go without an archive, at the next sweep.
+            await self._listing.read(listed)
+            raise
         planned = sweep.Plan() if now is None else sweep.plan(list(tasks.values()), self._terms, now, AT_ONCE)
         # Before the tasks: a Job without its task would be left to the sweeps of `orphans`, fifty in half a minute.
         await self._clear_jobs(one.task for one in planned.delete)
@@ -156,19 +161,20 @@ class Archivist:
         if now is not None:
             await self._kept.sweep(listed.complete, listed.uids, now)
         self._due = waiting + planned.due
-        self._measure(tasks)
+        self._measure(listed)
         return (archived < waiting and archived >= AT_ONCE) or (planned.due > AT_ONCE and removed > 0)
 
     # -- archiving -------------------------------------------------------------------------------------------------
 
-    async def _archive_all(self, tasks: dict[str, Finished], waiting: int, now: datetime | None) -> int:
-        """Archive what has no mark; how many. Raises `mongo.Unavailable`."""
+    async def _archive_all(self, listed: listing.Listed, waiting: int, now: datetime | None) -> int:
+        """Archive what has no mark, and read it into `listed`; how many. Raises `mongo.Unavailable`."""
         done, width = 0, PARALLEL
         if not waiting:
             return done
         schedule = backpressure.Schedule(waiting, self._pace.every / 2, monotonic=self._monotonic)
         async with aclosing(self._listing.unmarked()) as pages:
             async for raws in pages:
+                listed.put(raws)
                 left = raws
                 while left:
                     begun = self._throttle.begin()
@@ -176,7 +182,7 @@ class Archivist:
                     some, left = left[:step], left[step:]
                     stored = await self._store(some)
                     done += len(stored)
-                    if not await self._each(stored, partial(self._mark, tasks, now), width):
+                    if not await self._each(stored, partial(self._mark, listed.tasks, now), width):
                         return done
                     spare = schedule.spare(done)
                     width = PARALLEL if spare else min(MOST_PARALLEL, 2 * width)
@@ -316,10 +322,10 @@ class Archivist:
     def _is_rejected(self, task: Finished) -> bool:
         return self._rejected.get(task.uid) == task.version
 
-    def _measure(self, tasks: dict[str, Finished]) -> None:
-        archived = sum(task.archived for task in tasks.values())
+    def _measure(self, listed: listing.Listed) -> None:
+        archived = sum(task.archived for task in listed.tasks.values())
         self._metrics.finished.labels("true").set(archived)
-        self._metrics.finished.labels("false").set(len(tasks) - archived)
+        self._metrics.finished.labels("false").set(listed.left + len(listed.tasks) - archived)
         self._metrics.archive_rejected.set(len(self._rejected))
 
 

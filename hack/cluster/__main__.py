@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     api.add_argument("directory", type=Path)
     add("browser", _browser, "install Chromium, which the tests of the pages drive")
     tool = add(
-        "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in .cluster/bin, print its path"
+        "tool", _tool, "build a program (helm, kubectl, kubeconform ...), link it in bin of the cluster, print its path"
     )
     tool.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     return parser

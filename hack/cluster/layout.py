@@ -1,8 +1,9 @@
 """Names, places and addresses of one cluster; everything else asks here.
 
-`JERVIS_CLUSTER_DIR` (default `.cluster` in the checkout) holds state that survives `down`; `JERVIS_CLUSTER_NAME`
-(default `jervis`) names the network namespace and, with it, the addresses, so that clusters of two names live side by
-side. Sockets and mounts are under `/run`, where paths are short and a reboot cleans up.
+`JERVIS_CLUSTER_NAME` (default `jervis`) names the network namespace and, with it, the addresses. `JERVIS_CLUSTER_DIR`
+holds state that survives `down` and the records of the processes; its default is `.cluster` in the checkout, or
+`.cluster-NAME` for another name. So clusters of two names live side by side. Sockets and mounts are under `/run`, where
+paths are short and a reboot cleans up.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def read(environment: Mapping[str, str]) -> Layout:
     name = environment.get("JERVIS_CLUSTER_NAME") or "jervis"
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", name):
         raise errors.Failure(f"JERVIS_CLUSTER_NAME={name!r}: use 1 to 32 of a-z, 0-9 and '-', beginning with a letter")
-    directory = Path(environment.get("JERVIS_CLUSTER_DIR") or CHECKOUT / ".cluster").absolute()
-    return of(directory, name)
+    own = ".cluster" if name == "jervis" else f".cluster-{name}"
+    return of(Path(environment.get("JERVIS_CLUSTER_DIR") or CHECKOUT / own).absolute(), name)
 
 
 def of(directory: Path, name: str) -> Layout:

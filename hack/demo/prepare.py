@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from hack.cluster import binaries, errors, external, layout, lifecycle, prerequisites, progress
+from hack.cluster import binaries, errors, external, layout, lifecycle, ownership, prerequisites, progress
 from hack.cluster import steps as planned
 from hack.image import build, debian
 from hack.image.store import Store
@@ -64,8 +64,10 @@ def local(place: layout.Layout, environment: Mapping[str, str], report: progress
         helm = binaries.HELM
         steps.append(planned.Step("helm", lambda: binaries.directory(helm, report), helm.pending_seconds()))
     if not environment.get("IMAGE"):
-        # With containerd alone the images are loaded while the rest of the cluster is still being built.
-        runtime = planned.Step("runtime", lambda: lifecycle.runtime(place, report), _RUNTIME_SECONDS, (packages.name,))
+        # With containerd alone the images are loaded while the rest of the cluster is still being built. Another
+        # checkout's cluster is stopped for it: that waits until nothing can fail to be built.
+        needs = (packages.name,) if ownership.predecessor(place) is None else cluster.needs
+        runtime = planned.Step("runtime", lambda: lifecycle.runtime(place, report), _RUNTIME_SECONDS, needs)
         targets = ["jervis"] if environment.get("OLLAMA_URL") else list(build.IMAGES)
         steps += [runtime, *_images(place, targets, report)]
     return steps

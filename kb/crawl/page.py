@@ -6,7 +6,9 @@ A page comes from a stranger and is read in a thread, which nothing can stop fro
 from __future__ import annotations
 
 import codecs
+import encodings.aliases
 import itertools
+import pkgutil
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +25,13 @@ _BLOCKS = frozenset(
     | {"br", "hr", "header", "footer", "main", "nav", "aside", "pre", "blockquote", "dl", "dt", "dd", "figure"}
 )
 _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.I)
+# Python keeps each name for which it has once looked for a codec: so it is asked only for those that it has.
+_CODECS = frozenset(encodings.aliases.aliases) | {one.name for one in pkgutil.iter_modules(encodings.__path__)}
 # Of names of hosts: no page is written in them, and their time grows with the square of the length.
 _NOT_OF_PAGES = frozenset({"punycode", "idna"})
 _SPACE = re.compile(r"\s+")
 _MOST_LINKS = 2000
+_LONGEST_LINK = 1024  # as a `sourceUrn` may be
 _EVENTS = 16  # between two looks at the clock
 
 _Events = Iterator[tuple[str, object]]
@@ -167,19 +172,25 @@ def _bounded(events: _Events, seconds: float, clock: Callable[[], float]) -> _Ev
 def decode(body: bytes, charset: str | None) -> str:
     """The text of a document by the charset that it is said to have, by its own word, or as UTF-8."""
     found = _CHARSET.search(body[:2048])
-    for name in (charset, found[1].decode() if found else None, "utf-8"):
-        if name:
+    for said in (charset, found[1].decode() if found else None, "utf-8"):
+        name = encodings.normalize_encoding(said or "").lower().replace(".", "_")
+        if name in _CODECS:
             try:
                 if codecs.lookup(name).name in _NOT_OF_PAGES:
                     continue
                 return body.decode(name)
-            except (LookupError, UnicodeDecodeError):
+            except (LookupError, ValueError):  # `undefined` raises a UnicodeError that is none of decoding
                 continue
     return body.decode("utf-8", "replace")
 
 
 def _join(base: str, link: str) -> str | None:
+    """None for what is no address, or too long: a page has many links, and `urljoin` keeps what it has met last."""
+    link = link.strip().partition("#")[0]
+    if len(link) > _LONGEST_LINK:
+        return None
     try:
-        return urldefrag(urljoin(base, link.strip())).url
+        joined = urldefrag(urljoin(base, link)).url
     except ValueError:
         return None
+    return joined if len(joined) <= _LONGEST_LINK else None

@@ -58,7 +58,7 @@ _FAILURES = {
     413: "too large",
     422: "a field is wrong; the error names it and the remedy",
     429: "too many writers wait; see Retry-After",
-    503: "a store or the router is away; see Retry-After",
+    503: "a store or the router is away, or a newer version is not stored yet; see Retry-After",
 }
 _OPTIONAL = frozenset({"projectId", "groupId"})
 _BYTES = {"type": "string", "format": "binary"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from crds import errors as root
 from crds import priority, scope
@@ -21,6 +21,10 @@ from kb.graph import store as graph
 from kb.ingest import changes, draft, entitytypes, intent, source, turns
 from kb.queue import job
 from kb.vectors import store as vectors
+
+# How often an open request is tried, and how long it is left untried, until an older version no longer waits for it.
+_TRIES = 10
+_UNTRIED = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,28 @@ class Documents:
         return found is not None and not await self.overtaken(document_id, found[1])
 
     async def outdated(self, document_id: str, request: api.IngestRequest) -> bool:
-        """Whether a newer version was accepted before the request came (`intent.Intent.outdates`)."""
+        """Whether a newer version was stored before the request came (`intent.Intent.outdates`).
+
+        Raises `kb.errors.Undecided` while a newer request is open that is expected to end.
+        """
         found = None if request.observed_at is None else await self._stores.intents.find(document_id)
-        return found is not None and found[0].outdates(request.observed_at)
+        if found is None or request.observed_at is None:
+            return False
+        if found[0].outdates(request.observed_at):
+            return True
+        if found[0].precedes(request.observed_at) and await self._expected(*found):
+            raise errors.Undecided(found[0].reason)
+        return False
+
+    async def _expected(self, opened: intent.Intent, request: str | None) -> bool:
+        """Whether an open request is expected to be stored or to fail: models read it, or it was tried lately and not
+        too often."""
+        async with self._turns.attempt(reading(opened, request)) as unread:
+            if unread is None:
+                return True
+        waiting = await self.waiting(opened.document_id)
+        tries = opened.attempts + (waiting[0].attempts if waiting is not None and waiting[1] == request else 0)
+        return tries < _TRIES and self._clock() - opened.updated_at < _UNTRIED
 
     async def overtaken(self, document_id: str, request: str) -> bool:
         """Whether another request than a job's `request` is open: it was recorded to replace the job."""

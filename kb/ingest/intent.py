@@ -50,13 +50,17 @@ class Intent:
     dated_ms: int | None = None
     stored_ms: int | None = None
 
-    def outdates(self, observed_at: datetime | None) -> bool:
-        """Whether a request of that time is older than the version that is being stored, or else than that which is.
+    def outdates(self, observed_at: datetime) -> bool:
+        """Whether a request of that time is older than the version that was stored last; not where that has no time."""
+        return self.stored_ms is not None and selection.millis(observed_at) < self.stored_ms
 
-        Not where one of them has no time. A request that failed does not count (decision 0114).
+    def precedes(self, observed_at: datetime) -> bool:
+        """Whether a request of that time is older than the one that is open, which may still fail for good.
+
+        One that failed does not count (decision 0114).
         """
-        latest = self.dated_ms if self.state is State.OPEN else self.stored_ms
-        return latest is not None and observed_at is not None and selection.millis(observed_at) < latest
+        latest = self.dated_ms if self.state is State.OPEN else None
+        return latest is not None and selection.millis(observed_at) < latest
 
 
 def dated(observed_at: datetime | None, now: datetime) -> int | None:
@@ -88,7 +92,7 @@ class Intents(Protocol):
     ) -> Intent:
         """Record that `request` (JSON) is being worked on, replacing an older request for the same document.
 
-        The same request that is open already keeps its `dated_ms`.
+        The same request that is open already keeps its `dated_ms`, if it has one.
         """
         ...
 

@@ -93,7 +93,9 @@ class Jobs:
                     raise
                 # The intent was finished when the document was indexed, and its request forgotten then.
                 where = (asked.document_id, found[0].owner, asked.source_urn)
-                await self._stores.intents.open(*where, request, self._clock(), fence=turn.fence)
+                record = await self._stores.intents.find(asked.document_id) if found[0].indexed else None
+                dated = None if record is None else record[0].stored_ms
+                await self._stores.intents.open(*where, request, self._clock(), dated_ms=dated, fence=turn.fence)
                 await queue.drop(asked.document_id, revision=asked.revision)
                 if asked.action is job.Action.EXTRACT and not found[0].indexed:
                     await self._documents.extract_shown(found[0].owner, asked.source_urn, asked.kind, turn)

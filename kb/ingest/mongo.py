@@ -62,6 +62,7 @@ class Ledger:
             # Read, then written: the caller holds the document's turn, and the fence refuses one who has lost it.
             old = await self._intents.find_one({"_id": document_id}) or {}
             again = old.get("state") == intent.State.OPEN.value and old.get("request") == request
+            first_ms = old.get("datedMs") if again else None
             row = {
                 **mongo.names(owner),
                 "sourceUrn": source_urn,
@@ -72,7 +73,7 @@ class Ledger:
                 "request": request,
                 "recorded": True,
                 "updatedAt": now,
-                "datedMs": old.get("datedMs") if again else dated_ms,
+                "datedMs": dated_ms if first_ms is None else first_ms,
                 "storedMs": old.get("storedMs"),
                 "fence": fence,
             }

@@ -56,7 +56,7 @@ INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, ''
 ON CONFLICT (document_id) DO UPDATE SET
     client = :client, project = :project, grp = :grp, state = 'Open', reason = '', updated_at = :now,
     attempts = CASE WHEN state = 'Open' AND request = :request THEN attempts + 1 ELSE 1 END,
-    dated = CASE WHEN state = 'Open' AND request = :request THEN dated ELSE :dated END,
+    dated = CASE WHEN state = 'Open' AND request = :request THEN coalesce(dated, :dated) ELSE :dated END,
     known = known OR state = 'Finished', request = :request
 RETURNING {_COLUMNS}
 """

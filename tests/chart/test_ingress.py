@@ -108,6 +108,15 @@ def test_its_controller_reaches_what_has_one(chart: Chart) -> None:
     assert reached(knowledge, distributed) == {"kb-read"}
 
 
+@pytest.mark.parametrize("absent", ["clients", "ingressControllers"])
+def test_lists_that_are_null_let_no_further_caller_in(chart: Chart, absent: str) -> None:
+    found = [
+        [one for one in chart.render("--set", values) if one["kind"] == "NetworkPolicy"]
+        for values in (BOTH, f"{BOTH},networkPolicy.{absent}=null")
+    ]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("values", "named", "other"),
     [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from controllers import settings
 from crds import pendingtask
 from hack.chart import definitions, readme
 from kube import lease
-from tests.chart.rendering import CHART, VARIANTS, Chart
+from tests.chart.rendering import CHART, KUBERNETES, VARIANTS, Chart, Manifest
 from tests.chart.test_processes import PROCESSES, schema_of, settings_of, snake
 
 # (arguments, what the message must name)
@@ -109,6 +111,7 @@ REFUSED = [
     ("tika.autoscaling.enabled=true", "tika.autoscaling"),
     ("tika.enabled=true,tika.autoscaling.enabled=true,tika.autoscaling.minReplicas=5", "tika.autoscaling.minReplicas"),
     ("tika.enabled=true,tika.autoscaling.enabled=true,tika.resources.requests.cpu=null", "tika.resources.requests.cpu"),
+    ("tika.enabled=true,tika.autoscaling.enabled=true,tika.resources=null", "tika.resources.requests.cpu"),
     ("tika.autoscaling.targetCPUUtilizationPercentage=0", "targetCPUUtilizationPercentage"),
     ("kb.tokens.existingSecret.name=tokens", "kb.tokens.clientSecret.name"),
     ("kb.settings.crawlNetworks={everything}", "crawlNetworks"),
@@ -138,6 +141,48 @@ REFUSED = [
 def test_a_wrong_value_is_refused_by_name(chart: Chart, values: str, named: str) -> None:
     message = chart.refusal("--set", values)
     assert named in message.replace("/", "."), message
+
+
+# Values files of charts that were older have none of these, and users clear a value by null.
+ABSENT = [
+    "networkPolicy.clients", "networkPolicy.ingressControllers", "router.ingress", "kb.ingress", "kb.read.autoscaling",
+    "tika.autoscaling", "tika.resources",
+]  # fmt: skip
+PROFILES = {"local": "kb.profile=local", "distributed": "kb.profile=distributed,arangodb.url=http://graph:8529"}
+
+
+def same(rendered: list[Manifest]) -> list[Manifest]:
+    """What two renderings have in common: the key of run tokens is random, and Tika may have no resources."""
+    for one in rendered:
+        if one["kind"] == "Deployment" and one["metadata"]["name"] == "jervis-tika":
+            one["spec"]["template"]["spec"]["containers"][0].pop("resources")
+    return [one for one in rendered if one["kind"] != "Secret"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("absent", ABSENT)
+def test_a_value_that_is_null_is_as_its_default(chart: Chart, tmp_path: Path, absent: str, profile: str) -> None:
+    values = f"{PROFILES[profile]},tika.enabled=true"
+    assert same(chart.render("--set", f"{values},{absent}=null")) == same(chart.render("--set", values))
+    chart.notes(tmp_path, "--set", f"{values},{absent}=null")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_values_of_an_older_chart_are_enough(chart: Chart, tmp_path: Path, profile: str) -> None:
+    """`helm upgrade --reuse-values` renders new templates with the old defaults."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for path in (path.split(".") for path in ABSENT):
+        part = values
+        for key in path[:-1]:
+            part = part[key]
+        del part[path[-1]]
+    older = shutil.copytree(CHART, tmp_path / "jervis")
+    (older / "values.yaml").write_text(yaml.safe_dump(values))
+    chosen = ("--kube-version", KUBERNETES, "--set", f"{PROFILES[profile]},tika.enabled=true")
+    done = chart.run("template", "jervis", str(older), "-n", "jervis", *chosen)
+    assert done.returncode == 0, done.stderr
+    rendered = [one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one]
+    assert same(rendered) == same(chart.render(*chosen))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import layout, prerequisites, progress, steps
+from hack.cluster import layout, ownership, prerequisites, progress, steps
 from hack.demo import prepare
 
 PLACE = layout.of(Path("/tmp/nothing"), "prepared")
@@ -26,6 +26,18 @@ def test_the_cluster_waits_for_its_programs_and_the_images_for_containerd_alone(
     assert found["runtime"].needs == ("Debian packages",)
     assert not found["kubernetes"].needs, "compiling begins at once"
     assert not found["Python environment"].needs
+
+
+def test_another_checkout_s_cluster_is_stopped_when_this_one_can_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(layout, "RUN", tmp_path)
+    ownership.claim(PLACE)
+    assert planned({})["runtime"].needs == ("Debian packages",), "its own cluster of before stops nothing"
+    ownership.claim(layout.of(tmp_path / "other", PLACE.name))
+    found = planned({})
+    assert found["runtime"].needs == found["cluster"].needs
+    assert "kubernetes" in found["runtime"].needs, "a build that fails leaves the other cluster running"
 
 
 def test_nothing_is_built_that_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,33 @@ def test_other_names_get_other_addresses_of_the_reserved_range(name: str) -> Non
     assert all(len(interface) <= 15 for interface in place.cable)
     assert place.directory == Path("/tmp/x")
     assert layout.read({}).run != place.run
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({}, ".cluster"),
+        ({"JERVIS_CLUSTER_NAME": "jervis"}, ".cluster"),
+        ({"JERVIS_CLUSTER_NAME": "b"}, ".cluster-b"),
+        ({"JERVIS_CLUSTER_NAME": "b", "JERVIS_CLUSTER_DIR": "/tmp/x"}, "/tmp/x"),
+        ({"JERVIS_CLUSTER_DIR": "/tmp/x"}, "/tmp/x"),
+    ],
+    ids=["default", "its name", "another name", "name and directory", "directory"],
+)
+def test_each_name_has_a_directory_of_its_own_which_make_and_git_know(
+    environment: dict[str, str], directory: str
+) -> None:
+    """In a shared one, the start of the second cluster would stop the processes of the first by their records."""
+    place = layout.read(environment)
+    assert place.directory == layout.CHECKOUT / directory
+    rest = {name: value for name, value in os.environ.items() if not name.startswith(("JERVIS_CLUSTER", "MAKE"))}
+    told = ["make", "--no-print-directory", "--eval=told: ; @echo $(CLUSTER_DIR)", "told"]
+    made = subprocess.run(
+        told, cwd=layout.CHECKOUT, env=rest | environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert Path(made.strip()) == place.directory
+    if place.directory.is_relative_to(layout.CHECKOUT):
+        assert subprocess.run(["git", "check-ignore", "-q", f"{directory}/"], cwd=layout.CHECKOUT).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["Upper", "1digit", "-dash", "dash-", "a b", "../up", "x" * 33])

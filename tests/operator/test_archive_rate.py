@@ -105,7 +105,9 @@ async def test_a_finished_object_is_read_again_when_it_has_changed(
         for number in range(12):
             await ended(here, space, f"t{number}", datetime.now(UTC), content=f"text {number}")
         await here.archivist.once()
-        assert asked() == {"GET": 7, "PATCH": 12}, "heads of three phases, what is new, what to archive of three phases"
+        assert asked() == {"GET": 6, "PATCH": 12}, "heads of three phases, and what to archive of three phases"
+        assert here.metric("finished_tasks", archived="true") == 12
+        assert here.metric("finished_tasks", archived="false") == 0
         stored = {one["name"]: one["object"]["spec"]["content"] for one in database["task_archive"].find()}
         assert stored == {f"t{number}": f"text {number}" for number in range(12)}
         await here.archivist.once()

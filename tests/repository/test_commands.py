@@ -166,7 +166,8 @@ def check_helm(words: list[str]) -> None:
     check_kubernetes("helm", words)
     if "charts/jervis" in words:
         at = words.index("charts/jervis")
-        values = [word for word in words[at + 1 :] if word not in ("--create-namespace", "--wait", "--reuse-values")]
+        others = ("--create-namespace", "--wait", "--reset-then-reuse-values")
+        values = [word for word in words[at + 1 :] if word not in others]
         done = Chart(program("helm")).run("template", "jervis", str(CHART), "--kube-version", KUBERNETES, *values)
         assert done.returncode == 0, done.stderr
 

@@ -318,17 +318,17 @@ Values that no schema can judge alone.
 {{- fail "\n\nwatchNamespaceSelector: watchNamespaces names the served namespaces already.\nLabel those namespaces and leave watchNamespaces empty, or take the selector out." -}}
 {{- end -}}
 {{- range $name, $values := dict "router" .Values.router "kb" .Values.kb -}}
-{{- if and $values.ingress.enabled (not $values.ingress.host) -}}
+{{- if and ($values.ingress).enabled (not $values.ingress.host) -}}
 {{- fail (printf "\n\n%s.ingress.host: an Ingress without a host would take every name.\nGive the name that clients call, or set %s.ingress.enabled=false." $name $name) -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.router.ingress.enabled .Values.kb.ingress.enabled (eq .Values.router.ingress.host .Values.kb.ingress.host) -}}
+{{- if and (.Values.router.ingress).enabled (.Values.kb.ingress).enabled (eq .Values.router.ingress.host .Values.kb.ingress.host) -}}
 {{- fail "\n\nkb.ingress.host: the router and the knowledge base both have /api.\nGive them hosts of their own." -}}
 {{- end -}}
-{{- if and .Values.kb.read.autoscaling.enabled (ne .Values.kb.profile "distributed") -}}
+{{- if and (.Values.kb.read.autoscaling).enabled (ne .Values.kb.profile "distributed") -}}
 {{- fail "\n\nkb.read.autoscaling: the local profile has one pod, which reads and writes.\nSet kb.profile=distributed, or kb.read.autoscaling.enabled=false." -}}
 {{- end -}}
-{{- if and .Values.tika.autoscaling.enabled (not .Values.tika.enabled) -}}
+{{- if and (.Values.tika.autoscaling).enabled (not .Values.tika.enabled) -}}
 {{- fail "\n\ntika.autoscaling: the release runs no Tika.\nSet tika.enabled=true, or tika.autoscaling.enabled=false." -}}
 {{- end -}}
 {{- range $name, $values := dict "kb.read" .Values.kb.read "tika" .Values.tika -}}
@@ -336,7 +336,7 @@ Values that no schema can judge alone.
 {{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}
 {{- fail (printf "\n\n%s.autoscaling.minReplicas: %d is more than maxReplicas (%d)." $name (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
-{{- if and .enabled (not (dig "requests" "cpu" "" $values.resources)) -}}
+{{- if and .enabled (not (dig "requests" "cpu" "" ($values.resources | default dict))) -}}
 {{- fail (printf "\n\n%s.resources.requests.cpu: the CPU that is used is compared with it.\nGive one, or set %s.autoscaling.enabled=false." $name $name) -}}
 {{- end -}}
 {{- end -}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings
 import itertools
 import re
 
@@ -90,3 +91,36 @@ def test_an_svg_without_an_end_hides_nothing_that_follows() -> None:
     assert page.read(b"<p>before</p><svg/><p>after</p>", "https://example.com/", None).text == "before\n\nafter"
     assert page.read(b"<p>a</p><svg><text>x</text></svg><p>b</p>", "https://example.com/", None).text == "a\n\nb"
     assert page.read(b"<p>a</p><noscript><svg/><p>hidden", "https://example.com/", None).text == "a"
+
+
+@pytest.mark.parametrize("head", ["", "<meta charset=undefined>"])
+def test_a_charset_that_cannot_be_used_leaves_utf_8(head: str) -> None:
+    said = None if head else "undefined"
+    assert page.read(f"{head}<p>Škoda".encode(), URL, said).text == "Škoda"
+
+
+def test_names_of_charsets_that_sites_make_up_are_not_kept() -> None:
+    """Python keeps each name for which it has once looked for a codec."""
+    kept = vars(encodings)["_cache"]
+    for name in ("iso8859-2", "iso-8859-2", "utf-8"):
+        page.read(b"<p>x", URL, name)
+    before = set(kept)
+    for number in range(20):
+        for name in (f"made-up-{number}", f"iso{'-' * number}8859-2"):
+            page.read(f"<meta charset={name}><p>x".encode(), URL, name)
+    assert set(kept) == before
+    assert page.read(b"<p>\xa9koda", URL, "ISO_8859-2:1987").text == "Škoda"
+
+
+def test_a_base_is_not_copied_into_every_link_of_a_page() -> None:
+    """A page of 1 MB would have 2000 links of 1 MB."""
+    links = "".join(f"<a href={number}>" for number in range(2_000))
+    found = read(f"<base href='/{'a' * 900_000}/'>{links}")
+    assert found.links[:2] == (f"{URL}0", f"{URL}1")
+    assert sum(map(len, found.links)) < 100_000
+
+
+def test_links_are_as_long_as_an_address_may_be() -> None:
+    fits = "x" * (1024 - len(URL))
+    found = read(f"<a href='{fits}'><a href='{fits}y'><a href='{fits}#{'z' * 2_000}'><base href='{fits}y/'><a href=b>")
+    assert found.links == (f"{URL}{fits}", f"{URL}b")

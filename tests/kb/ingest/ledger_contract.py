@@ -53,6 +53,9 @@ class LedgerContract:
         assert await times() == (1, None), "the same request came when it came first"
         await ledger.finish("d", clock())
         assert (await times())[1] == 1
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 0}', clock())
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 0}', clock(), dated_ms=1)
+        assert await times() == (1, 1), "a record without the time of its request gets it when that is tried again"
         await ledger.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=2)
         assert await times() == (2, 1)
         await ledger.fail("d", "no way", clock())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,10 @@ from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, waiting, world
 from tests.kb.ingest import victim
+from tests.kb.writers import victim as writers
 
 OLDER, NEWER = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
+THIRDS = "Eva Mala wrote Thirdthing.java."
 URN = world.request().source_urn
 DOCUMENT = identity.document(scopes.SHOP, URN)
 REFUSED: Mapping[str, Any] = {"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "too long"}}
@@ -87,7 +89,7 @@ class LateContract:
         assert await shown(kb) == [NEWER]
 
     async def test_a_version_without_a_time_is_compared_with_nothing(self, kb: world.ObservedState) -> None:
-        for text, at in ((NEWER, SECOND), ("Eva Mala wrote Thirdthing.java.", None), (OLDER, FIRST)):
+        for text, at in ((NEWER, SECOND), (THIRDS, None), (OLDER, FIRST)):
             assert (await send(kb, "/ingest/full", text, at))[0] is None
         assert await shown(kb) == [OLDER]
 
@@ -99,13 +101,123 @@ class LateContract:
         with pytest.raises(errors.Away):
             await send(kb, way, NEWER, SECOND)
         vectors.switch.away = False
+        with pytest.raises(errors.Undecided, match="newer version"):
+            await send(kb, way, OLDER, FIRST)
+        await self.tried(kb, way, clock)
+        assert await shown(kb) == [NEWER]
         assert await send(kb, way, OLDER, FIRST) == ("Version", [])
+
+    async def tried(self, kb: world.ObservedState, way: str, clock: clocks.Clock) -> None:
+        """Let the service try by itself what is open."""
+        clock.advance(minutes=6)
         if way == "/ingest":
             await victim.worked(kb)
         else:
-            assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+            await kb.recovery.sweep(before=clock())
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_it_is_stored_when_a_newer_one_that_was_open_fails_for_good(
+        self,
+        kb: world.ObservedState,
+        vectors: memory.Vectors,
+        clock: clocks.Clock,
+        fake: process.Fake,
+        meters: metrics.Metrics,
+        way: str,
+    ) -> None:
+        await send(kb, way, OLDER, FIRST)
+        await victim.worked(kb)
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await send(kb, way, THIRDS, THIRD)
+        vectors.switch.away = False
+        with pytest.raises(errors.Undecided):
+            await send(kb, way, NEWER, SECOND)
+        assert (await send(kb, way, "Ota Pavel wrote a book.", FIRST - timedelta(days=1)))[0] == "Version"
+        assert await kb.ledger.count() == {intent.State.OPEN: 1}, "the newest one stays open"
+        fake.set_faults([REFUSED])
+        await self.tried(kb, way, clock)
+        fake.set_faults([])
+        assert await kb.ledger.count() == {intent.State.FAILED: 1}
+        assert (await send(kb, way, NEWER, SECOND))[0] is None
+        await victim.worked(kb)
         assert await shown(kb) == [NEWER]
-        assert await send(kb, way, OLDER, FIRST) == ("Version", [])
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_one_that_does_not_end_keeps_no_other_out_for_ever(
+        self, kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
+    ) -> None:
+        async def is_undecided() -> bool:
+            vectors.switch.away = False
+            try:
+                await send(kb, way, OLDER, FIRST)
+            except errors.Undecided:
+                return True
+            return False
+
+        tries = 0
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await send(kb, way, NEWER, SECOND)
+        while await is_undecided():
+            vectors.switch.away = True
+            await self.tried(kb, way, clock)
+            tries += 1
+            assert tries < 20
+        assert tries == 9
+        assert await shown(kb) == [OLDER]
+        # Its caller, who knows of no success, repeats it.
+        assert (await send(kb, way, NEWER, SECOND))[0] is None
+        assert await shown(kb) == [NEWER]
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_nor_does_one_that_is_not_tried(
+        self, kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
+    ) -> None:
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await send(kb, way, NEWER, SECOND)
+        vectors.switch.away = False
+        clock.advance(minutes=59)
+        with pytest.raises(errors.Undecided):
+            await send(kb, way, OLDER, FIRST)
+        clock.advance(minutes=2)
+        assert (await send(kb, way, OLDER, FIRST))[0] is None
+
+    async def test_one_that_models_read_is_waited_for_however_long(
+        self, kb: world.ObservedState, clock: clocks.Clock, fake: process.Fake
+    ) -> None:
+        gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.hints/v1")
+        fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+        calling = asyncio.create_task(send(kb, "/ingest/full", NEWER, SECOND))
+
+        async def read() -> bool:
+            return fake.count(tag="kb.hints/v1") > asked
+
+        await waiting.until(read)
+        clock.advance(days=1)
+        for way in ("/ingest", "/ingest/full"):
+            with pytest.raises(errors.Undecided):
+                await send(kb, way, OLDER, FIRST)
+        await asyncio.to_thread(fake.open_gate, gate)
+        assert (await calling)[0] is None
+        assert await shown(kb) == [NEWER]
+
+    async def test_a_job_that_breaks_off_while_it_fails_leaves_the_time_of_its_request(
+        self, kb: world.ObservedState, broken: set[str], clock: clocks.Clock, fake: process.Fake
+    ) -> None:
+        far, arrived = datetime(2999, 1, 1, tzinfo=UTC), clock()
+        await send(kb, "/ingest", NEWER, far)
+        fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "status": {"code": 400, "message": "too long"}}])
+        broken.add("fail")
+        await victim.worked(kb)
+        broken.clear()
+        fake.set_faults([])
+        assert await kb.ledger.count() == {intent.State.OPEN: 1}
+        clock.advance(hours=1)
+        assert await kb.recovery.sweep(before=clock()) == 1
+        assert (await send(kb, "/ingest/full", OLDER, arrived - timedelta(minutes=1)))[0] == "Version"
+        assert (await send(kb, "/ingest/full", THIRDS, arrived + timedelta(minutes=1)))[0] is None
 
     @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
     async def test_a_time_in_the_future_counts_as_that_of_the_arrival(
@@ -115,7 +227,7 @@ class LateContract:
         await send(kb, way, OLDER, far)
         arrived = clock()
         clock.advance(hours=1)
-        assert await send(kb, way, "Eva Mala wrote Thirdthing.java.", arrived - timedelta(minutes=1)) == ("Version", [])
+        assert await send(kb, way, THIRDS, arrived - timedelta(minutes=1)) == ("Version", [])
         assert (await send(kb, way, NEWER, arrived + timedelta(minutes=1)))[0] is None
         # The document is dated as it says all the same.
         assert (await send(kb, way, NEWER, far))[0] is None
@@ -152,7 +264,7 @@ class LateContract:
         await kb.ingest(world.request(OLDER, observed_at=SECOND))
         fake.set_faults([REFUSED])
         with pytest.raises(root.Permanent):
-            await kb.ingest(world.request("Eva Mala wrote Thirdthing.java.", observed_at=THIRD))
+            await kb.ingest(world.request(THIRDS, observed_at=THIRD))
         fake.set_faults([])
         assert (await send(kb, "/ingest/full", "Ota Pavel wrote a book.", FIRST))[0] == "Version"
         assert (await kb.ledger.count())[intent.State.FAILED] == 1
@@ -196,6 +308,20 @@ def vectors() -> memory.Vectors:
     return memory.Vectors()
 
 
+@pytest.fixture
+def broken() -> set[str]:
+    """The calls of stores that meet a disk that is away."""
+    return set()
+
+
+def breaking(broken: set[str]) -> Callable[[Any], Any]:
+    def before(name: str) -> None:
+        if name in broken:
+            raise errors.Away("disk", "no answer")
+
+    return lambda inner: writers.Watched(inner, before)
+
+
 class TestFile(LateContract):
     @pytest.fixture
     async def kb(
@@ -205,8 +331,10 @@ class TestFile(LateContract):
         clock: clocks.Clock,
         meters: metrics.Metrics,
         vectors: memory.Vectors,
+        broken: set[str],
     ) -> AsyncIterator[world.ObservedState]:
-        async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as made:
+        stores, watched = (vectors, memory.Content()), breaking(broken)
+        async with world.opened(tmp_path, router, clock, meters, *stores, watched=watched) as made:
             yield made
 
 
@@ -221,7 +349,8 @@ class TestMongo(LateContract):
         meters: metrics.Metrics,
         vectors: memory.Vectors,
         database: mongo.Database,
+        broken: set[str],
     ) -> AsyncIterator[world.ObservedState]:
-        stores = (vectors, memory.Content())
-        async with world.opened(tmp_path, router, clock, meters, *stores, database=database) as made:
+        stores, watched = (vectors, memory.Content()), breaking(broken)
+        async with world.opened(tmp_path, router, clock, meters, *stores, watched=watched, database=database) as made:
             yield made
