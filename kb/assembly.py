@@ -23,8 +23,22 @@ from kb.erasure import book as erasures
 from kb.erasure import closed, eraser, holdings, places, watch
 from kb.files import reader, tika, vision
 from kb.graph import store as graph
-from kb.http import aliases, documents, erasing, knowledge, learning, openapi, queueing, reindexing, upkeep, uploads
+from kb.http import (
+    aliases,
+    documents,
+    erasing,
+    knowledge,
+    learning,
+    links,
+    openapi,
+    queueing,
+    reindexing,
+    upkeep,
+    uploads,
+)
 from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery
+from kb.links import patterns
+from kb.links import reading as links_reading
 from kb.outcome import learn
 from kb.qualify import graph as graph_of_phases
 from kb.queue import worker
@@ -178,6 +192,9 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
     for work in works:
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)
+    opener = links_reading.Reader(
+        patterns.Mongo(ground.database, clock), judge, fetcher, ground.graph, ground.content, way, asked, meters
+    )
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),
         *upkeep.Upkeep(reconciler).routes(),
@@ -193,6 +210,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             graph_store=ground.graph,
             crawls=config.crawl_parallel,
         ).routes(),
+        *links.Reading(opener, width=config.crawl_parallel).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
@@ -282,4 +300,5 @@ def _limits(config: settings.Settings) -> document.Limits:
         max_chars=config.max_chars,
         parallel=config.extract_parallel,
         versions=config.history_versions if config.history_days else 0,
+        links=config.links_per_document,
     )

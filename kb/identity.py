@@ -82,6 +82,11 @@ def entity_types(where: scope.Scope) -> str:
     return _make("entitytypes", owner(where))
 
 
+def link_pattern(where: scope.Scope, pattern: str) -> str:
+    """Id of an owner's pattern of links."""
+    return _make("linkpattern", owner(where), pattern)
+
+
 def erasure(where: scope.Scope, at: datetime) -> str:
     """Id of the erasure of a scope that was asked for at that moment."""
     return _make("erasure", owner(where), at.isoformat())

@@ -102,6 +102,9 @@ class Metrics:
             "jervis_kb_queued_extractions", "Documents that wait for extraction.", ("priority",), registry=registry
         )
         self.jobs = Counter("jervis_kb_queue_jobs", "Jobs of the queue by outcome.", ("outcome",), registry=registry)
+        self.links = Counter(
+            "jervis_kb_links", "Links that were to be read, by outcome.", ("outcome",), registry=registry
+        )
         self.uploads = Counter(
             "jervis_kb_uploads", "Files and images by media type and outcome (taken, refused).", ("type", "outcome"),
             registry=registry,

@@ -28,8 +28,22 @@ from kb.aliases import mongo as aliases_mongo
 from kb.content import mongo as content_mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.graph import store as graph
-from kb.http import access, app, content, entitytypes, exploring, health, knowledge, memory, rules, starting, upkeep
+from kb.http import (
+    access,
+    app,
+    content,
+    entitytypes,
+    exploring,
+    health,
+    knowledge,
+    links,
+    memory,
+    rules,
+    starting,
+    upkeep,
+)
 from kb.ingest import entitytypes as registry
+from kb.links import patterns
 from kb.memory import procedures, session, task, user
 from kb.reindex import indexes, phase
 from kb.retrieve import rank, rerank, search
@@ -135,6 +149,7 @@ async def _built(
     more = [
         *rules.Rules(rules_mongo.Rules(database, _now)).routes(),
         *entitytypes.EntityTypes(registry.Mongo(database, _now)).routes(),
+        *links.Patterns(patterns.Mongo(database, _now)).routes(),
         *memory.Memory(task.Tasks(database, _now), book, procedures.Procedures(database, _now)).routes(),
     ]
     writing = None

@@ -155,6 +155,8 @@ class Settings(BaseSettings):
     crawl_parallel: int = Field(default=4, ge=1, le=64)
     crawl_page_bytes: int = Field(default=4 << 20, ge=1024)
     crawl_page_seconds: float = Field(default=20.0, gt=0)
+    # Links of a document that its answer names, the first ones; 0 names none.
+    links_per_document: int = Field(default=20, ge=0, le=200)
 
     # Stored content without a reference that was not used for so long is deleted; 0 keeps it for ever.
     content_keep_days: float = Field(default=180.0, ge=0)

@@ -224,6 +224,7 @@ def application() -> typer.Typer:
     app.add_typer(registry.procedures(), name="procedures")
     app.add_typer(registry.aliases(), name="aliases")
     app.add_typer(registry.types(), name="types")
+    app.add_typer(registry.links(), name="links")
     app.command("regroup")(regroup)
     app.add_typer(reindex.application(), name="reindex")
     return app

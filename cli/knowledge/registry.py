@@ -1,4 +1,4 @@
-"""`jervis-kb rules`, `procedures`, `aliases` and `types`: what people decide, beside what documents say."""
+"""`jervis-kb rules`, `procedures`, `aliases`, `types` and `links`: what people decide, beside what documents say."""
 
 from __future__ import annotations
 
@@ -265,6 +265,87 @@ def types_deleted(
     """Leave exactly the scope without entity types of its own; prints those of wider scopes that still count."""
     draft = _draft(api.EntityTypesDraft, scope=access.where(owner, project, group), types=[], by=by)
     _types(access.through(url, token, lambda api: api.types.put(draft)), output)
+
+
+def links_listed(
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    output: access.Output = Format.TABLE,
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """The patterns of links that are safe or unsafe in the scope, wider scopes' included."""
+    where = access.where(owner, project, group)
+    found = access.through(url, token, lambda api: api.links.patterns(where))
+    rows = [(one.pattern, one.list.value, one.by, one.reason) for one in found]
+    _show(found, output, "patterns", ("PATTERN", "LIST", "BY", "REASON"), rows)
+
+
+def _links_put(
+    listed: api.LinkList, pattern: str, owner: scope.Scope, by: str, reason: str, url: str, token: str
+) -> None:
+    draft = _draft(api.LinkPatternDraft, scope=owner, pattern=pattern, list=listed, by=by, reason=reason)
+    made = access.through(url, token, lambda api: api.links.put(draft))
+    sys.stdout.write(printable.line(f"{made.pattern} is {made.list.value}") + "\n")
+
+
+_LinkPattern = Annotated[
+    str, typer.Argument(metavar="PATTERN", help="A host with all below it, as in example.com, or example.com/blog/*.")
+]
+_LinkReason = Annotated[str, typer.Option(help="Why, in a few words.")]
+
+
+def links_safe(
+    pattern: _LinkPattern,
+    owner: access.Client,
+    by: access.By,
+    project: access.Project = "",
+    group: access.Group = "",
+    reason: _LinkReason = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Open links that match the pattern without a question."""
+    _links_put(api.LinkList.SAFE, pattern, access.where(owner, project, group), by, reason, url, token)
+
+
+def links_unsafe(
+    pattern: _LinkPattern,
+    owner: access.Client,
+    by: access.By,
+    project: access.Project = "",
+    group: access.Group = "",
+    reason: _LinkReason = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Never open links that match the pattern."""
+    _links_put(api.LinkList.UNSAFE, pattern, access.where(owner, project, group), by, reason, url, token)
+
+
+def links_deleted(
+    pattern: _LinkPattern,
+    owner: access.Client,
+    project: access.Project = "",
+    group: access.Group = "",
+    url: access.Url = access.URL,
+    token: access.Token = "",
+) -> None:
+    """Forget a pattern of exactly the scope."""
+    where = access.where(owner, project, group)
+    access.through(url, token, lambda api: api.links.delete(where, pattern))
+    sys.stdout.write(f"{printable.line(pattern)} deleted\n")
+
+
+def links() -> typer.Typer:
+    """`links`."""
+    app = typer.Typer(help="Which links of documents are opened.", no_args_is_help=True)
+    app.command("list")(links_listed)
+    app.command("safe")(links_safe)
+    app.command("unsafe")(links_unsafe)
+    app.command("delete")(links_deleted)
+    return app
 
 
 def rules() -> typer.Typer:

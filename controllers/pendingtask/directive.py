@@ -109,11 +109,14 @@ def transition(
     hints: pendingtask.Hints,
     summary: str = "",
     *,
+    beside: str = "",
     conds: tuple[conditions.Condition, ...] = (),
 ) -> Decision:
-    """The one write that executes a decision. `summary` is the result of a task that is Done with it."""
+    """The one write that executes a decision. `summary` is the result of a task that is Done with it, `beside` a
+    sentence that the condition has after the reason."""
     reason = chosen.reason[:1024]
-    done = condition(view, "Qualified", True, chosen.decision.value, reason)
+    said = f"{reason.rstrip('.')}. {beside}" if beside else reason
+    done = condition(view, "Qualified", True, chosen.decision.value, said)
     fields: dict[str, Field] = {
         "retry": None,
         "route": pendingtask.Route(decision=chosen.decision, hints=hints, reason=reason),

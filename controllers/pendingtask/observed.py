@@ -158,10 +158,27 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
+class Linked:
+    """The links of a document: how many have tasks, how many of these are new, and why others have none."""
+
+    links: int
+    made: int
+    refused: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """As a sentence for a condition; "" without links."""
+        if not self.links:
+            return ""
+        there = self.links - len(self.refused)
+        text = f"{self.links} link{'s' if self.links > 1 else ''} found, {there} processed as tasks ({self.made} new)."
+        return f"{text} {len(self.refused)} refused: {self.refused[0][:300]}" if self.refused else text
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
-    `superseded`: why the content is not stored, as a sentence; "" if it is.
+    `superseded`: why the content is not stored, as a sentence; "" if it is. `linked`: the tasks of its links.
     `directive`: what the task needs first; None: nothing, the hints decide.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
@@ -175,6 +192,7 @@ class Ingested:
     attached: Attached | None = None
     directive: api.QualifierDirective | None = None
     superseded: str = ""
+    linked: Linked | None = None
     generation: int | None = None
     digest: str = ""
 

@@ -183,6 +183,7 @@ class Wiring:
             fetch=self.cache.fetch,
             done=self.cache.observed,
             clock=wall,
+            cluster=to.api,
         )
         self.wait_conditions = wait_conditions.WaitConditions(
             self.index,

@@ -61,6 +61,17 @@ from kb.api.ingest import (
     Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
+from kb.api.links import (
+    LINK_URN,
+    Link,
+    LinkList,
+    LinkOutcome,
+    LinkPattern,
+    LinkPatternDraft,
+    LinkPatterns,
+    LinkReport,
+    LinkSource,
+)
 from kb.api.memory import (
     SUMMARY_CHARS,
     Findings,
@@ -170,7 +181,16 @@ __all__ = [
     "Key",
     "Kind",
     "Knowledge",
+    "LINK_URN",
     "Label",
+    "Link",
+    "LinkList",
+    "LinkOutcome",
+    "LinkPattern",
+    "LinkPatternDraft",
+    "LinkPatterns",
+    "LinkReport",
+    "LinkSource",
     "LogSummarization",
     "METADATA_BYTES",
     "Mention",

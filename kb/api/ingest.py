@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from crds import scope, values
+from kb.api import links as linked
 from kb.api import message
 from kb.api.directive import MESSAGE_CHARS, QUESTION_CHARS, DirectiveAction, QualifierDirective
 from kb.api.qualification import Qualification
@@ -163,6 +164,8 @@ class IngestReply(message.Reply):
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again. What the qualifier could not find out is named there too.
     `qualification` is what it understood.
+
+    `links` are those that the document holds; none was opened. `link` says what became of a link that was to be read.
     """
 
     source_urn: str
@@ -176,6 +179,8 @@ class IngestReply(message.Reply):
     directive: QualifierDirective | None = None
     problems: list[str] = Field(default_factory=list)
     qualification: Qualification | None = None
+    links: list[linked.Link] = Field(default_factory=list)
+    link: linked.LinkReport | None = None
 
 
 class IndexReply(message.Reply):

@@ -37,6 +37,7 @@ class Client:
         self._transport = transport.Transport(base_url, http, token, patient=patient, attempts=attempts)
         self.rules = resources.Rules(self._transport)
         self.types = resources.EntityTypes(self._transport)
+        self.links = resources.Links(self._transport)
         self.memory = resources.Memory(self._transport)
         self.aliases = resources.Aliases(self._transport)
         self.documents = resources.Documents(self._transport)

@@ -59,6 +59,34 @@ class EntityTypes:
         return (await self._way.call("PUT", "/api/v1/entity-types", api.EntityTypes, body=draft)).types
 
 
+class Links:
+    """Which links a scope opens, and the reading of one."""
+
+    def __init__(self, way: transport.Transport) -> None:
+        self._way = way
+
+    async def read(
+        self, request: api.IngestRequest, *, urgency: priority.Priority = priority.Priority.P3
+    ) -> api.IngestReply:
+        """Read the page of one link, if it may be opened; `link` of the answer says what became of it."""
+        return await self._way.call(
+            "POST", "/api/v1/ingest/link", api.IngestReply, body=request, urgency=urgency, repeatable=True
+        )
+
+    async def patterns(self, viewer: scope.Scope) -> list[api.LinkPattern]:
+        """The patterns that hold for the viewer, wider ones included."""
+        query = _query(viewer)
+        return (await self._way.call("GET", "/api/v1/links/patterns", api.LinkPatterns, params=query)).patterns
+
+    async def put(self, draft: api.LinkPatternDraft) -> api.LinkPattern:
+        """Call links safe or unsafe from now on."""
+        return await self._way.call("PUT", "/api/v1/links/patterns", api.LinkPattern, body=draft)
+
+    async def delete(self, owner: scope.Scope, pattern: str) -> None:
+        """Forget a pattern of exactly this owner."""
+        await self._way.send("DELETE", "/api/v1/links/patterns", params=_query(owner, pattern=pattern))
+
+
 class Memory:
     """Of a task, of the last days, of procedures, and of the user."""
 

@@ -34,12 +34,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Seen:
-    """A page that was looked at: its content, or why it was not taken. `gone`: its site says that there is none."""
+    """A page that was looked at: its content, or why it was not taken. `gone`: its site says that there is none.
+    `status` is that of its answer, if there was one."""
 
     url: str
     page: page.Page | None
     reason: str = ""
     gone: bool = False
+    status: int = 200
 
 
 Site = tuple[str, str, int]
@@ -47,11 +49,12 @@ Site = tuple[str, str, int]
 
 class Crawl:
     """One crawl; iterate over `pages` once, and over `revisited` after it. `truncated` says afterwards whether a limit
-    ended it, `root` is the beginning of every URL of the site."""
+    ended it, `root` is the beginning of every URL of the site. `permit` is asked before each URL as the fetcher's."""
 
-    def __init__(self, fetcher: fetch.Fetcher, limits: Limits) -> None:
+    def __init__(self, fetcher: fetch.Fetcher, limits: Limits, permit: fetch.Permit | None = None) -> None:
         self._fetcher = fetcher
         self._limits = limits
+        self._permit_also = permit
         self._site: Site | None = None
         self._rules_of: dict[Site, urllib.robotparser.RobotFileParser] = {}
         self._known: set[str] = set()
@@ -106,6 +109,8 @@ class Crawl:
 
     async def _permit(self, url: str) -> None:
         """Raises `fetch.Refused` for a URL that its site's robots.txt forbids, or of another site than the crawl's."""
+        if self._permit_also is not None:
+            await self._permit_also(url)
         site = _site(url)
         if site is None:
             return  # the fetcher says what is wrong with it
@@ -123,7 +128,7 @@ class Crawl:
         except (fetch.Refused, errors.Invalid, errors.Away) as error:
             return Seen(url, None, error.message)
         if found.status != 200:
-            return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE)
+            return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE, status=found.status)
         if found.media_type not in _TEXTS:
             return Seen(url, None, f"it is {found.media_type}; send files to /api/v1/ingest/file")
         try:
@@ -145,8 +150,14 @@ class Crawl:
         scheme, host, port = site
         named = f"[{host}]" if ":" in host else host
         rules = urllib.robotparser.RobotFileParser()
+        own = f"{scheme}://{named}:{port}/robots.txt"
+
+        async def permit(url: str) -> None:
+            if url != own and self._permit_also is not None:
+                await self._permit_also(url)
+
         try:
-            found = await self._fetcher.fetch(f"{scheme}://{named}:{port}/robots.txt")
+            found = await self._fetcher.fetch(own, permit)
         except (fetch.Refused, errors.Invalid, errors.Away) as error:
             if self._site is None and not isinstance(error, fetch.Refused):
                 raise  # it is the first that is asked of the site

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import encodings.aliases
+import itertools
 import pkgutil
 import re
 import time
@@ -57,6 +58,7 @@ class _Reader:
         self.title: list[str] = []
         self.text: list[str] = []
         self.links: dict[str, None] = {}
+        self.anchors: list[tuple[str, int]] = []  # the links of the text, with how much of it stood before each
         self.robots = ""
         self._silent = 0
         self._silenced = ("", 0)  # the outermost silent element, and how much text stood before it
@@ -75,7 +77,12 @@ class _Reader:
                     self._close(tag)
         # The events do not carry the slash of `<svg/>`: one that never ends hides nothing.
         if self._silent and self._silenced[0] != "svg":
-            del self.text[self._silenced[1] :]
+            self._forget()
+
+    def _forget(self) -> None:
+        """What stands in the outermost silent element is no text of the page, nor are its links."""
+        del self.text[self._silenced[1] :]
+        self.anchors = [one for one in self.anchors if one[1] < self._silenced[1]]
 
     def _open(self, tag: str, given: Mapping[str, str]) -> None:
         if tag in _SILENT:
@@ -88,19 +95,26 @@ class _Reader:
             self.base = _join(self.base, given["href"]) or self.base
         elif tag == "meta" and given.get("name", "").lower() == "robots":
             self.robots = given.get("content", "").lower()
-        elif tag == "a" and given.get("href") and "nofollow" not in given.get("rel", "").lower():
-            link = _join(self.base, given["href"]) if len(self.links) < _MOST_LINKS else None
-            if link:
-                self.links.setdefault(link)
+        elif tag == "a" and given.get("href"):
+            self._link(given["href"], follow="nofollow" not in given.get("rel", "").lower())
         if tag == "pre":
             self._verbatim += 1
         if tag in _BLOCKS:
             self.text.append("\n\n" if tag.startswith("h") or tag == "p" else "\n")
 
+    def _link(self, written: str, *, follow: bool) -> None:
+        follow = follow and len(self.links) < _MOST_LINKS
+        shown = len(self.anchors) < _MOST_LINKS
+        link = _join(self.base, written) if follow or shown else None
+        if link and shown:
+            self.anchors.append((link, len(self.text)))
+        if link and follow:
+            self.links.setdefault(link)
+
     def _close(self, tag: str) -> None:
         if tag in _SILENT:
             if self._silent == 1:
-                del self.text[self._silenced[1] :]
+                self._forget()
             self._silent = max(self._silent - 1, 0)
         elif tag == "title":
             self._in_title = False
@@ -116,12 +130,25 @@ class _Reader:
             self.text.append(data if self._verbatim else _SPACE.sub(" ", data))
 
 
+def anchored(
+    html: str, *, seconds: float = 5.0, clock: Callable[[], float] = time.thread_time
+) -> tuple[str, list[tuple[str, int]]]:
+    """The text of an HTML document that has no address of its own, and each link in it with its place in the text.
+
+    Raises `Costly` after `seconds` of processor time.
+    """
+    reader = _Reader("")
+    reader.take(_bounded(justhtml.stream(html), seconds, clock))
+    ends = [0, *itertools.accumulate(len(piece) for piece in reader.text)]
+    return "".join(reader.text), [(link, ends[count]) for link, count in reader.anchors]
+
+
 def read(
     body: bytes, url: str, charset: str | None, *, seconds: float = 5.0, clock: Callable[[], float] = time.thread_time
 ) -> Page:
     """A page that came from `url`; `charset` as its header said. Raises `Costly` after `seconds` of processor time."""
     reader = _Reader(url)
-    reader.take(_bounded(justhtml.stream(_decode(body, charset)), seconds, clock))
+    reader.take(_bounded(justhtml.stream(decode(body, charset)), seconds, clock))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(
@@ -142,7 +169,8 @@ def _bounded(events: _Events, seconds: float, clock: Callable[[], float]) -> _Ev
         yield event
 
 
-def _decode(body: bytes, charset: str | None) -> str:
+def decode(body: bytes, charset: str | None) -> str:
+    """The text of a document by the charset that it is said to have, by its own word, or as UTF-8."""
     found = _CHARSET.search(body[:2048])
     for said in (charset, found[1].decode() if found else None, "utf-8"):
         name = encodings.normalize_encoding(said or "").lower().replace(".", "_")

@@ -10,6 +10,7 @@ from kb import mongo
 from kb.aliases import mongo as aliases
 from kb.erasure import closed, tasks
 from kb.ingest import entitytypes
+from kb.links import patterns
 from kb.memory import procedures, session
 from kb.rules import mongo as rules
 
@@ -46,6 +47,7 @@ def of(database: mongo.Database) -> Mapping[str, Holding]:
         "tasks": tasks.Tasks(database),
         "aliases": Collection(database, aliases.COLLECTION),
         "entityTypes": Collection(database, entitytypes.COLLECTION),
+        "linkPatterns": Collection(database, patterns.COLLECTION),
         "rules": Collection(database, rules.COLLECTION),
         "procedures": Collection(database, procedures.COLLECTION, _clients),
         "sessionEntries": Collection(database, session.COLLECTION, _without_group),

@@ -18,7 +18,7 @@ import pydantic
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
 from kb import api, errors
-from kb.http import body, exploring, learning, openapi
+from kb.http import body, exploring, learning, links, openapi
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
 _SHOWN_NODES = 5
@@ -131,6 +131,24 @@ class Graph(api.Request):
     as_of: AwareDatetime | None = Field(default=None, description="The graph as it was at this time (RFC 3339).")
 
 
+class DocumentFromWeb(api.Request):
+    """Arguments of `document_from_web`."""
+
+    url: str = Field(min_length=1, max_length=1000, description="The address, https:// or http://.")
+    why: str = Field(
+        default="", max_length=200, description="What the page is about, or the text in which the link stands."
+    )
+
+
+class ManageLinkSafety(api.Request):
+    """Arguments of `manage_link_safety`."""
+
+    pattern: Annotated[str, StringConstraints(min_length=1, max_length=1000, strip_whitespace=True)] | None = Field(
+        default=None, description="A host with all below it (example.com), or a path of it (example.com/ads/*)."
+    )
+    reason: str = Field(default="", max_length=1000, description="Why links of the pattern must not be opened.")
+
+
 async def _ask(asked: Ask, call: Call) -> Answer:
     found = await call(openapi.RETRIEVE, api.RetrieveReply, given=_given(asked))
     passages = [
@@ -187,6 +205,27 @@ async def _graph(asked: Graph, call: Call) -> Answer:
     return Answer(_fenced("\n".join(lines)), {**data, "truncated": nodes.truncated or walk.truncated})
 
 
+async def _document_from_web(asked: DocumentFromWeb, call: Call) -> Answer:
+    about = api.LinkSource(url=asked.url, before=asked.why)
+    content = about.model_dump_json(by_alias=True, exclude_defaults=True)
+    given = {"sourceUrn": f"{api.LINK_URN}{asked.url}", "kind": "link", "content": content}
+    found = await call(links.READ, api.IngestReply, given=given)
+    report = found.link or api.LinkReport(url=asked.url, outcome=api.LinkOutcome.REFUSED, reason="")
+    # A reason may repeat what the site or its model said.
+    return Answer(f"{report.outcome.value}: {report.url}\n{_fenced(report.reason)}", _data(report))
+
+
+async def _manage_link_safety(asked: ManageLinkSafety, call: Call) -> Answer:
+    if asked.pattern is not None:
+        given = {"pattern": asked.pattern, "list": api.LinkList.UNSAFE.value, "reason": asked.reason, "by": "agent"}
+        await call(links.PUT, api.LinkPattern, given=given)
+    held = await call(links.LIST, api.LinkPatterns)
+    lines = [
+        f"- {one.pattern} is {one.list.value}" + (f": {one.reason}" if one.reason else "") for one in held.patterns
+    ]
+    return Answer(_fenced("\n".join(lines)) if lines else "There are no patterns in this scope.", _data(held))
+
+
 ALL = (
     Tool(
         "ask",
@@ -224,6 +263,26 @@ ALL = (
         Store,
         (learning.STORE,),
         _store,
+        writes=True,
+    ),
+    Tool(
+        "document_from_web",
+        "Read a web page into the knowledge base",
+        "Open one public page, if it may be opened, and store it as a document that `ask` and `search` find. Links "
+        "that act (unsubscribe, confirm, invitations) are never opened, and links of the page are not followed.",
+        DocumentFromWeb,
+        (links.READ,),
+        _document_from_web,
+        writes=True,
+    ),
+    Tool(
+        "manage_link_safety",
+        "See and extend the links that are not opened",
+        "The patterns of links that are safe or unsafe in this scope; with `pattern` its links are not opened from now "
+        "on. Only a person can call links safe.",
+        ManageLinkSafety,
+        (links.LIST, links.PUT),
+        _manage_link_safety,
         writes=True,
     ),
 )

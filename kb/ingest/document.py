@@ -29,13 +29,15 @@ _UNTRIED = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept."""
+    """Sizes in characters; `parallel` chunks of one document are extracted at once, `versions` of it are kept, and the
+    answer about it names `links`."""
 
     chunk_chars: int = 4000
     chunk_overlap: int = 200
     max_chars: int = 4_000_000
     parallel: int = 4
     versions: int = 20
+    links: int = 20
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from crds import scope
 from kb import api, errors
 from kb.ingest import reference, relation
 
+DOCUMENT = "document::"
+"""Before the key of a document's node, as answers give it, which is then taken as it is: `document::email::m1@a.cz`."""
 _REMEDY = "Give type:name, as in user:jana or file:src/Main.kt, or the document's own value."
 
 
@@ -168,6 +170,9 @@ def name_of(key: str) -> str:
 
 
 def _key(text: str, field: str, anchor: str, where: scope.Scope) -> str:
+    exact = text.removeprefix(DOCUMENT)
+    if exact != text and "::" in exact:
+        return exact
     found = relation.end(text, anchor, where)
     if found is None:
         raise errors.Invalid(f"{text!r} is no key of a node", field=field, remedy=_REMEDY)

@@ -12,6 +12,7 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ from kb.ingest import (
     source,
     turns,
 )
+from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
 from kb.vectors import embedding
@@ -97,6 +99,7 @@ class Pipeline:
         self._meters = meters
         self._clock = clock
         self._turns = stores.turns
+        self._links = limits.links
         self._documents = document.Documents(stores, meters, clock, limits)
         self._deletion = deletion.Deletion(stores, clock)
         works = jobs.Jobs(stores, self._documents, self._deletion, self._extractor, self._committer, meters, clock)
@@ -433,6 +436,9 @@ class Pipeline:
             attempt=opened.attempts,
         )
         summary, found = self._judgement(judged, "The document is stored, but it could not be judged")
+        # A linked page only mentions its links: nothing follows them.
+        most = 0 if request.kind == "link" else self._links
+        linked = await asyncio.to_thread(extract.find, begun.text, most=most)
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=opened.known,
@@ -444,4 +450,5 @@ class Pipeline:
             directive=hints.direct(judged, found, self._clock()),
             problems=[*extracted.problems, *qualified.errors],
             qualification=qualified.created().qualification(),
+            links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
         )

@@ -6,6 +6,11 @@
     DIRECTIVE {...}: what follows is the directive of the answer, in JSON
     HINTS     {...}: fields of the hints; the directive is left to the operator
 
+Links are those that `kb.links.extract` finds. Of a task about a link the word in its URL decides:
+
+    unsubscribe  blocked                    away     its site does not answer
+    unclear      a person is asked          (anything else: its page becomes a document)
+
 Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks and the groups of
 projects are noted.
 
@@ -22,6 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kb import api
+from kb.links import extract, reading
 
 
 class Knowledge(ThreadingHTTPServer):
@@ -32,6 +38,7 @@ class Knowledge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[api.IngestRequest] = []
+        self.links: list[api.IngestRequest] = []
         self.attached: list[api.AttachmentDraft] = []
         self.outcomes: list[api.Outcome] = []
         self.groups: dict[str, str] = {}
@@ -68,6 +75,38 @@ class Knowledge(ThreadingHTTPServer):
         finally:
             with self._lock:
                 self._now -= 1
+
+    def link(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for the task of a link."""
+        request = api.IngestRequest.model_validate_json(body)
+        with self._lock:
+            self.links.append(request)
+        url = reading.stated(request.content or "").url
+        words = {"unsubscribe": "Blocked", "away": "Unreachable", "unclear": "Unclear"}
+        outcome = next((found for word, found in words.items() if word in url), "Indexed")
+        asks = outcome == "Unclear"
+        hints = api.Hints(
+            has_actionable_content=asks,
+            is_assigned_to_me=False,
+            has_future_deadline=False,
+            urgency="low",
+            reason=f"{outcome} by rule.",
+            questions=["May it be opened?"] if asks else [],
+        )
+        reply = api.IngestReply(
+            source_urn=request.source_urn,
+            replaced=False,
+            chunk_ids=[],
+            node_keys=[],
+            edge_count=0,
+            summary=f"{outcome}: {url}.",
+            hints=hints,
+            # As another document would have them: a link's task makes none.
+            links=[api.Link(url=f"{url}/next")],
+            link=api.LinkReport(url=url, outcome=api.LinkOutcome(outcome), reason=f"{outcome} by rule."),
+        )
+        found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
+        return 200, found
 
     def attach(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for one file."""
@@ -139,6 +178,7 @@ class Knowledge(ThreadingHTTPServer):
             summary="A summary.",
             hints=hints,
             directive=api.QualifierDirective.model_validate_json(said) if said else None,
+            links=[api.Link(**vars(one)) for one in extract.find(text, most=20)],
         )
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
         return found
@@ -161,6 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.parents.append(self.headers.get("traceparent"))
         others = {
             "/api/v1/ingest/attachment": self.server.attach,
+            "/api/v1/ingest/link": self.server.link,
             "/api/v1/outcomes": self.server.outcome,
             "/api/v1/projects/regroup": self.server.regroup,
         }

@@ -21,7 +21,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import datetime
 from email import errors as mail_errors
-from email import message_from_string, policy
+from email.header import decode_header, make_header
+from email.parser import HeaderParser
 
 import orjson
 import pydantic
@@ -31,6 +32,7 @@ import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
+from controllers.pendingtask.effects import links
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -128,13 +130,30 @@ def _is_image(one: pendingtask.Attachment) -> bool:
 def content_title(task: pendingtask.PendingTask) -> str:
     """The annotation, or the Subject of a mail, or nothing."""
     named = task.metadata.annotations.get(document.TITLE_ANNOTATION, "")
-    if named or task.spec.type is not Type.EMAIL or not task.spec.content:
+    if named or task.spec.type is not Type.EMAIL:
         return named
+    return _header(task, "Subject")
+
+
+def _header(task: pendingtask.PendingTask, name: str) -> str:
+    """Of a mail that is in the task itself, decoded. Addresses are not parsed: a hostile one's would take minutes."""
     try:
-        return str(message_from_string(task.spec.content, policy=policy.default).get("Subject", ""))
-    except (mail_errors.MessageError, ValueError, IndexError):
-        # A header that cannot be parsed costs the title only.
+        raw = HeaderParser().parsestr(task.spec.content or "").get(name, "")
+        return " ".join(str(make_header(decode_header(raw))).split())
+    except (mail_errors.MessageError, ValueError, LookupError):
+        # A header that cannot be decoded is left out.
         return ""
+
+
+def link_source(task: pendingtask.PendingTask) -> dict[str, str]:
+    """What the task of a link is told about the document that has it."""
+    sender = _header(task, "From") if task.spec.type is Type.EMAIL else ""
+    return {
+        "source_urn": content_source(task),
+        "source_kind": KINDS[task.spec.type],
+        "subject": content_title(task)[:1000],
+        "sender": sender[:320],
+    }
 
 
 SUPERSEDED: Mapping[api.Superseded, str] = {
@@ -142,7 +161,11 @@ SUPERSEDED: Mapping[api.Superseded, str] = {
     "Deletion": "The content was deleted from the knowledge base while it was read.",
 }
 PATIENCE = 8
-"""Tries of a task's qualification after which files with unavailable readers are left out: about fifteen minutes."""
+"""Tries of a task's qualification after which what is unavailable is left out (the reader of a file, tasks that a quota
+refuses): about fifteen minutes."""
+LINK_PATIENCE = 4
+"""Tries after which the site of a link is left: a minute and a quarter. Most of those that are away then stay away, and
+each try takes a place at the qualifier."""
 
 
 def file_drafts(task: pendingtask.PendingTask) -> list[api.AttachmentDraft]:
@@ -234,7 +257,8 @@ class Readings:
 
 
 class Qualifier:
-    """`fetch` reads the whole task from the API; `done(uid, observation)` is called in the loop at the end."""
+    """`fetch` reads the whole task from the API, `cluster` creates those of links; `done(uid, observation)` is called
+    in the loop at the end."""
 
     def __init__(
         self,
@@ -246,7 +270,9 @@ class Qualifier:
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
+        cluster: kube.Kube,
     ) -> None:
+        self._cluster = cluster
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
@@ -304,7 +330,14 @@ class Qualifier:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
-        reply = await self._kb.ingest(request, urgency=urgency)
+        tried = task.status.retry.count if task.status.retry else 0
+        if task.spec.type is Type.LINK:
+            reply = await self._kb.links.read(request, urgency=urgency)
+            away = reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE
+            if reply.link is not None and away and tried < LINK_PATIENCE:
+                return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
+        else:
+            reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         wanted = task.spec.attachments and reply.superseded_by is None
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
@@ -329,7 +362,11 @@ class Qualifier:
             if chosen.phase is not Phase.DONE:
                 raise
             log.warning("the task has no memory", uid=uid, why=error.message)
-        return found
+        if task.spec.type not in links.HOLDERS:
+            return found
+        # Before the route is persisted, as above: a repeated reading finds those that were created.
+        linked = await links.make(self._cluster, task, reply.links, link_source(task), patient=tried < PATIENCE)
+        return replace(found, linked=linked)
 
 
 def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingested:

@@ -124,7 +124,8 @@ def route(view: View) -> Decision | None:
         return None
     spec = view.task.spec
     chosen = directive.choose(spec.type, found, lead=view.state.limits.clients.of(spec.client_id).lead, now=view.now)
-    return directive.transition(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
+    links = found.linked.sentence() if found.linked is not None else ""
+    return directive.transition(view, chosen, found.hints, found.summary, beside=links, conds=_attachments(view, found))
 
 
 def restart(view: View) -> Decision | None:

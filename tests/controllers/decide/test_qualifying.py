@@ -107,6 +107,61 @@ def test_files_of_one_name_do_not_replace_each_other() -> None:
     assert {one.attached_to for one in drafts} == {f"task::{UID}"}
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"Content-Type: multipart/mixed; boundary={'(' * 20_000}",
+        f"Content-Type: text/plain; {'a=b; ' * 6000}",
+        f"To: {'(' * 20_000}",
+    ],
+)
+def test_a_hostile_header_costs_neither_title_nor_sender(header: str) -> None:
+    text = (
+        f"From: =?utf-8?q?Jana_Nov=C3=A1?=\n =?utf-8?q?kov=C3=A1?= <jana@acme.example>\nSubject: Plán\n{header}\n\nHi"
+    )
+    mail = task(spec={"content": text, "sourceUrn": "email::m1"})
+    assert ingest.content_title(mail) == "Plán"
+    assert ingest.link_source(mail) == {
+        "source_urn": "email::m1",
+        "source_kind": "email",
+        "subject": "Plán",
+        "sender": "Jana Nováková <jana@acme.example>",
+    }
+
+
+@pytest.mark.parametrize(
+    ("linked", "told"),
+    [
+        (observed.Linked(links=0, made=0), ""),
+        (observed.Linked(links=1, made=1), " 1 link found, 1 processed as tasks (1 new)."),
+        (observed.Linked(links=3, made=0), " 3 links found, 3 processed as tasks (0 new)."),
+        (
+            observed.Linked(links=3, made=1, refused=("exceeded quota", "exceeded quota")),
+            " 3 links found, 1 processed as tasks (1 new). 2 refused: exceeded quota",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("hints", "failure", "phase"),
+    [
+        (Hints(has_actionable_content=False), "", Phase.DONE),
+        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
+    ],
+)
+def test_the_condition_counts_the_links(
+    linked: observed.Linked, told: str, hints: Hints, failure: str, phase: Phase
+) -> None:
+    mail = task(Phase.QUALIFYING)
+    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
+    found = observed.Ingested(hints, reason="so it is.", directive=given, linked=linked)
+    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    assert status.phase is phase
+    [condition] = [one for one in status.conditions if one.type == "Qualified"]
+    assert condition.message == f"{failure or 'information only: so it is.'}{told}"
+    assert status.route is not None
+    assert "link" not in status.route.reason
+
+
 def test_operational_errors_back_off_for_ever_and_stay_ready_for_qualification() -> None:
     current, waits, told = task(Phase.READY_FOR_QUALIFICATION), [], list[str]()
     now = NOW

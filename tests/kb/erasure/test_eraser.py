@@ -105,6 +105,8 @@ async def fill(kb: world.ObservedState, kb_client: client.Client, owner: scope.S
     await kb_client.rules.put(api.RuleDraft.model_validate(draft))
     own = {"scope": owner, "types": [{"name": "medicine", "description": "a drug"}], "by": "jana"}
     await kb_client.types.put(api.EntityTypesDraft.model_validate(own))
+    bad = {"scope": owner, "pattern": "bad.example", "list": "Unsafe", "by": "jana"}
+    await kb_client.links.put(api.LinkPatternDraft.model_validate(bad))
     await kb_client.memory.remember(api.SessionDraft(scope=owner, source="chat", summary="said", id="e1"))
     if owner.client_id:
         way = api.ProcedureDraft(client_id=owner.client_id, trigger_pattern="t", procedure_steps=[STEP])
@@ -152,7 +154,7 @@ async def owned(kb: world.ObservedState, database: mongo.Database, owner: scope.
             {"clientId": owner.client_id, "projectId": owner.project_id}
         ),
     }
-    for collection in ("clientProjectRules", "entityTypes", "graph_entity_registry"):
+    for collection in ("clientProjectRules", "entityTypes", "linkPatterns", "graph_entity_registry"):
         found[collection] = await database[collection].count_documents(names)
     found["tasks"] = await of_tasks(database, owner)
     return found

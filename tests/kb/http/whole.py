@@ -26,6 +26,7 @@ from kb.http import (
     health,
     knowledge,
     learning,
+    links,
     memory,
     openapi,
     queueing,
@@ -33,6 +34,9 @@ from kb.http import (
     uploads,
 )
 from kb.ingest import entitytypes as registry_of_types
+from kb.ingest import lanes
+from kb.links import patterns
+from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.retrieve import search
@@ -54,11 +58,17 @@ async def over(
     works: eraser.Eraser | None = None,
     registry: places.Places | None = None,
     limit: int = 500_000,
+    transport: httpx.AsyncBaseTransport | None = None,
+    ingests: bool = False,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
-    """The typed client and a raw one, both at the service's root."""
-    async with httpx.AsyncClient(trust_env=False, verify=False) as web:
+    """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
+
+    `ingests`: with `/ingest/full`, too.
+    """
+    async with httpx.AsyncClient(trust_env=False, verify=False, transport=transport) as web:
         numbers = itertools.count()
-        fetcher = fetch.Fetcher(web, judge or address.Judge([], address.resolve), max_bytes=100_000, seconds=20.0)
+        judge = judge or address.Judge([], address.resolve)
+        fetcher = fetch.Fetcher(web, judge, max_bytes=100_000, seconds=20.0)
         reading = reader.Reader(parser, vision.Models(made.answers), meters)
         served: Sequence[openapi.Served] = [
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
@@ -71,8 +81,14 @@ async def over(
         if database is not None:
             book = session.Sessions(database, clock, lambda: f"entry-{next(numbers)}")
             ways = procedures.Procedures(database, clock)
+            called = patterns.Mongo(database, clock)
+            opener = links_reading.Reader(
+                called, judge, fetcher, made.graph, made.content, made.intake, made.answers, meters
+            )
             served = [
                 *served,
+                *links.Reading(opener).routes(),
+                *links.Patterns(called).routes(),
                 *entitytypes.EntityTypes(registry_of_types.Mongo(database, clock)).routes(),
                 *rules.Rules(rules_mongo.Rules(database, clock)).routes(),
                 *memory.Memory(task.Tasks(database, clock), book, ways).routes(),
@@ -81,7 +97,10 @@ async def over(
                 registry = registry or places.Places(database, "files", "Files", "here", clock, lambda: 0.0)
                 served = [*served, *erasing.Erasing(works, erasures.Book(database, clock), registry).routes()]
         asking = knowledge.Reading(made.finder(search.Breadth()))
-        faces = app.Faces(None, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served)
+        writing = knowledge.Writing(made.pipeline, lanes.Lanes(meters)) if ingests else None
+        faces = app.Faces(
+            writing, asking, content.Content(made.content, limit=100_000), health.Health({}, meters), served
+        )
         gate = gate or access.Gate(None, rates.Rates(0, 1), lambda: 0.0, made.shut)
         server = test_utils.TestServer(app.build(faces, meters, max_body=500_000, version=api.VERSION, gate=gate))
         await server.start_server()

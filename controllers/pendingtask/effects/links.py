@@ -1,0 +1,107 @@
+"""One LinkProcessing task for each link of a mail, an issue, a page or a commit: names, manifests, creation.
+
+- A name follows from client and URL: a second document with the same link creates nothing while that task exists, and
+  finds its page in the knowledge base afterwards.
+- The tasks are created before the route of their document is persisted; a repeated creation finds them.
+- They have no owner: they stay when their document's task is deleted after its time.
+- A link's task makes no further ones: the knowledge base names no links of a linked page, and `HOLDERS` leaves it out.
+
+Source: seed 000 "Link Handling Flow - SEPARATE PENDING TASKS".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import kube
+from controllers.pendingtask.observed import Linked
+from crds import GROUP, VERSION, errors, labels, pendingtask
+from crds.pendingtask import Type
+from kb import api as kb_api
+from kube import lease
+
+HOLDERS = frozenset({Type.EMAIL, Type.WIKI, Type.BUG_TRACKER, Type.GIT})
+"""The types of which links become tasks."""
+_TITLE_CHARS = 200
+_NOT_INHERITED = frozenset({labels.ARCHIVED, labels.TEMPLATE_UID})
+_SEPARATOR = "\x1f"  # stands in no client's id
+
+
+def name(client_id: str, url: str) -> str:
+    """The same for every document of the client that has the link."""
+    return f"link-{hashlib.sha256(f'{client_id}{_SEPARATOR}{url}'.encode()).hexdigest()[:32]}"
+
+
+def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[str, str]) -> kube.Object:
+    """The task of `link`, found in `task`; `about` are fields of `kb.api.LinkSource` that the document has once."""
+    spec, meta = task.spec, task.metadata
+    source = kb_api.LinkSource(url=link.url, before=link.before, after=link.after, **about)
+    made: dict[str, Any] = {
+        "type": Type.LINK.value,
+        "clientId": spec.client_id,
+        "projectId": spec.project_id,
+        "groupId": spec.group_id,
+        "sourceUrn": f"{kb_api.LINK_URN}{link.url}",
+        "correlationId": spec.correlation_id,
+        "mode": pendingtask.Mode.BACKGROUND.value,
+        "content": source.model_dump_json(by_alias=True, exclude_defaults=True, indent=2),
+    }
+    inherited = {key: value for key, value in meta.labels.items() if key not in _NOT_INHERITED}
+    return {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "PendingTask",
+        "metadata": {
+            "name": name(spec.client_id, link.url),
+            "namespace": meta.namespace,
+            "labels": {**inherited, labels.FOUND_IN_UID: meta.uid},
+            "annotations": {
+                labels.FOUND_IN: meta.name,
+                labels.TITLE: f"Link in {source.subject or meta.name}"[:_TITLE_CHARS],
+            },
+        },
+        "spec": {key: value for key, value in made.items() if value},
+    }
+
+
+async def make(
+    cluster: kube.Kube,
+    task: pendingtask.PendingTask,
+    found: Sequence[kb_api.Link],
+    about: Mapping[str, str],
+    *,
+    patient: bool,
+) -> Linked:
+    """Create the tasks that do not exist. What the namespace does not take is recorded and left out.
+
+    While `patient`, an error that passes is raised, and the document is read again later.
+    """
+    made = 0
+    refused: list[str] = []
+    for link in found:
+        body = manifest(task, link, about)
+        try:
+            await cluster.create(kube.TASKS, task.metadata.namespace, body)
+        except kube.AlreadyExists:
+            continue
+        except lease.Fenced:
+            raise
+        except errors.JervisError as error:
+            # A quota is asked before the name is, and an answer may be lost.
+            if await _exists(cluster, task.metadata.namespace, body["metadata"]["name"]):
+                continue
+            if patient and isinstance(error, errors.Operational):
+                raise
+            refused.append(error.message)
+        else:
+            made += 1
+    return Linked(links=len(found), made=made, refused=tuple(refused))
+
+
+async def _exists(cluster: kube.Kube, namespace: str, name: str) -> bool:
+    try:
+        await cluster.get(kube.TASKS, namespace, name)
+    except errors.JervisError:
+        return False
+    return True

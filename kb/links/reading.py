@@ -1,0 +1,274 @@
+"""One link, read once: what is known of it, whether it may be opened, its page as a document with its edges.
+
+    known already -> patterns -> address -> (uncertain: the model, then a person) -> fetch -> document, found_in
+
+The links of the page are mentioned in its metadata and never followed. A repeated call does what is missing. Source:
+seed 000 "Link Handling Flow".
+"""
+
+from __future__ import annotations
+
+import functools
+import urllib.parse
+from collections.abc import Sequence
+
+import pydantic
+import structlog
+
+from crds import errors as root
+from crds import priority, scope
+from kb import api, errors, identity, metrics
+from kb.content import store as content
+from kb.crawl import address, fetch, frontier
+from kb.graph import store as graph
+from kb.ingest import anchor, answers, given, intake, source
+from kb.links import extract, patterns, prompt, safety
+
+log = structlog.get_logger(__name__)
+
+KIND = "link"
+BY = "qualifier"
+"""Who has decided a pattern that the model's answer made."""
+_MENTIONED_CHARS = 8000
+_LATER = frozenset({408, 425, 429})
+_NOTHING = api.Hints(
+    has_actionable_content=False, is_assigned_to_me=False, has_future_deadline=False, urgency="low", reason=""
+)
+
+
+def stated(text: str) -> api.LinkSource:
+    """What the content of a task says about its link: JSON, or a text in which the first URL is the link.
+
+    Raises `kb.errors.Invalid` for a text without one.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            return api.LinkSource.model_validate_json(text)
+        except pydantic.ValidationError:
+            pass  # a text that merely begins so
+    found = extract.find(text, most=1)
+    if not found:
+        raise errors.Invalid(
+            "the content has no link", field="content", remedy="Give a URL that begins with https:// or http://."
+        )
+    return api.LinkSource(url=found[0].url, before=found[0].before, after=found[0].after)
+
+
+class Reader:
+    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows."""
+
+    def __init__(
+        self,
+        kept: patterns.Patterns,
+        judge: address.Judge,
+        fetcher: fetch.Fetcher,
+        graph_store: graph.Store,
+        stored: content.Store,
+        way: intake.Intake,
+        asked: answers.Answers,
+        meters: metrics.Metrics,
+    ) -> None:
+        self._patterns = kept
+        self._judge = judge
+        self._fetcher = fetcher
+        self._graph = graph_store
+        self._stored = stored
+        self._intake = way
+        self._answers = asked
+        self._meters = meters
+
+    async def read(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IngestReply:
+        """The link of a task. The document's source URN is that of the link, whatever the request's is.
+
+        Raises `kb.errors.Invalid` for content without a link, and what the stores and the router raise. What the site
+        does is no error: the reply says it.
+        """
+        about = stated(await source.text(request, self._stored, max_chars=1_000_000))
+        url = extract.normalise(about.url)
+        if url is None:
+            report = api.LinkReport(
+                url=about.url[: extract.URL_CHARS],
+                outcome=api.LinkOutcome.UNSAFE,
+                reason="It is no plain web address (https:// or http:// and a host, without a login).",
+            )
+            reply = _reply(request.source_urn, report)
+        else:
+            reply = await self._judged(request, about, url, urgency)
+        assert reply.link is not None
+        self._meters.links.labels(reply.link.outcome.value).inc()
+        log.info("link", outcome=reply.link.outcome.value, document=identity.document(request.scope, reply.source_urn))
+        return reply
+
+    async def _judged(
+        self, request: api.IngestRequest, about: api.LinkSource, url: str, urgency: priority.Priority
+    ) -> api.IngestReply:
+        urn = f"{api.LINK_URN}{url}"
+        said = functools.partial(_said, urn, url)
+        if await self._known(request.scope, (urn, url)):
+            return said(api.LinkOutcome.KNOWN, "its page is a document of the knowledge base already")
+        held = await self._patterns.holding(request.scope)
+        found = safety.qualify(url, held, about.before, about.after)
+        if found.verdict is safety.Verdict.BLOCKED:
+            return said(api.LinkOutcome.BLOCKED, found.reason)
+        if found.verdict is safety.Verdict.UNSAFE:
+            return said(api.LinkOutcome.UNSAFE, found.reason)
+        try:
+            await self._judge.target(url)
+        except errors.Invalid as error:
+            return said(api.LinkOutcome.UNSAFE, error.message)
+        except errors.Away as error:
+            return said(api.LinkOutcome.UNREACHABLE, error.message)
+        if found.verdict is safety.Verdict.UNCERTAIN:
+            answer = await self._ask(request.scope, about, url, urgency)
+            if answer.decision == "leave":
+                await self._grow(request.scope, url, answer.reason)
+                return said(api.LinkOutcome.UNSAFE, f"the model advises against it: {answer.reason}")
+            if answer.decision == "ask":
+                return said(api.LinkOutcome.UNCLEAR, answer.reason)
+        return await self._fetched(request, about, url, held, urgency)
+
+    async def _known(self, owner: scope.Scope, urns: Sequence[str]) -> bool:
+        """Whether a page is a document of the scope, or of a wider one that it sees; a crawl names it by its URL."""
+        client = owner.model_copy(update={"project_id": "", "group_id": ""})
+        group = owner.model_copy(update={"project_id": ""})
+        for where in dict.fromkeys((owner, group, client, scope.Scope(client_id=""))):
+            for urn in urns:
+                document_id = identity.document(where, urn)
+                if any(one.id == document_id for one in await self._graph.versions(where, document_id)):
+                    return True
+        return False
+
+    async def _ask(
+        self, owner: scope.Scope, about: api.LinkSource, url: str, urgency: priority.Priority
+    ) -> prompt.Answer:
+        try:
+            return await self._answers.ask(prompt.about(url, about), prompt.Answer, urgency, owner)
+        except errors.Unusable as error:
+            return prompt.Answer(decision="ask", reason=error.message[:1000])
+
+    async def _grow(self, owner: scope.Scope, url: str, why: str) -> None:
+        """Next time a pattern says it: the page with any parameters, because those are often its reader's own."""
+        parts = urllib.parse.urlsplit(url)
+        try:
+            draft = api.LinkPatternDraft(
+                scope=owner,
+                pattern=f"{parts.netloc}{parts.path}*",
+                list=api.LinkList.UNSAFE,
+                reason=why[:1000],
+                by=BY,
+            )
+            await self._patterns.put(draft)
+        except (pydantic.ValidationError, errors.TooLarge) as error:
+            # The model is asked again then.
+            log.warning("pattern not stored", reason=str(error).splitlines()[0])
+
+    async def _fetched(
+        self,
+        request: api.IngestRequest,
+        about: api.LinkSource,
+        url: str,
+        held: Sequence[api.LinkPattern],
+        urgency: priority.Priority,
+    ) -> api.IngestReply:
+        urn = f"{api.LINK_URN}{url}"
+        said = functools.partial(_said, urn, url)
+
+        async def permit(asked: str) -> None:
+            """Of redirects, too: a link may lead to one that must not be opened."""
+            normal = extract.normalise(asked)
+            found = safety.qualify(normal, held) if normal else None
+            if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
+                raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
+
+        run = frontier.Crawl(self._fetcher, frontier.Limits(depth=0, pages=1), permit)
+        try:
+            [seen] = [one async for one in run.pages(url)]
+        except errors.Invalid as error:
+            return said(api.LinkOutcome.UNSAFE, error.message)
+        except errors.Away as error:
+            return said(api.LinkOutcome.UNREACHABLE, error.message)
+        if seen.gone:
+            return said(api.LinkOutcome.GONE, f"the site has no such page ({seen.reason})")
+        if seen.status >= 500 or seen.status in _LATER:
+            return said(api.LinkOutcome.UNREACHABLE, f"the site answers {seen.reason}")
+        if seen.reason or seen.page is None:
+            return said(api.LinkOutcome.REFUSED, seen.reason)
+        mentioned, room = [], _MENTIONED_CHARS
+        for link in seen.page.links:
+            normal = extract.normalise(link)
+            if normal and (room := room - len(normal)) > 0:
+                mentioned.append(normal)
+        own = anchor.derive(urn, KIND, request.scope).key
+        origin = _origin(about, request.scope)
+        title = seen.page.title or about.subject or url
+        document = request.model_copy(
+            update={
+                "source_urn": urn,
+                "kind": KIND,
+                "title": title[:1000],
+                "content": seen.page.text,
+                "content_ref": None,
+                "attachments": None,
+                "metadata": {
+                    **request.metadata,
+                    "url": url,
+                    "foundIn": about.source_urn,
+                    # Pages that are only mentioned; none of them is opened for this one's sake.
+                    "links": list(mentioned),
+                },
+                "nodes": [_node(own, url, seen.page.title)],
+                "relationships": [
+                    api.GivenRelationship(
+                        source=f"{given.DOCUMENT}{own}", type="found_in", target=f"{given.DOCUMENT}{origin}"
+                    )
+                ]
+                if origin and origin != own
+                else [],
+            }
+        )
+        try:
+            made = await self._intake.take(document, urgency)
+        except root.Permanent as error:
+            return said(api.LinkOutcome.REFUSED, error.message)
+        reply = said(api.LinkOutcome.INDEXED, "its page is a document now")
+        keys = [own, *([origin] if origin and origin != own else [])]
+        return reply.model_copy(
+            update={
+                "replaced": made.replaced,
+                "chunk_ids": made.chunk_ids,
+                "node_keys": keys,
+                "edge_count": len(keys) - 1,
+            }
+        )
+
+
+def _node(key: str, url: str, title: str) -> api.GivenNode:
+    properties = {"url": url, "host": urllib.parse.urlsplit(url).hostname or "", "title": title[:1000]}
+    return api.GivenNode(key=f"{given.DOCUMENT}{key}", type=KIND, properties=properties)
+
+
+def _origin(about: api.LinkSource, where: scope.Scope) -> str:
+    return anchor.derive(about.source_urn, about.source_kind or KIND, where).key if about.source_urn else ""
+
+
+def _said(urn: str, url: str, outcome: api.LinkOutcome, reason: str) -> api.IngestReply:
+    return _reply(
+        urn, api.LinkReport(url=url, outcome=outcome, reason=reason[:1].upper() + reason[1:].rstrip(".") + ".")
+    )
+
+
+def _reply(urn: str, report: api.LinkReport) -> api.IngestReply:
+    hints = _NOTHING.model_copy(update={"reason": report.reason})
+    if report.outcome is api.LinkOutcome.UNCLEAR:
+        question = f"May {report.url} be opened and read? {report.reason}"
+        hints = hints.model_copy(update={"has_actionable_content": True, "questions": [question]})
+    return api.IngestReply(
+        source_urn=urn,
+        replaced=False,
+        chunk_ids=[],
+        node_keys=[],
+        edge_count=0,
+        summary=f"{report.outcome.value}: {report.url}. {report.reason}",
+        hints=hints,
+        link=report,
+    )

@@ -1,0 +1,82 @@
+"""One-time and state-changing links are told from ordinary pages, however they are written."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb.links import extract, onetime
+from tests.kb.links.shapes import ONE_TIME, ORDINARY
+
+
+def test_there_are_enough_shapes() -> None:
+    assert len(set(ONE_TIME)) >= 100
+    assert len(set(ORDINARY)) >= 60
+
+
+@pytest.mark.parametrize("url", ONE_TIME)
+def test_one_time(url: str) -> None:
+    normal = extract.normalise(url)
+    assert normal is not None
+    assert onetime.reason(normal), normal
+
+
+@pytest.mark.parametrize("url", ORDINARY)
+def test_ordinary(url: str) -> None:
+    normal = extract.normalise(url)
+    assert normal is not None
+    assert onetime.reason(normal) == "", normal
+
+
+@given(st.sampled_from(ONE_TIME), st.data())
+def test_another_spelling_is_the_same_link(url: str, data: st.DataObject) -> None:
+    """Letters of a path's words in another case or percent-encoded, and a parameter more; not those of its tokens."""
+    parts = urlsplit(url)
+
+    def spelt(segment: str) -> str:
+        if not segment.isascii() or not segment.replace("-", "").replace("_", "").islower():
+            return segment
+        forms = (data.draw(st.sampled_from([one, one.upper(), f"%{ord(one):02X}"])) for one in segment)
+        return "".join(forms)
+
+    path = "/".join(map(spelt, parts.path.split("/")))
+    query = f"{parts.query}&utm_source=mail" if "=" in parts.query else parts.query
+    normal = extract.normalise(parts._replace(path=path, query=query).geturl())
+    assert normal is not None
+    assert onetime.reason(normal), normal
+
+
+@given(st.sampled_from(ONE_TIME))
+def test_a_link_within_a_link_counts(url: str) -> None:
+    assert onetime.reason(f"https://a.example/go?next={quote(url, safe='')}")
+    assert onetime.reason(f"https://a.example/go?next={quote(quote(url, safe=''), safe='')}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blocked"),
+    [
+        ("If you want no more mails:", "", False),
+        ("To be removed, unsubscribe here:", "", True),
+        ("Odhlásit odběr:", "", True),
+        ("Newsletter abbestellen", "", True),
+        ("", "Unsubscribe | Privacy", True),
+        ("", "Confirm your e-mail within 24 hours", True),
+        ("", "Passwort zurücksetzen", True),
+        ("", "Potvrdit registraci", True),
+        ("", "the page about unsubscribing", False),
+        ("The plan is at", "Please confirm that you have read it.", False),
+        ("", "Approve", True),
+    ],
+)
+def test_the_label_of_a_link_counts(before: str, after: str, blocked: bool) -> None:
+    assert bool(onetime.reason("https://a.example/x9", before, after)) is blocked
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.text(max_size=200))
+def test_any_text_is_judged(path: str, before: str, after: str) -> None:
+    normal = extract.normalise(f"https://a.example/{path}")
+    if normal is not None:
+        assert isinstance(onetime.reason(normal, before, after), str)

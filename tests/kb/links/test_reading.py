@@ -1,0 +1,291 @@
+"""A link that a task is about: opened once if it may be, by a real HTTP server's own log."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+
+from kb import api, client, metrics, mongo
+from kb.crawl import address
+from kb.links import prompt
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.crawl import site as sites
+from tests.kb.http import whole
+
+pytestmark = pytest.mark.services
+Both = tuple[client.Client, httpx.AsyncClient]
+PAGE = "http://docs.test/gateway/notes"
+OUTCOME = api.LinkOutcome
+
+
+class Moved(httpx.AsyncHTTPTransport):
+    """The network of a test: what is asked at port 80 arrives at the site's own."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(verify=False)
+        self._port = port
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.port is None:
+            request.url = request.url.copy_with(port=self._port)
+        return await super().handle_async_request(request)
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[sites.Site]:
+    async with sites.served() as made:
+        made.pages["/gateway/notes"] = sites.html(
+            "/gateway/other", "https://elsewhere.test/x", text="The gateway 3.2 limits uploads to 2 GB."
+        )
+        yield made
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics
+) -> AsyncIterator[world.ObservedState]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content()) as made:
+        yield made
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Names that end with `.test` are this machine; others lie where their name says."""
+    known = {"metadata.internal": ["169.254.169.254"], "gone.example": []}
+    return known.get(host, ["127.0.0.1"] if host.endswith(".test") else [host])
+
+
+@pytest.fixture
+async def both(
+    kb: world.ObservedState,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    site: sites.Site,
+) -> AsyncIterator[Both]:
+    judge = address.Judge(["127.0.0.1/32"], resolve)
+    async with whole.over(kb, meters, clock, database=database, judge=judge, transport=Moved(site.port)) as made:
+        yield made
+
+
+def content(url: str, before: str = "The release notes of the gateway are at", after: str = "", **more: str) -> str:
+    found = {"source_urn": "email::<m1@acme.com>", "source_kind": "email", "sender": "jana@acme.com", **more}
+    return api.LinkSource(url=url, before=before, after=after, **found).model_dump_json(by_alias=True)
+
+
+async def read(both: Both, text: str) -> api.IngestReply:
+    request = api.IngestRequest(scope=scopes.SHOP, source_urn="link::x", kind="link", content=text)
+    return await both[0].links.read(request)
+
+
+def outcome(reply: api.IngestReply) -> tuple[api.LinkOutcome, str]:
+    assert reply.link is not None
+    return reply.link.outcome, reply.link.reason
+
+
+def asked(site: sites.Site) -> list[str]:
+    return [path for _, path in site.asked if path != "/robots.txt"]
+
+
+async def call_safe(both: Both, pattern: str, listed: str = "Safe") -> None:
+    draft = {"scope": scopes.SHOP, "pattern": pattern, "list": listed, "by": "jana"}
+    await both[0].links.put(api.LinkPatternDraft.model_validate(draft))
+
+
+async def test_a_safe_link_becomes_a_document_with_an_edge_to_where_it_stands(
+    kb: world.ObservedState, both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    await kb.ingest(world.request())
+    await call_safe(both, "docs.test")
+    reply = await read(both, content(PAGE))
+    assert outcome(reply)[0] is OUTCOME.INDEXED
+    assert (reply.source_urn, reply.hints.has_actionable_content) == (f"link::{PAGE}", False)
+    assert asked(site) == ["/gateway/notes"]
+    assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
+    own, origin = f"link::{PAGE}", "email::m1@acme.com"
+    assert len(await kb.graph.relationships(scopes.SHOP, source=own, edge_type="found_in", target=origin)) == 1
+    [node] = await kb.graph.nodes(scopes.SHOP, keys=[own])
+    assert node.type == "link"
+    # The mail's own node, which the mail made, and no second one of that name.
+    assert [one.key for one in await kb.graph.nodes(scopes.SHOP, text="m1@acme.com")] == [origin]
+    [hit] = (
+        await both[0].retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="gateway upload limit", kinds=["link"]))
+    ).items
+    assert "2 GB" in hit.content
+    # Its links are mentioned; none was asked for.
+    [listed] = (await both[0].documents.listed(scopes.SHOP, kind="link")).documents
+    assert listed.source_urn == own
+    again = await read(both, content(PAGE))
+    assert outcome(again)[0] is OUTCOME.KNOWN
+    assert asked(site) == ["/gateway/notes"]
+
+
+async def test_one_time_links_are_never_asked_for(both: Both, site: sites.Site) -> None:
+    await call_safe(both, "docs.test")
+    for url in ("http://docs.test/unsubscribe?u=1", "http://docs.test/confirm?token=8d7c6b5a"):
+        assert outcome(await read(both, content(url)))[0] is OUTCOME.BLOCKED
+    assert outcome(await read(both, content(PAGE, after="Unsubscribe")))[0] is OUTCOME.BLOCKED
+    assert site.asked == []
+    moved = web.Response(status=302, headers={"Location": "/unsubscribe?u=1"})
+    site.pages |= {"/short": moved, "/robots.txt": web.Response(status=302, headers={"Location": "/rsvp/1?token=x"})}
+    found, why = outcome(await read(both, content("http://docs.test/short")))
+    assert (found, site.asked) == (OUTCOME.REFUSED, [("docs.test", "/robots.txt")]), why
+    del site.pages["/robots.txt"]
+    found, why = outcome(await read(both, content("http://docs.test/short")))
+    assert found is OUTCOME.REFUSED
+    assert "unsubscribe" in why
+    assert asked(site) == ["/short"]
+
+
+async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a_pattern(
+    kb: world.ObservedState, both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    assert outcome(await read(both, content(PAGE)))[0] is OUTCOME.INDEXED
+    site.pages["/prize"] = sites.html()
+    found, why = outcome(await read(both, content("http://shop.test/prize?u=1", before="You are a winner, claim your")))
+    assert found is OUTCOME.UNSAFE
+    assert "advises against" in why
+    [made] = await both[0].links.patterns(scopes.SHOP)
+    assert (made.pattern, made.list, made.by) == ("shop.test/prize*", api.LinkList.UNSAFE, "qualifier")
+    times = len(fake.requests(path="/api/chat", tag=prompt.LINK))
+    assert times == 2
+    assert outcome(await read(both, content("http://shop.test/prize?u=2")))[0] is OUTCOME.BLOCKED
+    reply = await read(both, content("http://docs.test/a", before=""))
+    assert outcome(reply)[0] is OUTCOME.UNCLEAR
+    assert reply.hints.has_actionable_content
+    assert "http://docs.test/a" in reply.hints.questions[0]
+    assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == times + 1
+    assert asked(site) == ["/gateway/notes"]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://169.254.169.254/latest/meta-data/", OUTCOME.UNSAFE),
+        ("http://metadata.internal/x", OUTCOME.UNSAFE),
+        ("http://10.0.0.7/", OUTCOME.UNSAFE),
+        ("http://docs.test:8081/", OUTCOME.UNSAFE),
+        ("https://jana:secret@docs.test/", OUTCOME.UNSAFE),
+        ("ftp://docs.test/", OUTCOME.UNSAFE),
+        ("http://gone.example/", OUTCOME.UNREACHABLE),
+    ],
+)
+async def test_addresses_that_are_not_opened(both: Both, site: sites.Site, url: str, expected: api.LinkOutcome) -> None:
+    found, why = outcome(await read(both, content(url)))
+    assert found is expected
+    assert why.endswith(".")
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://2852039166/latest/meta-data/",
+        "http://0xA9FEA9FE/",
+        "http://0251.0376.0251.0376/",
+        "http://127.1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://0/",
+    ],
+)
+async def test_internal_addresses_in_any_spelling(
+    kb: world.ObservedState, meters: metrics.Metrics, clock: clocks.Clock, database: mongo.Database, url: str
+) -> None:
+    """With the resolver of the system."""
+    async with whole.over(kb, meters, clock, database=database) as both:
+        assert outcome(await read(both, content(url)))[0] is OUTCOME.UNSAFE
+
+
+async def test_a_private_address_stays_closed_though_a_pattern_calls_it_safe(both: Both, site: sites.Site) -> None:
+    await call_safe(both, "metadata.internal")
+    assert outcome(await read(both, content("http://metadata.internal/x")))[0] is OUTCOME.UNSAFE
+    site.pages["/in"] = web.Response(status=302, headers={"Location": "http://metadata.internal/latest"})
+    await call_safe(both, "docs.test")
+    assert outcome(await read(both, content("http://docs.test/in")))[0] is OUTCOME.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (web.Response(status=404), OUTCOME.GONE),
+        (web.Response(status=410), OUTCOME.GONE),
+        (web.Response(status=503), OUTCOME.UNREACHABLE),
+        (web.Response(status=429), OUTCOME.UNREACHABLE),
+        (web.Response(status=403), OUTCOME.REFUSED),
+        (web.Response(body=b"%PDF-1.7", content_type="application/pdf"), OUTCOME.REFUSED),
+        (web.Response(body=b"<p>" + b"x" * 200_000, content_type="text/html"), OUTCOME.REFUSED),
+        (sites.html(head='<meta name="robots" content="noindex">'), OUTCOME.REFUSED),
+    ],
+)
+async def test_what_the_site_says_is_the_outcome(
+    both: Both, site: sites.Site, made: web.Response, expected: api.LinkOutcome
+) -> None:
+    await call_safe(both, "docs.test")
+    site.pages["/page"] = made
+    assert outcome(await read(both, content("http://docs.test/page")))[0] is expected
+    # What failed is tried again with the next task.
+    site.pages["/page"] = sites.html(text="There it is.")
+    assert outcome(await read(both, content("http://docs.test/page")))[0] is OUTCOME.INDEXED
+
+
+async def test_a_person_may_write_it_as_a_text(both: Both, site: sites.Site) -> None:
+    text = f"{PAGE}\nRelease notes of the gateway 3.2."
+    assert outcome(await read(both, text))[0] is OUTCOME.INDEXED
+    with pytest.raises(client.Rejected) as refused:
+        await read(both, "Nothing to open here.")
+    assert refused.value.field == "content"
+
+
+async def test_patterns_over_http(both: Both) -> None:
+    await call_safe(both, "Docs.Test/gateway/*", "Unsafe")
+    [made] = await both[0].links.patterns(scopes.SHOP)
+    assert (made.pattern, made.list.value, made.scope) == ("docs.test/gateway/*", "Unsafe", scopes.SHOP)
+    assert outcome(await read(both, content(PAGE)))[0] is OUTCOME.BLOCKED
+    await both[0].links.delete(scopes.SHOP, "docs.test/gateway/*")
+    with pytest.raises(client.Rejected) as missing:
+        await both[0].links.delete(scopes.SHOP, "docs.test/gateway/*")
+    assert missing.value.code == "not_found"
+
+
+async def test_a_document_names_its_links_and_opens_none(kb: world.ObservedState, site: sites.Site) -> None:
+    reply = await kb.ingest(world.request(f"Please read {PAGE} by Friday. {PAGE}#end"))
+    assert reply.links == [api.Link(url=PAGE, before="Please read", after=f"by Friday. {PAGE}#end")]
+    linked = await kb.ingest(world.request(f"See {PAGE}.", urn="link::http://a.test/", kind="link"))
+    assert linked.links == []
+    assert site.asked == []
+
+
+async def test_agents_have_tools_for_it_and_call_nothing_safe(both: Both, site: sites.Site) -> None:
+    where = "/mcp?clientId=acme&projectId=shop&groupId=retail"
+
+    async def called(tool: str, **given: str) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+        headers = {"MCP-Protocol-Version": "2025-11-25", "Accept": "application/json, text/event-stream"}
+        answer = await both[1].post(where, json=message, headers=headers)
+        assert answer.status_code == 200, answer.text
+        result: dict[str, Any] = answer.json()["result"]
+        return result
+
+    read = await called("document_from_web", url=f"{PAGE}#top", why="The release notes of the gateway.")
+    assert read["structuredContent"]["outcome"] == "Indexed"
+    assert read["content"][0]["text"].startswith(f"Indexed: {PAGE}\n")
+    blocked = await called("document_from_web", url="http://docs.test/unsubscribe?u=1")
+    assert blocked["structuredContent"]["outcome"] == "Blocked"
+    added = await called("manage_link_safety", pattern="ads.test", reason="Advertising.")
+    assert [one["list"] for one in added["structuredContent"]["patterns"]] == ["Unsafe"]
+    assert "- ads.test is Unsafe: Advertising." in (await called("manage_link_safety"))["content"][0]["text"]
+    refused = await called("manage_link_safety", pattern="ads.test", list="Safe")
+    assert refused["isError"]
+    wrong = await called("manage_link_safety", pattern="no host")
+    assert wrong["structuredContent"]["error"]["field"] == "pattern"
+    assert asked(site) == ["/gateway/notes"]

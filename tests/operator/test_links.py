@@ -1,0 +1,174 @@
+"""Links of documents: one task each, once for a client, and none for the links of a linked page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from kb.links import reading
+from tests.operator import accounts
+from tests.operator.conftest import Space, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.process import Operator
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+MAIL = """From: Jana Novak <jana@acme.example>
+Subject: Release
+
+INFO The notes are at https://docs.example/notes and the plan is https://docs.example/plan#part.
+https://shop.example/unsubscribe?u=1
+"""
+
+
+def links(space: Space) -> dict[str, dict[str, Any]]:
+    """The tasks of links by their URL."""
+    found = (one for one in space.every() if one["spec"]["type"] == "LinkProcessing")
+    return {one["spec"]["sourceUrn"].removeprefix("link::"): one for one in found}
+
+
+def qualified(space: Space, name: str) -> str:
+    [found] = [one for one in space.get(name)["status"]["conditions"] if one["type"] == "Qualified"]
+    return str(found["message"])
+
+
+def test_each_link_of_a_mail_is_a_task_of_its_own_once(space: Space, start: Start, knowledge: Knowledge) -> None:
+    with start():
+        mail = space.submit("mail", MAIL, projectId="shop", correlationId="c1", sourceUrn="email::<m1@acme.example>")
+        until(lambda: set(space.phases().values()) == {"Done"} and len(space.phases()) == 4, "all are done")
+        made = links(space)
+        assert set(made) == {
+            "https://docs.example/notes",
+            "https://docs.example/plan",
+            "https://shop.example/unsubscribe?u=1",
+        }
+        note = made["https://docs.example/notes"]
+        assert note["metadata"]["labels"]["jervis.dev/found-in-uid"] == mail["metadata"]["uid"]
+        assert note["metadata"]["annotations"]["jervis.dev/found-in"] == "mail"
+        spec = note["spec"]
+        assert (spec["clientId"], spec["projectId"], spec["correlationId"]) == ("acme", "shop", "c1")
+        assert spec.get("mode", "Background") == "Background"
+        about = reading.stated(spec["content"])
+        assert (about.url, about.source_urn, about.source_kind) == (
+            "https://docs.example/notes",
+            "email::<m1@acme.example>",
+            "email",
+        )
+        assert (about.subject, about.sender) == ("Release", "Jana Novak <jana@acme.example>")
+        assert (about.before, about.after[:12]) == ("INFO The notes are at", "and the plan")
+        assert "3 links found, 3 processed as tasks (3 new)." in qualified(space, "mail")
+        blocked = made["https://shop.example/unsubscribe?u=1"]
+        assert blocked["status"]["result"]["summary"].startswith("Blocked: https://shop.example/unsubscribe?u=1")
+        assert blocked["status"]["route"]["decision"] == "InfoOnly"
+        # The same links in another mail, and the links of the linked pages.
+        space.submit("again", MAIL, sourceUrn="email::<m2@acme.example>")
+        until(lambda: space.phase("again") == "Done", "the second mail is done")
+        assert "3 links found, 3 processed as tasks (0 new)." in qualified(space, "again")
+        assert len(space.every()) == 5
+        assert len(knowledge.links) == 3
+        # Another client's are its own.
+        space.submit("other", MAIL, clientId="globex", sourceUrn="email::<m2@acme.example>")
+        until(lambda: len(space.every()) == 9, "it has tasks of its own")
+
+
+def test_an_operator_that_was_killed_makes_the_rest_and_none_twice(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
+    knowledge.gate.clear()
+    with start() as first:
+        space.submit("mail", MAIL)
+        until(lambda: space.phase("mail") == "Qualifying", "it is read")
+        first.kill()
+    # One was created before: its task is found, and the others are made.
+    knowledge.gate.set()
+    with start():
+        until(lambda: len(space.phases()) == 4 and set(space.phases().values()) == {"Done"}, "all are done")
+
+
+def test_what_the_site_does_and_what_a_person_is_asked(space: Space, start: Start, knowledge: Knowledge) -> None:
+    with start():
+        space.submit("away", "https://a.example/away", type="LinkProcessing")
+        space.submit("unclear", "See https://a.example/unclear", type="LinkProcessing")
+        space.submit("chat", "INFO https://a.example/x", type="MeetingProcessing")
+        until(lambda: space.phase("unclear") == "UserTask", "a person is asked")
+        assert space.status("unclear")["userTask"]["questions"][0]["text"] == "May it be opened?"
+        until(lambda: space.status("away").get("retry", {}).get("count", 0) >= 1, "it is tried again")
+        assert space.phase("away") in ("ReadyForQualification", "Qualifying")
+        assert "cannot be read now" in space.status("away")["retry"]["reason"]
+        until(lambda: space.phase("chat") == "Done", "a meeting's links stay in its text")
+        # Its tries are over: the link is left, and the reason stays.
+        space.edit_status("away", {"retry": {"count": 4, "reason": "x", "nextAt": "2026-01-01T00:00:00Z"}})
+        until(lambda: space.phase("away") == "Done", "it is left")
+        assert space.status("away")["result"]["summary"].startswith("Unreachable: https://a.example/away")
+        assert len(space.every()) == 3
+
+
+def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, knowledge: Knowledge) -> None:
+    quota = client.V1ResourceQuotaSpec(hard={"count/pendingtasks.jervis.dev": "2"})
+    meta = client.V1ObjectMeta(name="tasks")
+    space.core.create_namespaced_resource_quota(space.name, client.V1ResourceQuota(metadata=meta, spec=quota))
+    # Usually the controller manager's work.
+    status = {
+        "status": {"hard": {"count/pendingtasks.jervis.dev": "2"}, "used": {"count/pendingtasks.jervis.dev": "0"}}
+    }
+    space.core.patch_namespaced_resource_quota_status("tasks", space.name, status)
+    with start():
+        space.submit("mail", MAIL)
+        until(lambda: space.status("mail").get("retry", {}).get("count", 0) >= 1, "it waits for the quota")
+        assert "quota" in space.status("mail")["retry"]["reason"]
+        space.edit_status("mail", {"retry": {"count": 8, "reason": "x", "nextAt": "2026-01-01T00:00:00Z"}})
+        until(lambda: space.phase("mail") == "Done", "the mail goes on")
+        told = qualified(space, "mail")
+        assert "3 links found, 1 processed as tasks (" in told
+        assert "2 refused" in told
+
+
+@contextmanager
+def links_are_refused(space: Space) -> Iterator[None]:
+    """With 422, as the chart's policy does where `admission.namespaces` names other types."""
+    admission: Any = client.AdmissionregistrationV1Api(space.api)
+    rule = {"apiGroups": ["jervis.dev"], "apiVersions": ["*"], "resources": ["pendingtasks"], "operations": ["CREATE"]}
+    expression = "object.spec.type != 'LinkProcessing'"
+    validation = {"expression": expression, "message": "spec.type: no links here", "reason": "Invalid"}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}}}
+    binding = {"policyName": space.name, "validationActions": ["Deny"], "matchResources": here}
+    admission.create_validating_admission_policy({"metadata": {"name": space.name}, "spec": spec})
+    admission.create_validating_admission_policy_binding({"metadata": {"name": space.name}, "spec": binding})
+
+    def refused() -> bool:
+        name = f"probe-{time.monotonic_ns()}"
+        try:
+            space.submit(name, "INFO https://a.example/x", type="LinkProcessing")
+        except client.ApiException as error:
+            return bool(error.status == 422)
+        space.delete(name)
+        return False
+
+    try:
+        until(refused, "the policy is in force")
+        yield
+    finally:
+        admission.delete_validating_admission_policy_binding(space.name)
+        admission.delete_validating_admission_policy(space.name)
+
+
+def test_a_namespace_without_links_has_its_mails_done(
+    space: Space, start: Start, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """And the operator needs no other rights than the chart gives it."""
+    account = accounts.Account(space.api, space.name)
+    account.allow(space.name)
+    with links_are_refused(space), start(KUBECONFIG=account.kubeconfig(kubeconfig, tmp_path / "limited")):
+        space.submit("mail", MAIL)
+        until(lambda: space.phase("mail") == "Done", "the mail is done at once")
+        told = qualified(space, "mail")
+        assert "3 links found, 0 processed as tasks (0 new). 3 refused:" in told
+        assert "no links here" in told
+        assert list(space.phases()) == ["mail"]
