@@ -8,20 +8,22 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
+    enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from crds import rulings
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
-_LINE = re.compile(r"^[ \t]*enforce:[ \t]*(\S*)[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE))
+_BEGINNING = "enforce:"
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | rulings.VERBS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,12 @@ class Provision:
 def of(text: str) -> tuple[Provision, ...]:
     """The provisions of a rule's content. Raises ValueError for an unknown or incomplete line."""
     found = []
-    for verb, words in _LINE.findall(text):
+    for verb, words in _lines(text):
         name = verb.lower()
-        if name in _ALONE and not words:
+        if name in rulings.VERBS:
+            _ruling(name, words)
+            found.append(Provision(name, words))
+        elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
             found.append(Provision(name, words))
@@ -47,6 +52,26 @@ def of(text: str) -> tuple[Provision, ...]:
                 f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval"
             )
     return tuple(found)
+
+
+def routing(text: str) -> tuple[rulings.Ruling, ...]:
+    """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
+    return tuple(_ruling(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+
+
+def _lines(text: str) -> Iterable[tuple[str, str]]:
+    for line in text.split("\n"):
+        stripped = line.strip()
+        if stripped[: len(_BEGINNING)].lower() == _BEGINNING:
+            verb, _, words = stripped[len(_BEGINNING) :].strip().replace("\t", " ").partition(" ")
+            yield verb, words.strip()
+
+
+def _ruling(verb: str, words: str) -> rulings.Ruling:
+    try:
+        return rulings.parse(verb, words)
+    except ValueError as error:
+        raise ValueError(f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, r
 from kb.outcome import learn
 from kb.queue import worker
 from kb.reindex import copying, indexes, phase
+from kb.rules import mongo as rules_mongo
 from kb.upkeep import check, duty, history, reconcile, tidy
 from kb.vectors import embedding
 from kb.vectors import store as vectors
@@ -86,6 +87,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         ground.shut,
         kept.turns,
         entitytypes.Mongo(ground.database, clock),
+        rules_mongo.Rules(ground.database, clock),
     )
     pipe = pipeline.Pipeline(stores, asked, ground.vectors.documents, meters, clock, _limits(config))
     writers = lanes.Lanes(meters, width=config.lane_width, waiting=config.lane_waiting)

@@ -16,7 +16,7 @@ from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
-from crds.pendingtask import Hints, Question
+from crds.pendingtask import Decision, Hints, Question
 from crds.waits import Reason
 
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -157,6 +157,15 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruled:
+    """The route that hard rules decide, those rules in words, and the minutes of Defer."""
+
+    decision: Decision
+    rules: tuple[str, ...] = ()
+    minutes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
@@ -164,6 +173,7 @@ class Ingested:
     `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
+    `ruled`: what hard rules decide, whatever the rest says.
     """
 
     hints: Hints
@@ -175,6 +185,7 @@ class Ingested:
     questions: tuple[str, ...] = ()
     failure: str = ""
     superseded: str = ""
+    ruled: Ruled | None = None
     generation: int | None = None
     digest: str = ""
 

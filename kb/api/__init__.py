@@ -56,6 +56,7 @@ from kb.api.ingest import (
     Metadata,
     Properties,
     PropertyName,
+    RuleActed,
     Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
@@ -186,6 +187,7 @@ __all__ = [
     "RetrieveRequest",
     "Retry",
     "Rule",
+    "RuleActed",
     "RuleDraft",
     "RuleType",
     "Rules",

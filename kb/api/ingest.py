@@ -105,10 +105,14 @@ class IngestRequest(message.Request):
         return self
 
 
+Routed = Literal["InfoOnly", "Execute", "ExecuteHigh", "Defer", "Ask", "Fail"]
+
+
 class Hints(message.Reply):
     """What the qualifier noticed about a document; the operator maps it to a route, deterministically.
 
     `questions`: what a person has to answer before anything can be done. `failure`: why nothing can be done at all.
+    `route`: what a hard rule decides, whatever the rest says; `deferMinutes` belongs to Defer.
     """
 
     has_actionable_content: bool
@@ -119,6 +123,17 @@ class Hints(message.Reply):
     reason: str
     questions: list[str] = Field(default=[], max_length=16)
     failure: str = ""
+    route: Routed | None = None
+    defer_minutes: int = 0
+
+
+class RuleActed(message.Reply):
+    """A version of a hard rule that decided something about a document; `effect` is that, such as `route InfoOnly`."""
+
+    scope: scope.Scope
+    rule_key: str
+    version: int
+    effect: str
 
 
 Superseded = Literal["Version", "Deletion"]
@@ -132,6 +147,8 @@ class IngestReply(message.Reply):
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
+
+    `rules` are the hard rules that decided something, beside what models say.
     """
 
     source_urn: str
@@ -143,6 +160,7 @@ class IngestReply(message.Reply):
     summary: str
     hints: Hints
     problems: list[str] = Field(default_factory=list)
+    rules: list[RuleActed] = Field(default_factory=list)
 
 
 class IndexReply(message.Reply):

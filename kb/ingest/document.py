@@ -20,6 +20,7 @@ from kb.erasure import closed
 from kb.graph import store as graph
 from kb.ingest import changes, draft, entitytypes, intent, source, turns
 from kb.queue import job
+from kb.rules import enforce
 from kb.vectors import store as vectors
 
 
@@ -48,6 +49,7 @@ class Stores:
     shut: closed.Closed = field(default_factory=closed.Closed)
     turns: turns.Port = field(default_factory=turns.Turns)
     types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
+    rules: enforce.Port = field(default_factory=enforce.Nothing)
 
 
 class Documents:

@@ -12,9 +12,10 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
@@ -36,6 +37,7 @@ from kb.ingest import (
     turns,
 )
 from kb.queue import job
+from kb.rules import enforce
 from kb.vectors import embedding
 
 log = structlog.get_logger(__name__)
@@ -53,7 +55,10 @@ class _Former:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it."""
+    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
+
+    `met`: what the hard rules have to say about it.
+    """
 
     request: api.IngestRequest
     text: str
@@ -61,6 +66,7 @@ class _Begun:
     opened: intent.Intent
     former: _Former
     alone: turns.Turn
+    met: enforce.Met = field(default_factory=enforce.Met)
 
 
 class Pipeline:
@@ -168,8 +174,15 @@ class Pipeline:
         The scope counts as written to throughout.
         """
         request, document_id = begun.request, begun.opened.document_id
-        with self._meters.stages.labels("models").time():
-            judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
+        judged: hints.Judgement | root.JervisError
+        extracted: extractor.ExtractionResult | root.JervisError
+        met = await extractor.tried(self._meet_rules(request, begun.text))
+        if isinstance(met, root.JervisError):
+            judged = extracted = met
+        else:
+            begun = replace(begun, met=met)
+            with self._meters.stages.labels("models").time():
+                judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
@@ -214,7 +227,8 @@ class Pipeline:
         """
         self._meters.ingested.labels("superseded").inc()
         log.info("superseded", document=begun.opened.document_id, by=superseded)
-        summary, found = self._judgement(judged, "A newer version or a deletion came, and this one could not be judged")
+        failed = "A newer version or a deletion came, and this one could not be judged"
+        summary, found, acted = self._judgement(judged, failed, begun.met)
         return api.IngestReply(
             source_urn=begun.request.source_urn,
             replaced=begun.opened.known,
@@ -224,13 +238,27 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            rules=acted,
         )
 
-    def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
-        """Summary and hints; `failed` is the beginning of a sentence, for when there are none."""
+    async def _meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
+        """Before any model is asked. Raises `kb.errors.Away`."""
+        rules = await self._stores.rules.in_force(request.scope)
+        # A long text takes a while, and a thread of its own.
+        return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
+
+    def _judgement(
+        self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
+    ) -> tuple[str, api.Hints, list[api.RuleActed]]:
+        """Summary, hints, and the rules that changed them; `failed` begins the sentence for when models gave none."""
         if isinstance(judged, root.JervisError):
-            return "", hints.unknown(f"{failed}: {judged.message}")
-        return judged.summary, hints.settle(judged, self._clock())
+            summary, found = "", hints.unknown(f"{failed}: {judged.message}")
+        else:
+            summary, found = judged.summary, hints.settle(judged, self._clock())
+        found, acted = met.settle(found)
+        if found.route is not None:
+            self._meters.ruled.labels(found.route).inc()
+        return summary, found, acted
 
     async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
@@ -379,7 +407,8 @@ class Pipeline:
             dropped=built.dropped,
             attempt=opened.attempts,
         )
-        summary, found = self._judgement(judged, "The document is stored, but it could not be judged")
+        failed = "The document is stored, but it could not be judged"
+        summary, found, acted = self._judgement(judged, failed, begun.met)
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=opened.known,
@@ -389,4 +418,5 @@ class Pipeline:
             summary=summary,
             hints=found,
             problems=extracted.problems,
+            rules=acted,
         )

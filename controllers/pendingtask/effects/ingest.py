@@ -29,7 +29,7 @@ import structlog
 import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
-from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
+from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
@@ -284,7 +284,9 @@ class Qualifier:
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
         hints = _hints(reply.hints)
         asks = bool(reply.hints.questions or reply.hints.failure)
-        if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
+        ruled = _ruled(reply)
+        executed = ruled is not None and ruled.decision is not pendingtask.Decision.INFO_ONLY
+        if asks or executed or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
             # Before the route is persisted: afterwards the knowledge base is not asked for these again.
             now = self._clock()
             await self._memory.write(uid, document.of_findings(task, reply.summary, reply.node_keys, chunk_ids, now))
@@ -298,7 +300,15 @@ class Qualifier:
             questions=tuple(reply.hints.questions),
             failure=reply.hints.failure,
             superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+            ruled=ruled,
         )
+
+
+def _ruled(reply: api.IngestReply) -> Ruled | None:
+    if reply.hints.route is None:
+        return None
+    rules = tuple(f"{one.rule_key} (version {one.version}): {one.effect}" for one in reply.rules)
+    return Ruled(pendingtask.Decision(reply.hints.route), rules, reply.hints.defer_minutes)
 
 
 def _bug(error: Exception) -> Trouble:

@@ -13,6 +13,7 @@ Source: seed 000 "Qualification Loop (CPU)", "Three-Way Task Routing" (the decis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -31,7 +32,7 @@ from controllers.pendingtask.decision import (
     wait,
     whole,
 )
-from controllers.pendingtask.observed import Ingested, Reading, Trouble
+from controllers.pendingtask.observed import Ingested, Reading, Ruled, Trouble
 from controllers.pendingtask.policy import user_task
 from crds import conditions, order, pendingtask
 from crds.pendingtask import Hints, Type
@@ -90,6 +91,25 @@ def of_hints(
     return Directive(pendingtask.Decision.EXECUTE, Phase.READY_FOR_GPU, f"something is asked for{suffix}")
 
 
+_RULED: Mapping[pendingtask.Decision, Phase] = {
+    pendingtask.Decision.INFO_ONLY: Phase.DONE,
+    pendingtask.Decision.EXECUTE: Phase.READY_FOR_GPU,
+    pendingtask.Decision.EXECUTE_HIGH: Phase.READY_FOR_GPU,
+    pendingtask.Decision.DEFER: Phase.SCHEDULED,
+    pendingtask.Decision.ASK: Phase.USER_TASK,
+    pendingtask.Decision.FAIL: Phase.USER_TASK,
+}
+
+
+def of_rules(ruled: Ruled, why: str, *, now: datetime, failure: str = "") -> Directive:
+    """What hard rules decide holds for every task, those included that a user created; `why` is the qualifier's own
+    sentence."""
+    parts = ["a hard rule decides", "; ".join(ruled.rules)[:_RULES_CHARS], failure, why]
+    due = now + timedelta(minutes=ruled.minutes) if ruled.decision is pendingtask.Decision.DEFER else None
+    return Directive(ruled.decision, _RULED[ruled.decision], ": ".join(part for part in parts if part), due)
+
+
+_RULES_CHARS = 500
 CONDITION = "AttachmentsIngested"
 STALE_SECONDS = 1.0
 """Delay of the next reading, if the last one was of another version of the task."""
@@ -189,9 +209,13 @@ def route(view: View) -> Decision | None:
     spec = view.task.spec
     lead = view.state.limits.clients.of(spec.client_id).lead
     asked = _questions(found)
-    chosen = of_hints(
-        spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=found.failure.strip(), asks=bool(asked)
-    )
+    failure = found.failure.strip()
+    if found.ruled is not None:
+        chosen = of_rules(found.ruled, found.reason, now=view.now, failure=failure)
+    else:
+        chosen = of_hints(
+            spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=failure, asks=bool(asked)
+        )
     if found.superseded:
         chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
     if chosen.phase is Phase.USER_TASK:
