@@ -9,10 +9,13 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
+    enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
+    enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -21,9 +24,11 @@ from crds import rulings
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
+_HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
+_HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | rulings.VERBS))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ def of(text: str) -> tuple[Provision, ...]:
         if name in rulings.VERBS:
             _ruling(name, words)
             found.append(Provision(name, words))
+        elif name in _HOSTS and words:
+            found.append(Provision(name, _host(name, words)))
         elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
@@ -57,6 +64,35 @@ def of(text: str) -> tuple[Provision, ...]:
 def routing(text: str) -> tuple[rulings.Ruling, ...]:
     """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
     return tuple(_ruling(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+
+
+def unfetched(text: str, host: str) -> bool:
+    """Whether a rule with this content forbids to ask for pages of `host`. Raises what `of` raises."""
+    found, asked = of(text), hostname(host)
+    only = [one.words for one in found if one.verb == "fetch-only"]
+    never = [one.words for one in found if one.verb == "never-fetch"]
+    return any(rulings.matches(one, asked) for one in never) or (
+        bool(only) and not any(rulings.matches(one, asked) for one in only)
+    )
+
+
+def hostname(host: str) -> str:
+    """One way to write a host's name, be it that of a pattern: lower case, without a dot at its end, as DNS has it."""
+    plain = rulings.fold(host).strip("[]").rstrip(".")
+    try:
+        return plain if plain.isascii() else plain.encode("idna").decode()
+    except UnicodeError:
+        return plain
+
+
+def _host(verb: str, words: str) -> str:
+    host = hostname(words)
+    if not _HOST.fullmatch(host) or host.count("*") > rulings.MOST_STARS:
+        raise ValueError(
+            f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: give the name of one host, without scheme, port "
+            "and path, such as www.example.com or *.example.com"
+        )
+    return host
 
 
 def _lines(text: str) -> Iterable[tuple[str, str]]:

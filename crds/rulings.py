@@ -31,7 +31,7 @@ VERBS = frozenset({ROUTE, ASK_FIRST})
 MOST_CLAUSES = 8
 MOST_MINUTES = 366 * 24 * 60
 _MOST_CHARS = 500
-_MOST_STARS = 8
+MOST_STARS = 8
 _TOKEN = re.compile(r'"([^"]*)"|([^\s"]+)')
 # Letters are told apart, but not by what cannot be seen: soft hyphens, zero-width and directional characters.
 _UNSEEN = re.compile(
@@ -211,9 +211,9 @@ def _tokens(words: str) -> list[tuple[str, bool]]:
 
 def _pattern(text: str) -> str:
     made = fold(text)
-    if not made or len(text) > _MOST_CHARS or made.count("*") > _MOST_STARS:
+    if not made or len(text) > _MOST_CHARS or made.count("*") > MOST_STARS:
         raise ValueError(
-            f"a pattern has 1 to {_MOST_CHARS} characters that can be seen, at most {_MOST_STARS} of them `*`"
+            f"a pattern has 1 to {_MOST_CHARS} characters that can be seen, at most {MOST_STARS} of them `*`"
         )
     return made
 

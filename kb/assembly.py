@@ -192,6 +192,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             limit=config.max_file_bytes,
             graph_store=ground.graph,
             crawls=config.crawl_parallel,
+            rules=stores.rules,
         ).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),

@@ -36,6 +36,7 @@ from kb.ingest import entitytypes as registry_of_types
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.retrieve import search
+from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
 from tests.kb import clock as clocks
 from tests.kb import world
@@ -54,6 +55,7 @@ async def over(
     works: eraser.Eraser | None = None,
     registry: places.Places | None = None,
     limit: int = 500_000,
+    kept_rules: enforce.Port | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root."""
     async with httpx.AsyncClient(trust_env=False, verify=False) as web:
@@ -64,7 +66,15 @@ async def over(
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
-            *uploads.Uploads(made.intake, reading, fetcher, made.content, limit=limit, graph_store=made.graph).routes(),
+            *uploads.Uploads(
+                made.intake,
+                reading,
+                fetcher,
+                made.content,
+                limit=limit,
+                graph_store=made.graph,
+                rules=kept_rules,
+            ).routes(),
             *learning.Learning(made.intake, learn.Learner(made.answers, made.intake), clock).routes(),
             *memory.Users(user.Users(made.graph, made.vectors, meters)).routes(),
         ]
