@@ -6,11 +6,13 @@
     enforce: route Ask "Who has approved this?" when contains "bank account"
     enforce: route Fail "Orders by chat are not taken." when kind chat and contains order
     enforce: ask-before-execute "Which order is it?" when kind email and not contains "order number"
+    enforce: never-index when kind email and title confidential
 
-`route` holds always, `ask-before-execute` only for what would be executed, now or later. `when` is mandatory: clauses
-joined by `and`, each a subject and a pattern, `not` before it turns it round. Patterns of kind, source, sender and file
-are names in which `*` stands for anything; title and contains look for words. Case and spacing never matter, nor do
-characters without a width. There are no regular expressions: the time of a comparison grows with the text alone.
+`route` holds always, `ask-before-execute` only for what would be executed, now or later; what is `never-index` is
+judged and not stored. `when` is mandatory: clauses joined by `and`, each a subject and a pattern, `not` before it turns
+it round. Patterns of kind, source, sender and file are names in which `*` stands for anything; title and contains look
+for words. Case and spacing never matter, nor do characters without a width. There are no regular expressions: the time
+of a comparison grows with the text alone.
 
 `crds.provisions` finds the lines, `kb.rules.enforce` holds them.
 """
@@ -27,7 +29,8 @@ from crds.pendingtask import Decision
 
 ROUTE = "route"
 ASK_FIRST = "ask-before-execute"
-VERBS = frozenset({ROUTE, ASK_FIRST})
+NEVER_INDEX = "never-index"
+VERBS = frozenset({ROUTE, ASK_FIRST, NEVER_INDEX})
 MOST_CLAUSES = 8
 MOST_MINUTES = 366 * 24 * 60
 _MOST_CHARS = 500
@@ -61,10 +64,13 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """One line. `minutes` is for Defer alone, `text` the question of Ask or the reason of Fail."""
+    """One line. `minutes` is for Defer alone, `text` the question of Ask or the reason of Fail.
+
+    `decision` is None for never-index.
+    """
 
     verb: str
-    decision: Decision
+    decision: Decision | None
     when: tuple[Clause, ...]
     minutes: int = 0
     text: str = ""
@@ -72,8 +78,8 @@ class Ruling:
     @property
     def effect(self) -> str:
         """The line without its conditions and its text."""
-        if self.verb == ASK_FIRST:
-            return ASK_FIRST
+        if self.verb != ROUTE or self.decision is None:
+            return self.verb
         return f"{ROUTE} {self.decision.value}" + (f" {self.minutes}" if self.minutes else "")
 
 
@@ -153,6 +159,10 @@ def parse(verb: str, words: str) -> Ruling:
         raise ValueError("it has no conditions; end it with `when` and at least one, such as `when kind email`")
     cut = names.index("when")
     head, clauses = tokens[:cut], _clauses(tokens[cut + 1 :])
+    if verb == NEVER_INDEX:
+        if head:
+            raise ValueError(f"nothing stands between `{NEVER_INDEX}` and `when`")
+        return Ruling(verb, None, clauses)
     if verb == ASK_FIRST:
         if len(head) != 1:
             raise ValueError(f'give the question in quotation marks, such as {ASK_FIRST} "Is it paid?" when kind email')

@@ -169,7 +169,7 @@ class Ruled:
 class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
-    `superseded`: why the content is not stored, as a sentence; "" if it is.
+    `superseded`, `forbidden`: why the content is not stored, as a sentence; "" if it is.
     `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
@@ -185,6 +185,7 @@ class Ingested:
     questions: tuple[str, ...] = ()
     failure: str = ""
     superseded: str = ""
+    forbidden: str = ""
     ruled: Ruled | None = None
     generation: int | None = None
     digest: str = ""

@@ -148,7 +148,8 @@ class IngestReply(message.Reply):
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
 
-    `rules` are the hard rules that decided something, beside what models say.
+    `rules` are the hard rules that decided something, beside what models say. `indexed` is false when one of them
+    forbids to store the document: it was judged all the same, and is not known any more if it was.
     """
 
     source_urn: str
@@ -161,12 +162,13 @@ class IngestReply(message.Reply):
     hints: Hints
     problems: list[str] = Field(default_factory=list)
     rules: list[RuleActed] = Field(default_factory=list)
+    indexed: bool = True
 
 
 class IndexReply(message.Reply):
     """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
 
-    `id` names the document in the queue.
+    `id` names the document in the queue. `indexed` is false when `rules` forbid to store it.
     """
 
     id: str
@@ -175,3 +177,5 @@ class IndexReply(message.Reply):
     chunk_ids: list[str]
     queued: bool
     priority: int
+    rules: list[RuleActed] = Field(default_factory=list)
+    indexed: bool = True

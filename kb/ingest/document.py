@@ -6,6 +6,7 @@ this, each with the document's turn held.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -139,6 +140,12 @@ class Documents:
     async def text(self, request: api.IngestRequest) -> str:
         """Raises what `kb.ingest.source.text` raises."""
         return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+
+    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
+        """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
+        rules = await self._stores.rules.in_force(request.scope)
+        # A long text takes a while, and a thread of its own.
+        return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
 
     def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
         """Raises what `kb.ingest.draft.make` raises."""

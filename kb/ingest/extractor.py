@@ -59,6 +59,12 @@ class Extractor:
             tried(self._judge(request, text, urgency)), tried(self.extract(request, made, urgency))
         )
 
+    async def judged(
+        self, request: api.IngestRequest, text: str, urgency: priority.Priority
+    ) -> hints.Judgement | root.JervisError:
+        """The judgement alone, or in its place the error: for a document that is not stored."""
+        return await tried(self._judge(request, text, urgency))
+
     async def extract(
         self, request: api.IngestRequest, made: draft.Draft, urgency: priority.Priority, *, earlier: bool = False
     ) -> ExtractionResult:

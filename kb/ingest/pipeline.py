@@ -12,7 +12,6 @@ chunks that the graph has committed; until then the document's previous version 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -176,13 +175,17 @@ class Pipeline:
         request, document_id = begun.request, begun.opened.document_id
         judged: hints.Judgement | root.JervisError
         extracted: extractor.ExtractionResult | root.JervisError
-        met = await extractor.tried(self._meet_rules(request, begun.text))
+        met = await extractor.tried(self._documents.meet_rules(request, begun.text))
         if isinstance(met, root.JervisError):
             judged = extracted = met
         else:
             begun = replace(begun, met=met)
             with self._meters.stages.labels("models").time():
-                judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
+                if met.unindexed:
+                    judged = await self._extractor.judged(request, begun.text, urgency)
+                    extracted = extractor.ExtractionResult({})
+                else:
+                    judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
@@ -195,11 +198,35 @@ class Pipeline:
                 # The hints are advice about a task: a model that cannot give them must not cost the document.
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
+                if begun.met.unindexed:
+                    return await self._leave_out(replace(begun, request=request), judged, turn, latest=latest)
                 reply = await self._store(replace(begun, request=request), judged, extracted, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
             return reply
+
+    async def _leave_out(
+        self, begun: _Begun, judged: hints.Judgement | errors.Unusable, turn: turns.Turn, *, latest: bool
+    ) -> api.IngestReply:
+        """The answer to a request that a hard rule forbids to store; what was known of the document goes."""
+        request = begun.request
+        if latest:
+            await self._deletion.complete(request.scope, request.source_urn, turn)
+            self._meters.ingested.labels("left_out").inc()
+        failed = "The document is not stored, because a hard rule forbids it, and it could not be judged"
+        summary, found, acted = self._judgement(judged, failed, begun.met)
+        return api.IngestReply(
+            source_urn=request.source_urn,
+            replaced=begun.opened.known,
+            chunk_ids=[],
+            node_keys=[],
+            edge_count=0,
+            summary=summary,
+            hints=found,
+            rules=[*begun.met.unindexed, *acted],
+            indexed=False,
+        )
 
     async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
@@ -241,12 +268,6 @@ class Pipeline:
             rules=acted,
         )
 
-    async def _meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
-        """Before any model is asked. Raises `kb.errors.Away`."""
-        rules = await self._stores.rules.in_force(request.scope)
-        # A long text takes a while, and a thread of its own.
-        return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
-
     def _judgement(
         self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
     ) -> tuple[str, api.Hints, list[api.RuleActed]]:
@@ -268,7 +289,21 @@ class Pipeline:
         queue = self._documents.queue()
         document_id = identity.document(request.scope, request.source_urn)
         async with self._documents.writing(request.scope, document_id) as turn:
-            _, made = await self._draft(document_id, request, turn)
+            text, made = await self._draft(document_id, request, turn)
+            forbidding = (await self._documents.meet_rules(request, text)).unindexed
+            if forbidding:
+                known = await self._deletion.recorded(request.scope, request.source_urn, turn)
+                self._meters.ingested.labels("left_out").inc()
+                return api.IndexReply(
+                    id=document_id,
+                    source_urn=request.source_urn,
+                    replaced=known,
+                    chunk_ids=[],
+                    queued=False,
+                    priority=int(urgency),
+                    rules=forbidding,
+                    indexed=False,
+                )
             former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)

@@ -56,16 +56,21 @@ class Met:
     lines: tuple[tuple[api.Rule, rulings.Ruling], ...] = ()
     broken: tuple[tuple[api.Rule, str], ...] = field(default=())
 
+    @property
+    def unindexed(self) -> list[api.RuleActed]:
+        """The rules for which the document is not stored; it is stored when there is none."""
+        return [_acted(rule, line.effect) for rule, line in self.lines if line.verb == rulings.NEVER_INDEX]
+
     def settle(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
         """The hints with the last word of the rules, and the rules that had it. Without any, the hints as they are."""
         if self.broken:
-            named = "; ".join(f"{one.rule_key!r} (version {one.version}): {why}" for one, why in self.broken[:3])
-            failure = f"A hard rule cannot be enforced: {named}"[:1000]
+            which = "; ".join(f"{one.rule_key!r} (version {one.version}): {why}" for one, why in self.broken[:3])
+            failure = f"A hard rule cannot be enforced: {which}"[:1000]
             acted = [_acted(one, "cannot be enforced") for one, _ in self.broken]
             return _decided(hints, Decision.FAIL, failure=failure), acted
         routed = [(rule, line) for rule, line in self.lines if line.verb == rulings.ROUTE]
-        wins = min((_CAREFUL.index(line.decision) for _, line in routed), default=None)
-        decision = None if wins is None else _CAREFUL[wins]
+        named = {line.decision for _, line in routed}
+        decision = next((one for one in _CAREFUL if one in named), None)
         deciding = [(rule, line) for rule, line in routed if line.decision is decision]
         first = [(rule, line) for rule, line in self.lines if line.verb == rulings.ASK_FIRST]
         if first and self._executes(decision, hints):

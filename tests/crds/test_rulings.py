@@ -65,6 +65,8 @@ enforce: never-say when
         ('route Ask " " when kind email', "1 to 500"),
         ("route Fail when kind email", "one reason in quotation marks"),
         ("ask-before-execute when kind email", "give the question"),
+        ("never-index", "when kind email"),
+        ("never-index it when kind email", "nothing stands between"),
         ("route InfoOnly when", "a subject and a pattern"),
         ("route InfoOnly when kind", "a subject and a pattern"),
         ("route InfoOnly when kind email and", "a subject and a pattern"),

@@ -21,9 +21,15 @@ from tests.operator import unwatched
 from tests.operator.conftest import Space
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+FILE = {
+    "name": "plan.txt",
+    "mediaType": "text/plain",
+    "contentRef": {"store": "gridfs", "key": "k1", "sha256": "0" * 64, "bytes": 5},
+}
 LINES = {
     "letters": "route InfoOnly when title letter",
     "careful": 'ask-before-execute "Is it paid?" when contains invoice',
+    "secret": "never-index when contains confidential",
     "later": "route Defer 600 when source jira::LATER-*",
 }
 
@@ -54,6 +60,8 @@ async def test_tasks_go_where_rules_say(space: Space, local: dict[str, Any], tmp
                 plain = await reaches("plain", "ReadyForGpu", world.MAIL)
                 letter = await reaches("letter", "Done", f"Subject: Our letter\n{world.MAIL}")
                 invoice = await reaches("invoice", "UserTask", f"{world.MAIL}\nPay the invoice.")
+                secret = await reaches("secret", "ReadyForGpu", f"{world.MAIL}\nConfidential.", attachments=[FILE])
+                stored = (await kb.vectors.counts(scopes.ACME))[0]
                 later = await reaches("later", "Scheduled", world.MAIL, sourceUrn="jira::LATER-1")
     assert "hard rule" not in said(plain)
     assert letter["route"]["decision"] == "InfoOnly"
@@ -61,10 +69,13 @@ async def test_tasks_go_where_rules_say(space: Space, local: dict[str, Any], tmp
     assert "a hard rule decides: letters (version 1): route InfoOnly" in said(letter)
     assert invoice["userTask"]["questions"] == [{"id": "q1", "text": "Is it paid?"}]
     assert "careful (version 1): ask-before-execute" in said(invoice)
+    assert "a hard rule forbids it: secret (version 1): never-index" in said(secret)
+    assert said(secret, "AttachmentsIngested").startswith("0 of 1 files are in the knowledge base.")
+    assert stored == 3, "all but the secret"
     assert later["route"]["decision"] == "Defer"
     assert later["scheduledFor"]
 
 
-def said(status: dict[str, Any]) -> str:
-    [found] = [one["message"] for one in status["conditions"] if one["type"] == "Qualified"]
+def said(status: dict[str, Any], condition: str = "Qualified") -> str:
+    [found] = [one["message"] for one in status["conditions"] if one["type"] == condition]
     return str(found)

@@ -279,7 +279,8 @@ class Qualifier:
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
         reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
-        wanted = task.spec.attachments and reply.superseded_by is None
+        # Nor are they stored when a rule forbids to store the content.
+        wanted = task.spec.attachments and reply.superseded_by is None and reply.indexed
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
         hints = _hints(reply.hints)
@@ -300,15 +301,25 @@ class Qualifier:
             questions=tuple(reply.hints.questions),
             failure=reply.hints.failure,
             superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+            forbidden=_forbidden(reply),
             ruled=ruled,
         )
+
+
+def _forbidden(reply: api.IngestReply) -> str:
+    if reply.indexed:
+        return ""
+    return f"The content is not stored, because a hard rule forbids it: {'; '.join(_named(reply))[:500]}."
+
+
+def _named(reply: api.IngestReply) -> tuple[str, ...]:
+    return tuple(f"{one.rule_key} (version {one.version}): {one.effect}" for one in reply.rules)
 
 
 def _ruled(reply: api.IngestReply) -> Ruled | None:
     if reply.hints.route is None:
         return None
-    rules = tuple(f"{one.rule_key} (version {one.version}): {one.effect}" for one in reply.rules)
-    return Ruled(pendingtask.Decision(reply.hints.route), rules, reply.hints.defer_minutes)
+    return Ruled(pendingtask.Decision(reply.hints.route), _named(reply), reply.hints.defer_minutes)
 
 
 def _bug(error: Exception) -> Trouble:

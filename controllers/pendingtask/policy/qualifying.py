@@ -216,8 +216,8 @@ def route(view: View) -> Decision | None:
         chosen = of_hints(
             spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=failure, asks=bool(asked)
         )
-    if found.superseded:
-        chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
+    if unstored := found.superseded or found.forbidden:
+        chosen = replace(chosen, reason=f"{chosen.reason}. {unstored}")
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
     return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
@@ -281,9 +281,10 @@ def _route(
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
     """The result of the attachments' ingestion as a condition; empty without attachments."""
     files = len(view.task.spec.attachments)
-    if files and found.superseded:
-        message = f"0 of {files} files are in the knowledge base. {found.superseded}"
-        return (condition(view, CONDITION, False, "Superseded", message),)
+    if files and (unstored := found.superseded or found.forbidden):
+        reason = "Superseded" if found.superseded else "ForbiddenByRule"
+        message = f"0 of {files} files are in the knowledge base. {unstored}"
+        return (condition(view, CONDITION, False, reason, message),)
     if found.attached is None or not files:
         return ()
     refused = found.attached.refused
