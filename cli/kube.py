@@ -16,15 +16,14 @@ from urllib import parse
 import urllib3
 from kubernetes import client, config
 
-from cli import errors, reading
-from cli.reading import Object, Row
+from cli import errors
+from cli.reading import Object
 from crds import API_VERSION
 from crds.errors import JervisError
 
 _TRIES = 8
 _PAGE = "500"
 _METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _CONNECTIONS = 32
 _TICKET_SECONDS = 600
 _SILENCE = 60.0
@@ -86,24 +85,15 @@ class Kube:
         self.namespace = namespace
         self.dry_run = dry_run
 
-    def tasks(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> list[Object]:
-        """PendingTasks of the namespace, or of all; narrowed by label and field selectors."""
-        return self._list(self._tasks(everywhere), {"labelSelector": labels, "fieldSelector": fields})
+    def tasks(self, *, everywhere: bool = False, fields: str = "") -> Iterator[Object]:
+        """The PendingTasks of the namespace, or of all, that the field selector takes, page by page; raises
+        `Unavailable` when the list changed too much while it was read."""
+        return self._items(self._tasks(everywhere), {"fieldSelector": fields}, {})
 
     def metadata(self, *, everywhere: bool = False, labels: str = "", fields: str = "") -> Iterator[Object]:
-        """The PendingTasks of the namespace, or of all, without spec and status, page by page; raises `Unavailable`
-        when the list changed too much while it was read."""
+        """The same without spec and status; narrowed by a label selector, too."""
         query = {"labelSelector": labels, "fieldSelector": fields}
         return self._items(self._tasks(everywhere), query, {"Accept": _METADATA})
-
-    def rows(self, *, everywhere: bool = False, fields: str = "") -> Iterator[Row]:
-        """The PendingTasks of the namespace, or of all, as the printer columns show them, page by page: no content is
-        sent. Raises as `metadata` does."""
-        names: list[str] = []
-        for page in self._pages(self._tasks(everywhere), {"fieldSelector": fields}, {"Accept": _TABLE}):
-            names = [str(column["name"]) for column in page.get("columnDefinitions") or ()] or names
-            for one in page["rows"] or ():
-                yield reading.row(one["object"]["metadata"], dict(zip(names, one["cells"], strict=True)))
 
     def task(self, name: str) -> Object:
         """One PendingTask; raises `NotFound`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic
@@ -15,6 +14,8 @@ from crds.model import Model
 Object = dict[str, Any]
 """An object as JSON; printed as it is by `-o json`, so that nothing is lost that our models do not know."""
 
+_IN_LINES = ("phase", "route", "scheduledFor", "userTask", "dispatch")
+
 _M = TypeVar("_M", bound=Model)
 
 
@@ -23,37 +24,15 @@ def task(raw: Mapping[str, Any]) -> pendingtask.PendingTask:
     return _read(pendingtask.PendingTask, raw)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the apiserver's table. `task` has what the printer columns of the CRD hold and no more: no content, no
-    conditions. `dispatch` is the reason of the condition Dispatched."""
-
-    task: pendingtask.PendingTask
-    dispatch: str = ""
-
-
-def row(metadata: Mapping[str, Any], cells: Mapping[str, Any]) -> Row:
-    """From the cells by column name; a column that the cluster's CRD lacks is an unknown value. Raises `Unusable`."""
-    known = {name: cell for name, cell in cells.items() if cell not in (None, "")}
-    said = {
-        "metadata": metadata,
-        "spec": {
-            "type": known.get("Type"),
-            "clientId": known.get("Client"),
-            "mode": known.get("Mode", pendingtask.Mode.BACKGROUND),
-            "queuePosition": known.get("Position"),
-            "suspend": known.get("Suspended", False),
-        },
-        "status": {
-            "phase": known.get("Phase"),
-            "route": {"decision": known["Route"]} if "Route" in known else None,
-            "scheduledFor": known.get("Due"),
-            "retry": {"nextAt": known["Next-Retry"]} if "Next-Retry" in known else None,
-            "userTask": {"kind": known["Asks"]} if "Asks" in known else None,
-            "dispatch": {"backend": known["Backend"]} if "Backend" in known else None,
-        },
-    }
-    return Row(task(said), str(known.get("Dispatch", "")))
+def line(raw: Mapping[str, Any]) -> pendingtask.PendingTask:
+    """A PendingTask as a line of a table needs it: without content and without sentences. Raises `Unusable`."""
+    spec, status = raw["spec"], raw.get("status") or {}
+    kept = {key: status[key] for key in _IN_LINES if key in status}
+    if "retry" in status:
+        kept["retry"] = {**status["retry"], "reason": ""}
+    kept["conditions"] = [{**one, "message": ""} for one in status.get("conditions", ())]
+    told = {key: spec[key] for key in ("type", "clientId", "mode", "queuePosition", "suspend") if key in spec}
+    return task({"metadata": raw["metadata"], "spec": told, "status": kept})
 
 
 def backend(raw: Mapping[str, Any]) -> gpubackend.GpuBackend:

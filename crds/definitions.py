@@ -12,7 +12,11 @@ from crds.schema import structural
 
 @dataclass(frozen=True)
 class Column:
-    """A column of `kubectl get`; `wide` ones show with `-o wide` only."""
+    """A column of `kubectl get`; `wide` ones show with `-o wide` only.
+
+    People read them, in 160 columns of a terminal; programs read the objects. kubectl makes a column as wide as its
+    longest cell and three blanks. A time of type date shows as an age, so one in the future cannot be shown so.
+    """
 
     name: str
     path: str
@@ -104,17 +108,7 @@ ALL = (
             Column("Route", ".status.route.decision", description="Decision of qualification"),
             Column("Dispatch", _condition("Dispatched", "reason"), description="Running, Preempted, NoFreeSlot, ..."),
             Column("Succeeded", _condition("Succeeded", "status"), description="True or False once it has ended"),
-            # Programs read the wide ones (`cli.reading`, `controllers.archive.finished`); free text is in `describe`.
-            Column("Due", ".status.scheduledFor", wide=True, description="When a Scheduled task is due; the next run"),
-            Column("Next-Retry", ".status.retry.nextAt", wide=True),
-            Column(
-                "Position", ".spec.queuePosition", "integer", wide=True, description="Its explicit place in the queue"
-            ),
-            Column("Suspended", ".spec.suspend", "boolean", wide=True),
-            Column("Asks", ".status.userTask.kind", wide=True, description="What a person has to do"),
-            Column("Backend", ".status.dispatch.backend", wide=True, description="Whose GPU slot is booked"),
-            Column("Ended", ".status.completedAt", wide=True, description="When it reached its last phase"),
-            Column("Ttl", ".spec.ttlSecondsAfterFinished", "integer", wide=True, description="Time to live in seconds"),
+            Column("Ended", ".status.completedAt", "date", wide=True, description="Time since its last phase"),
             _AGE,
         ),
         selectable=(
@@ -140,7 +134,6 @@ ALL = (
             Column("Failed", ".status.items.failed", "integer"),
             Column("Last-Poll", ".status.lastPollTime", "date"),
             Column("Url", ".spec.url", wide=True),
-            Column("Message", _condition("Ready", "message"), wide=True),
             _AGE,
         ),
         selectable=(".spec.type", ".spec.clientId"),
@@ -158,11 +151,8 @@ ALL = (
             Column("Reason", _condition("Ready", "reason")),
             Column("Set", ".status.activeSet"),
             Column("Reserved", ".status.reservation.holder"),
-            Column("Circuit", ".status.circuit", wide=True),
             Column("Engine", ".spec.engine", wide=True),
-            Column("Version", ".status.version", wide=True),
             Column("Url", ".spec.url", wide=True),
-            Column("Message", _condition("Ready", "message"), wide=True),
             _AGE,
         ),
         selectable=(".spec.kind", ".spec.pool"),

@@ -5,10 +5,11 @@
 | `jervis-VERSION-py3-none-any.whl` | the packages, and the commands `kubectl-jervis` and `jervis-kb` |
 | `jervis-VERSION.tgz` | the Helm chart |
 | `jervis-VERSION-linux-ARCH.oci.tar` | the image `jervis:VERSION` as an OCI archive (`skopeo copy`, `podman load`) |
-| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries of wheel and image, no Debian packages |
+| `jervis-VERSION.cdx.json` | CycloneDX bill of materials: the Python libraries, the image's Debian packages |
 | `SHA256SUMS` | of all of them |
 
-The version is `project.version` of pyproject.toml; the chart must say the same.
+The version is `project.version` of pyproject.toml; the chart must say the same. What is past its end of life by
+docs/dependencies.md, or near it, is named and hinders no release.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
+from hack import versions
 from hack.cluster import binaries, errors, progress
+from hack.image import packages
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("wheel", "chart", "image", "sbom")
@@ -33,7 +37,7 @@ _UV = ROOT / ".venv" / "bin" / "uv"
 _ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], today: date) -> int:
     """Exit status: 0 dist/ holds the release, 1 not (one line on stderr says why)."""
     parser = argparse.ArgumentParser(prog="python -m hack.release", description=__doc__.splitlines()[0])
     parser.add_argument("--trial", action="store_true", help="also from a checkout that no release may come from")
@@ -45,12 +49,15 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="jervis-release-") as scratch:
             source = exported(ROOT, Path(scratch) / "source")
             version = agreed_version(source)
+            for line in outdated(source, today):
+                report.say(line)
             problems = obstacles(ROOT, source, version)
             for problem in problems:
                 report.say(f"not fit for a release: {problem}")
             if problems and not parsed.trial:
                 raise errors.Failure("nothing was built; --trial builds all the same")
-            _build(source, parsed.dist, version, set(PARTS) - set(parsed.without), report)
+            commit = _output(["git", "rev-parse", "HEAD"], cwd=ROOT).strip()
+            _build(source, parsed.dist, version, commit, set(PARTS) - set(parsed.without), report)
     except errors.Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
@@ -100,6 +107,11 @@ def obstacles(checkout: Path, source: Path, version: str) -> list[str]:
     return found
 
 
+def outdated(source: Path, today: date) -> list[str]:
+    """What is past its end of life or near it, one line each. It hinders no release: the page says why it stays."""
+    return versions.findings((source / "docs/dependencies.md").read_text(encoding="utf-8"), today)
+
+
 def wheel(source: Path, dist: Path) -> Path:
     """The wheel; the same bytes for the same source."""
     code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
@@ -113,8 +125,8 @@ def chart(source: Path, dist: Path, helm: Path) -> Path:
     return next(dist.glob("*.tgz"))
 
 
-def image(source: Path, dist: Path, version: str, report: progress.Progress) -> Path:
-    """The image as an OCI archive, built by hack.image from HEAD's files."""
+def image(source: Path, dist: Path, version: str, commit: str, report: progress.Progress) -> Path:
+    """The image as an OCI archive, built by hack.image from HEAD's files, which are those of `commit`."""
     from hack.image.store import Store
 
     machine = os.uname().machine
@@ -122,7 +134,8 @@ def image(source: Path, dist: Path, version: str, report: progress.Progress) -> 
     # The exported files are built, not the checkout: their own copy of hack.image takes the folder around it. A cluster
     # or an image of the caller's own has no part in it.
     own = {**os.environ, "PYTHONPATH": str(source), "IMAGE": "", "KUBECONFIG": ""}
-    built = subprocess.run([sys.executable, "-m", "hack.image", "--build-only", "jervis"], cwd=source, env=own)
+    command = [sys.executable, "-m", "hack.image", "--build-only", "--revision", commit, "jervis"]
+    built = subprocess.run(command, cwd=source, env=own)
     if built.returncode != 0:
         raise errors.Failure("the image was not built; see above (--without image leaves it out)")
     store = Store.of_user()
@@ -152,7 +165,7 @@ def sums(dist: Path) -> Path:
     return target
 
 
-def _build(source: Path, dist: Path, version: str, parts: set[str], report: progress.Progress) -> None:
+def _build(source: Path, dist: Path, version: str, commit: str, parts: set[str], report: progress.Progress) -> None:
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
     if "wheel" in parts:
@@ -162,9 +175,11 @@ def _build(source: Path, dist: Path, version: str, parts: set[str], report: prog
         chart(source, dist, binaries.program(binaries.HELM, "helm", report))
     if "sbom" in parts:
         with report.step("writing the bill of materials"):
-            sbom(source, dist, version, report)
+            bill = sbom(source, dist, version, report)
     if "image" in parts:
-        image(source, dist, version, report)
+        archive = image(source, dist, version, commit, report)
+        if "sbom" in parts:
+            packages.add(archive, bill)
     sums(dist)
     for path in sorted(dist.iterdir()):
         print(f"{path.stat().st_size:>12}  {path.name}")
@@ -186,7 +201,7 @@ def _environment(place: Path, lock: Path) -> Path:
     """A new virtual environment with what `lock` pins; its Python."""
     _run([str(_UV), "venv", "-q", "--allow-existing", "--python", sys.executable, str(place)])
     python = place / "bin" / "python"
-    _run([str(_UV), "pip", "install", "-q", "--python", str(python), "--require-hashes", "-r", str(lock)])
+    _run([str(_UV), "pip", "install", "-q", "--python", str(python), "--require-hashes", "--no-deps", "-r", str(lock)])
     return python
 
 
@@ -207,4 +222,4 @@ def _run(command: list[str], cwd: Path | None = None, more: Mapping[str, str] | 
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], date.today()))

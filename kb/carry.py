@@ -88,7 +88,7 @@ class Carrier:
                         and await self._intents.find(record.document_id) is None
                         and not await self._erased(record.owner, record.updated_at)
                     ):
-                        await self._intents.open(*mine, request, record.updated_at)
+                        await self._intents.open(*mine, request, record.updated_at, dated_ms=record.dated_ms)
                         count += 1
                 after = page[-1]
         finally:

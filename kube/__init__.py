@@ -10,7 +10,7 @@ never do: decide, retry, or read the environment.
 """
 
 from kube.access import Unconfigured, authorization, configuration, fenced, session, tls
-from kube.client import Kube, Row
+from kube.client import Kube
 from kube.errors import AlreadyExists, Conflict, Expired, Forbidden, NotFound, Refused, Unavailable
 from kube.leases import LeaseStore
 from kube.resources import (
@@ -51,7 +51,6 @@ __all__ = [
     "Object",
     "Refused",
     "Resource",
-    "Row",
     "Unavailable",
     "Unconfigured",
     "authorization",

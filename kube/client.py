@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -21,17 +20,8 @@ from kube.resources import TOKEN_REVIEWS, Object, Resource
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 TOKEN_SECONDS = 10.0
 """For so long a token is taken for the present one; asking the package for it costs as much as sending a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One object of a Table. `cells` by the name of the column; None where the object has no such field."""
-
-    metadata: Object
-    cells: dict[str, Any]
 
 
 class Kube:
@@ -95,23 +85,6 @@ class Kube:
         async with aclosing(self._lists(resource.path(namespace), params, accept)) as lists:
             async for found in lists:
                 yield found.get("items") or [], found["metadata"].get("resourceVersion", "")
-
-    async def rows(
-        self, resource: Resource, namespace: str | None, labels: str = "", *, fields: str = "", page: int = 500
-    ) -> AsyncGenerator[list[Row]]:
-        """The same objects page by page without spec and status: metadata, and the printer columns of the kind.
-
-        Source: Kubernetes "API concepts", receiving resources as Tables.
-        """
-        params = {"limit": str(page), "includeObject": "Metadata", **_selectors(labels, fields)}
-        names: list[str] = []
-        async with aclosing(self._lists(resource.path(namespace), params, TABLE)) as lists:
-            async for found in lists:
-                names = [column["name"] for column in found.get("columnDefinitions") or ()] or names
-                yield [
-                    Row(row["object"]["metadata"], dict(zip(names, row["cells"], strict=True)))
-                    for row in found.get("rows") or ()
-                ]
 
     async def _lists(self, path: str, params: Mapping[str, str], accept: str = "") -> AsyncGenerator[Object]:
         """Each page of a collection as it is served; the next one is asked for before one is handed out."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import uvloop
 
-from bench.operator import archive, baseline, flow, processes, scale
+from bench.operator import archive, baseline, flow, lists, processes, scale
 from bench.operator.report import Report
 
 CASES: dict[str, Callable[[Path], Coroutine[Any, Any, Report]]] = {
@@ -39,6 +39,7 @@ CASES: dict[str, Callable[[Path], Coroutine[Any, Any, Report]]] = {
     "restart": scale.restart,
     "idle": scale.idle,
     "archive": archive.archive,
+    "lists": lists.lists,
 }
 
 

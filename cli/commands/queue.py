@@ -42,7 +42,7 @@ def run(
     """Tasks that wait for their turn, in the order in which the operator takes them, and what each waits for.
 
     The order and the reasons come from the operator; where it cannot be reached, and for all namespaces, from the
-    tasks' printer columns.
+    tasks' objects.
     """
     if watch:
         if all_namespaces or phase or live:
@@ -65,8 +65,8 @@ def run(
         # The operator has said all that the table shows: no object is read.
         drawn = waiting.lines(reported, session.now())
     else:
-        rows = _rows(session, wanted, client, everywhere=all_namespaces, reported=reported)
-        drawn = view.draw(rows, session.now(), namespaces=all_namespaces, reported=reported)
+        tasks = _tasks(session, wanted, client, everywhere=all_namespaces, reported=reported)
+        drawn = view.draw(tasks, session.now(), namespaces=all_namespaces, reported=reported)
     session.output.show({}, drawn)
     if reported is not None:
         session.output.note(waiting.summary(reported, session.now()))
@@ -81,23 +81,23 @@ def _fields(wanted: frozenset[Phase], client: str) -> str:
     return ",".join([*(f"status.phase!={phase}" for phase in others), *owner])
 
 
-def _sorted(rows: Iterable[tuple[pendingtask.PendingTask, T]], reported: served.Queue | None) -> list[T]:
+def _sorted(found: Iterable[tuple[pendingtask.PendingTask, T]], reported: served.Queue | None) -> list[T]:
     """In the operator's order as far as it is known, then by what the objects say."""
     place = {one.uid: number for number, one in enumerate(reported.items)} if reported is not None else {}
-    found = sorted(rows, key=lambda one: (place.get(one[0].metadata.uid, len(place)), order.of(one[0])))
-    return [one for _, one in found]
+    ordered = sorted(found, key=lambda one: (place.get(one[0].metadata.uid, len(place)), order.of(one[0])))
+    return [one for _, one in ordered]
 
 
-def _rows(
+def _tasks(
     session: Session,
     wanted: frozenset[Phase],
     client: str,
     *,
     everywhere: bool = False,
     reported: served.Queue | None = None,
-) -> list[reading.Row]:
-    listed = session.kube.rows(everywhere=everywhere, fields=_fields(wanted, client))
-    return _sorted(((row.task, row) for row in listed if order.phase(row.task) in wanted), reported)
+) -> list[pendingtask.PendingTask]:
+    lines = map(reading.line, session.kube.tasks(everywhere=everywhere, fields=_fields(wanted, client)))
+    return _sorted(((task, task) for task in lines if order.phase(task) in wanted), reported)
 
 
 def _objects(
@@ -127,10 +127,11 @@ def _poll(session: Session, client: str, why_not: str) -> None:
     whole = session.output.format is not output.Format.TABLE
     shown: list[str] | None = None
     while True:
-        rows = _rows(session, order.WAITING, client)
-        now = [f"{row.task.metadata.uid} {row.task.metadata.resource_version}" for row in rows]
+        heads = (one["metadata"] for one in session.kube.metadata(fields=_fields(order.WAITING, client)))
+        now = [f"{head['uid']} {head['resourceVersion']}" for head in heads]
         if now != shown:
             shown = now
             found = _objects(session, order.WAITING, client) if whole else []
-            session.output.again(output.document(found), view.draw(rows, session.now(), namespaces=False))
+            tasks = [] if whole else _tasks(session, order.WAITING, client)
+            session.output.again(output.document(found), view.draw(tasks, session.now(), namespaces=False))
         session.sleep(_PAUSE)

@@ -90,7 +90,11 @@ async def _send(
         observed_at=file.modified_at,
         metadata={**metadata},
     )
-    return (await kb.learning.index(request)).replaced
+    reply = await kb.learning.index(request)
+    if reply.superseded_by is not None:
+        # A file can come back with an older date (mv, tar): what the folder has now is the newer version.
+        reply = await kb.learning.index(request.model_copy(update={"observed_at": None}))
+    return reply.replaced
 
 
 def _wait(error: Exception) -> bool | float:

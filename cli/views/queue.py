@@ -8,7 +8,6 @@ from datetime import datetime
 from rich import console, text
 
 from cli import age, order
-from cli.reading import Row
 from cli.views import table, waiting
 from crds import conditions, pendingtask, waits
 from crds.phases import Phase
@@ -26,22 +25,21 @@ _BEFORE = frozenset({*waits.Reason, "Preempted", "Running"}) - {waits.Reason.JOB
 
 
 def draw(
-    lines: Sequence[Row],
+    tasks: Sequence[pendingtask.PendingTask],
     now: datetime,
     *,
     namespaces: bool,
     reported: waits.Queue | None = None,
 ) -> console.RenderableType:
-    """`lines` in the order given, numbered from 1; `reported`: what the operator says of them."""
-    if not lines:
+    """`tasks` in the order given, numbered from 1; `reported`: what the operator says of them."""
+    if not tasks:
         return text.Text("No tasks are waiting.")
     known = {one.uid: one for one in reported.items} if reported is not None else {}
     head = ("NAMESPACE",) if namespaces else ()
     headings = ("#", *head, "NAME", "TYPE", "CLIENT", "MODE", "POSITION", "PHASE", "AGE", "WAITS FOR")
     headings = (*headings, "BEFORE", "SINCE") if reported is not None else headings
     rows = []
-    for number, line in enumerate(lines, start=1):
-        task = line.task
+    for number, task in enumerate(tasks, start=1):
         meta, spec = task.metadata, task.spec
         where = (meta.namespace,) if namespaces else ()
         mode = pendingtask.Mode.FOREGROUND if order.foreground(spec) else pendingtask.Mode.BACKGROUND
@@ -52,12 +50,12 @@ def draw(
         if one is not None and one.phase is order.phase(task):
             rows.append((*row, waiting.lacks(one, now), waiting.before(one), age.since(one.since, now)))
         else:
-            rows.append((*row, waits_for(task, now, line.dispatch), *(("", "") if reported is not None else ())))
+            rows.append((*row, waits_for(task, now), *(("", "") if reported is not None else ())))
     return table.plain(headings, rows)
 
 
-def waits_for(task: pendingtask.PendingTask, now: datetime, dispatch: str = "") -> str:
-    """In a few words. `dispatch`: the reason of the condition Dispatched, of a task whose conditions are not known."""
+def waits_for(task: pendingtask.PendingTask, now: datetime) -> str:
+    """In a few words."""
     status, phase = task.status, order.phase(task)
     if phase in (Phase.DONE, Phase.COMPLETED, Phase.ERROR):
         return ""
@@ -72,7 +70,7 @@ def waits_for(task: pendingtask.PendingTask, now: datetime, dispatch: str = "") 
         return f"a person: {status.user_task.kind.value}"
     if phase is Phase.ORCHESTRATING and status.dispatch is not None:
         return f"its run on {status.dispatch.backend}"
-    if phase is Phase.DISPATCHED_GPU and (trouble := _trouble(task) or dispatch) and trouble not in _BEFORE:
+    if phase is Phase.DISPATCHED_GPU and (trouble := _trouble(task)):
         return f"its pod: {trouble}"
     return _FOR.get(phase, "")
 

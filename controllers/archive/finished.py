@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import kube
-from crds import errors, labels, phases
+from crds import labels, phases
 
 ARCHIVED_LABEL = labels.ARCHIVED
 ARCHIVED = "true"
+ARCHIVED_SELECTOR = f"{ARCHIVED_LABEL}={ARCHIVED}"
 UNARCHIVED_SELECTOR = f"{ARCHIVED_LABEL}!={ARCHIVED}"
 
 FAILED = frozenset({phases.Phase.ERROR})
 """Terminal phases that count as failures; the others are successes."""
 
-CLIENT, PHASE, ENDED, TTL = "Client", "Phase", "Ended", "Ttl"
-"""Printer columns of PendingTask (`crds.definitions`) that a row of a list is read from."""
-
 _TERMINAL = {phase.value: phase for phase in phases.TERMINAL}
-
-
-class OldDefinitionError(errors.Permanent):
-    """The cluster's CustomResourceDefinition lacks a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +52,8 @@ class Finished:
 
 def of(raw: Mapping[str, Any]) -> Finished | None:
     """The object as the API serves it; None when its phase is not terminal, whatever its labels say."""
-    spec, status = raw["spec"], raw.get("status") or {}
+    meta, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     phase = str(status.get("phase"))
-    completed = status.get("completedAt") or (status.get("phaseTimes") or {}).get(phase)
-    return _of(raw["metadata"], phase, spec["clientId"], completed, spec.get("ttlSecondsAfterFinished"))
-
-
-def of_row(row: kube.Row) -> Finished | None:
-    """The same from a row of a list. Raises `OldDefinitionError`."""
-    cells = row.cells
-    try:
-        return _of(row.metadata, cells[PHASE], cells[CLIENT], cells[ENDED], cells[TTL])
-    except KeyError as error:
-        raise OldDefinitionError(
-            f"the PendingTasks of this cluster have no column {error}",
-            field="spec.versions[0].additionalPrinterColumns",
-            remedy="Apply the CustomResourceDefinitions of this release (crds/*.yaml).",
-        ) from error
-
-
-def _of(meta: Mapping[str, Any], phase: str, client: str, completed: str | None, ttl: int | None) -> Finished | None:
     ended = _TERMINAL.get(phase)
     if ended is None:
         return None
@@ -88,13 +63,26 @@ def _of(meta: Mapping[str, Any], phase: str, client: str, completed: str | None,
         name=meta["name"],
         version=meta["resourceVersion"],
         generation=int(meta.get("generation", 1)),
-        client=sys.intern(client),
+        client=sys.intern(spec["clientId"]),
         phase=ended,
-        completed=moment(completed),
-        ttl=ttl,
-        archived=(meta.get("labels") or {}).get(ARCHIVED_LABEL) == ARCHIVED,
+        completed=moment(status.get("completedAt") or (status.get("phaseTimes") or {}).get(phase)),
+        ttl=spec.get("ttlSecondsAfterFinished"),
+        archived=marked(meta),
         leaving=bool(meta.get("deletionTimestamp")),
     )
+
+
+def again(known: Finished, meta: Mapping[str, Any]) -> Finished:
+    """The same version by its metadata: a sweep also notes what it has archived and did not mark."""
+    archived, leaving = marked(meta), bool(meta.get("deletionTimestamp"))
+    if (known.archived, known.leaving) == (archived, leaving):
+        return known
+    return replace(known, archived=archived, leaving=leaving)
+
+
+def marked(meta: Mapping[str, Any]) -> bool:
+    """The object has the mark of the archive."""
+    return (meta.get("labels") or {}).get(ARCHIVED_LABEL) == ARCHIVED
 
 
 def moment(text: str | None) -> datetime | None:

@@ -1,9 +1,8 @@
 """The loop around `sweep.plan`: list, archive, mark, delete. On the leader alone.
 
-A sweep lists the finished tasks as rows (metadata and four columns), which is what it decides by. The objects without
-the mark are then listed whole, page by page; a page is archived in one write to MongoDB and marked in parallel. So
-each object is read whole once. Finished objects are in no watch; every sweep starts from what the API and MongoDB say,
-so a restart loses nothing.
+A sweep lists the finished tasks (`listing`). The objects without the mark are then listed whole, page by page; a page
+is archived in one write to MongoDB and marked in parallel. Finished objects are in no watch; every sweep starts from
+what the API and MongoDB say, so a restart loses nothing.
 
 A mark has the archived version as precondition, and a deletion has the version that the sweep listed, so that a change
 in between wins. Before each batch of deletions the archive is asked whether it really holds them, and
@@ -28,20 +27,16 @@ import structlog
 
 import kube
 from controllers import backpressure, metrics
-from controllers.archive import clock, finished, mongo, record, retention, sweep
+from controllers.archive import clock, finished, listing, mongo, record, retention, sweep
 from controllers.archive.finished import Finished
-from crds import errors, labels, phases
+from crds import errors, labels
 
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 5000
 """Objects archived, and objects deleted, per sweep: then the finished ones are listed anew."""
-ROWS = 500
-"""Rows per list request."""
 LISTED_SHARE = 60
-"""A pause after a page of rows is at most this part of the time between two sweeps."""
-PAGE = 100
-"""Whole objects per list request, with up to 32 KiB of content each: the event loop parses a page in one go."""
+"""A pause after a page of a list is at most this part of the time between two sweeps."""
 STEP = 20
 """Objects archived by one write to MongoDB, a page of them behind schedule; then live tasks are yielded to."""
 PARALLEL, MOST_PARALLEL = 4, 64
@@ -96,9 +91,10 @@ class Archivist:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._api, self._archive, self._namespaces, self._runs = api, archive, namespaces, runs
+        self._api, self._archive, self._runs = api, archive, runs
         self._terms, self._pace, self._kept, self._ran, self._metrics = terms, pace, kept, ran, measured
         self._throttle, self._busy, self._monotonic, self._sleep = throttle, busy, monotonic, sleep
+        self._listing = listing.Listing(api, namespaces, throttle, pace.every / LISTED_SHARE)
         self._clock = clock.Clock(wall, api.server.now, skew=measured.clock_skew.set)
         self._prepared = False
         self._rejected: dict[str, str] = {}
@@ -140,8 +136,10 @@ class Archivist:
 
     async def once(self) -> bool:
         """One sweep over everything; True when its bounds left something and something was done."""
-        tasks, complete = await self._list()
-        listed = frozenset(tasks)
+        listed = await self._listing.all()
+        tasks = listed.tasks
+        self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
+        self._refused &= tasks.keys()
         now = self._clock.agreed()
         self._measure(tasks)
         if now is not None:
@@ -156,47 +154,10 @@ class Archivist:
         await self._clear_jobs(one.task for one in planned.delete)
         removed = await self._remove(tasks, planned.delete)
         if now is not None:
-            await self._kept.sweep(complete, listed, now)
+            await self._kept.sweep(listed.complete, listed.uids, now)
         self._due = waiting + planned.due
         self._measure(tasks)
         return (archived < waiting and archived >= AT_ONCE) or (planned.due > AT_ONCE and removed > 0)
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def _list(self) -> tuple[dict[str, Finished], set[str]]:
-        """The finished tasks by uid, and the namespaces that were listed to the end."""
-        tasks: dict[str, Finished] = {}
-        complete = set()
-        for namespace in self._namespaces:
-            try:
-                for phase in sorted(phases.TERMINAL):
-                    pages = self._api.rows(kube.TASKS, namespace, fields=f"status.phase={phase}", page=ROWS)
-                    begun = self._throttle.begin()
-                    async with aclosing(pages):
-                        async for rows in pages:
-                            tasks |= {task.uid: task for task in map(finished.of_row, rows) if task is not None}
-                            await self._throttle.after(begun, self._pace.every / LISTED_SHARE)
-                            begun = self._throttle.begin()
-                complete.add(namespace)
-            except errors.JervisError as error:
-                # With part of a list less is deleted, never more; the other namespaces do not wait for this one.
-                log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
-        self._rejected = {uid: version for uid, version in self._rejected.items() if uid in tasks}
-        self._refused &= tasks.keys()
-        return tasks, complete
-
-    async def _unmarked(self) -> AsyncGenerator[list[kube.Object]]:
-        """Finished objects without the mark, whole, page by page."""
-        for namespace in self._namespaces:
-            for phase in sorted(phases.TERMINAL):
-                fields = f"status.phase={phase}"
-                pages = self._api.pages(kube.TASKS, namespace, finished.UNARCHIVED_SELECTOR, fields=fields, page=PAGE)
-                try:
-                    async with aclosing(pages):
-                        async for raws, _ in pages:
-                            yield raws
-                except kube.Unavailable as error:
-                    log.warning("finished tasks not listed to the end", namespace=namespace, reason=error.message)
 
     # -- archiving -------------------------------------------------------------------------------------------------
 
@@ -206,12 +167,12 @@ class Archivist:
         if not waiting:
             return done
         schedule = backpressure.Schedule(waiting, self._pace.every / 2, monotonic=self._monotonic)
-        async with aclosing(self._unmarked()) as pages:
+        async with aclosing(self._listing.unmarked()) as pages:
             async for raws in pages:
                 left = raws
                 while left:
                     begun = self._throttle.begin()
-                    step = STEP if width == PARALLEL else PAGE
+                    step = STEP if width == PARALLEL else listing.PAGE
                     some, left = left[:step], left[step:]
                     stored = await self._store(some)
                     done += len(stored)
@@ -287,7 +248,7 @@ class Archivist:
         """Delete at the rate that the number asks for; how many. Raises `mongo.Unavailable`."""
         rate, before = self._pace.rate(len(removals)), len(tasks)
         schedule = backpressure.Schedule(len(removals), len(removals) / rate, monotonic=self._monotonic)
-        batch, width = max(1, min(PAGE, round(rate))), PARALLEL
+        batch, width = max(1, min(listing.PAGE, round(rate))), PARALLEL
         # Those that were refused before come last.
         removals = sorted(removals, key=lambda one: one.task.uid in self._refused)
         for start in range(0, len(removals), batch):

@@ -18,6 +18,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--base", help="build on this image instead of a bootstrapped Debian (buildah must be able to pull it)"
     )
+    parser.add_argument("--revision", default="", help="the commit that is built, for the label of the image")
     parser.add_argument("--build-only", action="store_true", help="do not load the images into the local cluster")
     parsed = parser.parse_args(arguments)
     report = progress.Progress()
@@ -29,22 +30,22 @@ def main(arguments: list[str]) -> int:
         unknown = set(parsed.targets) - set(build.IMAGES)
         if unknown:
             raise errors.Failure(f"there is no target {unknown.pop()!r}; there are {', '.join(build.IMAGES)}")
-        _make(parsed.targets or list(build.IMAGES), parsed.base, parsed.build_only, report)
+        _make(parsed.targets or list(build.IMAGES), parsed, report)
     except errors.Failure as failure:
         print(f"error: {failure}", file=sys.stderr)
         return 1
     return 0
 
 
-def _make(targets: list[str], named_base: str | None, build_only: bool, report: progress.Progress) -> None:
+def _make(targets: list[str], parsed: argparse.Namespace, report: progress.Progress) -> None:
     place = layout.from_environment()
     config = external.kubeconfig(place, os.environ)
     if config is not None:
         raise errors.Failure(build.advice(config))
     prerequisites.ensure(prerequisites.IMAGE, report)
     store = Store.of_user()
-    build.build(store, targets, report, named_base)
-    if not build_only:
+    build.build(store, targets, report, parsed.base, parsed.revision)
+    if not parsed.build_only:
         build.put(store, targets, place, report)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tomllib
+from typing import Any
 
 from hack.cluster import containerd, errors, layout, process, progress
 from hack.image import debian, load, sources
@@ -14,8 +16,13 @@ SECONDS = {"jervis": 50.0, "fakes": 40.0}
 """What each takes to build for the first time, the second one after the first."""
 
 
-def build(store: Store, targets: list[str], report: progress.Progress, named_base: str | None = None) -> None:
-    """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails."""
+def build(
+    store: Store, targets: list[str], report: progress.Progress, named_base: str | None = None, revision: str = ""
+) -> None:
+    """Build them on `named_base`, else on a bootstrapped Debian. Raises errors.Failure when buildah fails.
+
+    `revision` is the commit that they are built from, for their labels; a checkout that may be changed has none.
+    """
     with store.exclusive(), sources.arguments(os.environ) as package_sources:
         # Work containers of a killed build; ours alone, as we hold the store's lock.
         store.buildah("rm", "--all", quiet=True)
@@ -25,11 +32,23 @@ def build(store: Store, targets: list[str], report: progress.Progress, named_bas
                 store.logged(
                     f"image-{target}",
                     *("build", "-q", "--isolation", "chroot", "--layers", "--format", "oci", "--target", target),
-                    *("--build-arg", f"BASE={base}", *package_sources),
+                    *("--build-arg", f"BASE={base}", *labels(revision), *package_sources),
                     *("-t", IMAGES[target], "-f", layout.CHECKOUT / "Dockerfile", layout.CHECKOUT),
                 )
         # What earlier builds left without a name; layers that the next build can reuse have children and stay.
         store.buildah("rmi", "--prune", quiet=True)
+
+
+def labels(revision: str) -> list[str]:
+    """Arguments for the labels that the Dockerfile cannot know (opencontainers/image-spec, annotations.md)."""
+    known = {"version": project()["version"]} | ({"revision": revision} if revision else {})
+    return [word for name, value in known.items() for word in ("--label", f"org.opencontainers.image.{name}={value}")]
+
+
+def project() -> dict[str, Any]:
+    """The table `project` of pyproject.toml."""
+    table: dict[str, Any] = tomllib.loads((layout.CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
 
 
 def put(store: Store, targets: list[str], place: layout.Layout, report: progress.Progress) -> None:

@@ -12,10 +12,11 @@ from hack.cluster import errors, progress
 from hack.image.store import Store
 
 _SUITE = "bookworm"  # its python3 is 3.11
-_PACKAGES = ("ca-certificates", "git", "python3", "python3-venv")
+_MIRROR = "http://deb.debian.org/debian"
+_PACKAGES = ("ca-certificates", "python3", "python3-venv")
 SECONDS = 50.0
 """What bootstrapping it takes."""
-NAME = f"localhost/jervis-base:{_SUITE}-1"
+NAME = f"localhost/jervis-base:{_SUITE}-2"
 
 
 def ensure(store: Store, report: progress.Progress) -> str:
@@ -46,6 +47,18 @@ def _bootstrap(root: Path) -> None:
     done = subprocess.run([*command, mirror] if mirror else command, capture_output=True, text=True)
     if done.returncode != 0:
         raise errors.Failure(f"debootstrap failed (a Debian mirror must be reachable): {done.stdout.strip()[-400:]}")
-    for waste in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+    clean(root)
+
+
+def clean(root: Path) -> None:
+    """Take away what no process needs, and what tells of the machine and the mirror that it was made on and from."""
+    # Licences ask that their text goes along with a copy of the program.
+    for document in (root / "usr/share/doc").rglob("*"):
+        if not document.is_dir() and document.name != "copyright":
+            document.unlink()
+    for waste in ("var/cache/apt/archives", "var/lib/apt/lists", "var/log", "usr/share/man", "usr/share/locale"):
         shutil.rmtree(root / waste, ignore_errors=True)
         (root / waste).mkdir(parents=True)
+    for own in ("etc/hostname", "etc/resolv.conf"):
+        (root / own).write_text("")
+    (root / "etc/apt/sources.list").write_text(f"deb {_MIRROR} {_SUITE} main\n")

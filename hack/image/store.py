@@ -52,7 +52,7 @@ class Store:
 
     def logged(self, name: str, *arguments: str | Path) -> None:
         """Run `buildah ARGUMENTS` with what it says in a log. Raises errors.Failure with the log's end and its path."""
-        command = self._command(*arguments)
+        command = self.command(*arguments)
         binaries.logged(name, *command, cwd=self.directory, reach="the package index")
 
     def manifest(self, image: str) -> dict[str, Any]:
@@ -63,13 +63,14 @@ class Store:
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[bytes]:
         """`buildah ARGUMENTS` as a running process whose words go to the terminal."""
-        return subprocess.Popen(self._command(*arguments), stdout=subprocess.DEVNULL)
+        return subprocess.Popen(self.command(*arguments), stdout=subprocess.DEVNULL)
 
     def _run(self, *arguments: str | Path, quiet: bool) -> subprocess.CompletedProcess[str]:
         self.directory.mkdir(parents=True, exist_ok=True)
         errors_to = subprocess.PIPE if quiet else None
-        return subprocess.run(self._command(*arguments), stdout=subprocess.PIPE, stderr=errors_to, text=True)
+        return subprocess.run(self.command(*arguments), stdout=subprocess.PIPE, stderr=errors_to, text=True)
 
-    def _command(self, *arguments: str | Path) -> list[str]:
+    def command(self, *arguments: str | Path) -> list[str]:
+        """The words of `buildah ARGUMENTS` on this storage."""
         places = ("--root", self.directory / "storage", "--runroot", "/run/jervis-image", "--storage-driver", "overlay")
         return ["buildah", *map(str, places), *map(str, arguments)]

@@ -73,12 +73,14 @@ class GivenRelationship(message.Request):
 class IngestRequest(message.Request):
     """One document. The same `sourceUrn` in the same scope replaces what was known from it before.
 
-    `observedAt` is when the source says it happened; it also gives the date that hints are judged by when the service
-    is asked to replay. `team` names who "we" are (people, teams, mail addresses): it decides `isAssignedToMe`.
-    `attachments` names the files that come with this version (`/ingest/attachment` sends them): others that came with
-    an older one are forgotten. Without it all of them stay. `metadata` is the sender's own: it is given back with every
-    chunk, and questions can be narrowed by it. `nodes` and `relationships` are facts that the caller knows, beside what
-    models read in the text; like the text they belong to this version and are replaced with it.
+    `observedAt` is when the source says it happened. A version that was observed before the one that was accepted last
+    is not stored, neither in the present nor in the history, and its answer has `supersededBy`; of two with the same
+    time, or where one has none, the later request is the newer version. `team` names who "we" are (people, teams, mail
+    addresses): it decides `isAssignedToMe`. `attachments` names the files that come with this version
+    (`/ingest/attachment` sends them): others that came with an older one are forgotten. Without it all of them stay.
+    `metadata` is the sender's own: it is given back with every chunk, and questions can be narrowed by it. `nodes` and
+    `relationships` are facts that the caller knows, beside what models read in the text; like the text they belong to
+    this version and are replaced with it.
     """
 
     scope: scope.Scope
@@ -142,8 +144,9 @@ Superseded = Literal["Version", "Deletion"]
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
-    `supersededBy` is set when a newer version of the document, or its deletion, came while models read this
-    one: nothing of it is stored, so it has no chunks and nodes. Summary and hints are about it all the same.
+    `supersededBy` is set when a newer version of the document, by `observedAt`, was accepted before this one, or when
+    another one or its deletion came while models read it: nothing of it is stored, so it has no chunks and nodes.
+    Summary and hints are about it all the same.
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
@@ -168,12 +171,14 @@ class IngestReply(message.Reply):
 class IndexReply(message.Reply):
     """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
 
-    `id` names the document in the queue. `indexed` is false when `rules` forbid to store it.
+    `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
+    before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
     """
 
     id: str
     source_urn: str
     replaced: bool
+    superseded_by: Superseded | None = None
     chunk_ids: list[str]
     queued: bool
     priority: int

@@ -15,15 +15,21 @@ from kb.crawl import fetch, page
 # RFC 9110: not found, and gone.
 _GONE = frozenset({404, 410})
 _TEXTS = frozenset({"text/html", "application/xhtml+xml", "text/plain", ""})
+# RFC 9309, 2.5: as much as every crawler has to read of a robots.txt.
+_RULES_BYTES = 500 << 10
 
 
 @dataclass(frozen=True)
 class Limits:
-    """`depth` links from the first page; `pages` looked at; `seconds` for all of it."""
+    """`depth` links from the first page; `pages` looked at; `seconds` for all of it, `reading` of them for one page.
+
+    Of `reading` only the processor's time counts: what else the process does takes no page from a site.
+    """
 
     depth: int
     pages: int
     seconds: float = 120.0
+    reading: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ class Crawl:
             raise fetch.Refused("it redirects to another site")
         if site not in self._rules_of:
             self._rules_of[site] = await self._rules(site)
-        if not self._rules_of[site].can_fetch(fetch.AGENT, url):
+        # The time grows with the number of rules, which the site chooses: it is a thread's, not the event loop's.
+        if not await asyncio.to_thread(self._rules_of[site].can_fetch, fetch.AGENT, url):
             raise fetch.Refused("robots.txt forbids it")
 
     async def _look(self, url: str, fetched: fetch.Fetched | None) -> Seen:
@@ -119,7 +126,12 @@ class Crawl:
             return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE)
         if found.media_type not in _TEXTS:
             return Seen(url, None, f"it is {found.media_type}; send files to /api/v1/ingest/file")
-        read = await asyncio.to_thread(page.read, found.body, found.url, found.charset)
+        try:
+            read = await asyncio.to_thread(
+                page.read, found.body, found.url, found.charset, seconds=self._limits.reading
+            )
+        except page.Costly as error:
+            return Seen(found.url, None, error.message)
         if not read.index:
             return Seen(
                 found.url, page.Page(read.title, "", read.links, read.follow, False), "it asks not to be indexed"
@@ -143,8 +155,15 @@ class Crawl:
         if found.status >= 500:
             rules.parse(["User-agent: *", "Disallow: /"])
         else:
-            rules.parse(found.body.decode("utf-8", "replace").splitlines() if found.status == 200 else [])
+            await asyncio.to_thread(rules.parse, _lines(found.body) if found.status == 200 else [])
         return rules
+
+
+def _lines(rules: bytes) -> list[str]:
+    """As many whole lines as are read; half a line would be another rule."""
+    if len(rules) > _RULES_BYTES:
+        rules = rules[: rules.rfind(b"\n", 0, _RULES_BYTES) + 1]
+    return rules.decode("utf-8", "replace").splitlines()
 
 
 def _site(url: str) -> tuple[str, str, int] | None:

@@ -1,14 +1,20 @@
-"""Text, title and links of an HTML page. Pure."""
+"""Text, title and links of an HTML page.
+
+A page comes from a stranger and is read in a thread, which nothing can stop from outside: so its time is bounded here.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urldefrag, urljoin
 
 import justhtml
+
+from crds import errors
 
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -20,6 +26,13 @@ _CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40}
 _NOT_OF_PAGES = frozenset({"punycode", "idna"})
 _SPACE = re.compile(r"\s+")
 _MOST_LINKS = 2000
+_EVENTS = 16  # between two looks at the clock
+
+_Events = Iterator[tuple[str, object]]
+
+
+class Costly(errors.Permanent):
+    """The page takes longer to read than is allowed; it is left out."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +58,9 @@ class _Reader:
         self._verbatim = 0
         self._in_title = False
 
-    def take(self, html: str) -> None:
+    def take(self, events: _Events) -> None:
         """The events of the tokenizer alone: a tree's time grows with the square of a page that nests without end."""
-        for event in justhtml.stream(html):
+        for event in events:
             match event:
                 case "text", str(data):
                     self._data(data)
@@ -71,8 +84,8 @@ class _Reader:
         elif tag == "meta" and given.get("name", "").lower() == "robots":
             self.robots = given.get("content", "").lower()
         elif tag == "a" and given.get("href") and "nofollow" not in given.get("rel", "").lower():
-            link = _join(self.base, given["href"])
-            if link and len(self.links) < _MOST_LINKS:
+            link = _join(self.base, given["href"]) if len(self.links) < _MOST_LINKS else None
+            if link:
                 self.links.setdefault(link)
         if tag == "pre":
             self._verbatim += 1
@@ -98,10 +111,12 @@ class _Reader:
             self.text.append(data if self._verbatim else _SPACE.sub(" ", data))
 
 
-def read(body: bytes, url: str, charset: str | None) -> Page:
-    """A page that came from `url`; `charset` as its header said."""
+def read(
+    body: bytes, url: str, charset: str | None, *, seconds: float = 5.0, clock: Callable[[], float] = time.thread_time
+) -> Page:
+    """A page that came from `url`; `charset` as its header said. Raises `Costly` after `seconds` of processor time."""
     reader = _Reader(url)
-    reader.take(_decode(body, charset))
+    reader.take(_bounded(justhtml.stream(_decode(body, charset)), seconds, clock))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(
@@ -111,6 +126,15 @@ def read(body: bytes, url: str, charset: str | None) -> Page:
         follow="nofollow" not in reader.robots and "none" not in reader.robots,
         index="noindex" not in reader.robots and "none" not in reader.robots,
     )
+
+
+def _bounded(events: _Events, seconds: float, clock: Callable[[], float]) -> _Events:
+    """The tokenizer looks from each comment to the end of the page, so some pages take the square of their length."""
+    end = clock() + seconds
+    for number, event in enumerate(events):
+        if number % _EVENTS == 0 and clock() > end:
+            raise Costly(f"it takes longer than {seconds:g} seconds to read")
+        yield event
 
 
 def _decode(body: bytes, charset: str | None) -> str:

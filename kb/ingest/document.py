@@ -99,6 +99,11 @@ class Documents:
         found = await self.waiting(document_id)
         return found is not None and not await self.overtaken(document_id, found[1])
 
+    async def outdated(self, document_id: str, request: api.IngestRequest) -> bool:
+        """Whether a newer version was accepted before the request came (`intent.Intent.outdates`)."""
+        found = None if request.observed_at is None else await self._stores.intents.find(document_id)
+        return found is not None and found[0].outdates(request.observed_at)
+
     async def overtaken(self, document_id: str, request: str) -> bool:
         """Whether another request than a job's `request` is open: it was recorded to replace the job."""
         found = await self._stores.intents.find(document_id)

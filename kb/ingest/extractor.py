@@ -56,14 +56,8 @@ class Extractor:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises."""
         # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         return await asyncio.gather(
-            tried(self._judge(request, text, urgency)), tried(self.extract(request, made, urgency))
+            tried(self.judge(request, text, urgency)), tried(self.extract(request, made, urgency))
         )
-
-    async def judged(
-        self, request: api.IngestRequest, text: str, urgency: priority.Priority
-    ) -> hints.Judgement | root.JervisError:
-        """The judgement alone, or in its place the error: for a document that is not stored."""
-        return await tried(self._judge(request, text, urgency))
 
     async def extract(
         self, request: api.IngestRequest, made: draft.Draft, urgency: priority.Priority, *, earlier: bool = False
@@ -111,7 +105,8 @@ class Extractor:
         }
         return ExtractionResult(found, missing=len(made.pieces) - len(found))
 
-    async def _judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
+    async def judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
+        """What the hints are made from. Raises what `Answers.ask` raises."""
         today = self._clock().astimezone(UTC).date()
         question = prompt.hints(
             hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team

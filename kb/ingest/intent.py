@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from crds import scope
+from kb import selection
 
 
 class State(StrEnum):
@@ -33,6 +34,8 @@ class Intent:
 
     `owner` is where the document belongs, also when its project has moved to another group since it was requested.
     `recorded`: the request is kept, and can be tried again. That of a finished document is not.
+    `dated_ms` is `dated` of the request, `stored_ms` that of the version that was stored last; None where it has no
+    time.
     """
 
     document_id: str
@@ -44,6 +47,24 @@ class Intent:
     reason: str
     updated_at: datetime
     recorded: bool
+    dated_ms: int | None = None
+    stored_ms: int | None = None
+
+    def outdates(self, observed_at: datetime | None) -> bool:
+        """Whether a request of that time is older than the version that is being stored, or else than that which is.
+
+        Not where one of them has no time. A request that failed does not count (decision 0114).
+        """
+        latest = self.dated_ms if self.state is State.OPEN else self.stored_ms
+        return latest is not None and observed_at is not None and selection.millis(observed_at) < latest
+
+
+def dated(observed_at: datetime | None, now: datetime) -> int | None:
+    """By what a version is compared with those that come after it, in milliseconds: when its source says that it was.
+
+    Not later than `now`, when it came: a wrong clock, or a document of next year, outdates nothing observed after that.
+    """
+    return None if observed_at is None else selection.millis(min(observed_at, now))
 
 
 class Intents(Protocol):
@@ -55,13 +76,24 @@ class Intents(Protocol):
     """
 
     async def open(
-        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime, *, fence: int = 0
+        self,
+        document_id: str,
+        owner: scope.Scope,
+        source_urn: str,
+        request: str,
+        now: datetime,
+        *,
+        dated_ms: int | None = None,
+        fence: int = 0,
     ) -> Intent:
-        """Record that `request` (JSON) is being worked on, replacing an older request for the same document."""
+        """Record that `request` (JSON) is being worked on, replacing an older request for the same document.
+
+        The same request that is open already keeps its `dated_ms`.
+        """
         ...
 
     async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
-        """Everything is in place; the request is no longer needed."""
+        """Everything is in place, as `dated_ms` of the record says; the request is no longer needed."""
         ...
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:

@@ -47,7 +47,15 @@ class Ledger:
         self._indexed = False
 
     async def open(
-        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime, *, fence: int = 0
+        self,
+        document_id: str,
+        owner: scope.Scope,
+        source_urn: str,
+        request: str,
+        now: datetime,
+        *,
+        dated_ms: int | None = None,
+        fence: int = 0,
     ) -> intent.Intent:
         with mongo.translated():
             await self._index()
@@ -64,6 +72,8 @@ class Ledger:
                 "request": request,
                 "recorded": True,
                 "updatedAt": now,
+                "datedMs": old.get("datedMs") if again else dated_ms,
+                "storedMs": old.get("storedMs"),
                 "fence": fence,
             }
             try:
@@ -74,7 +84,10 @@ class Ledger:
 
     async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
         said = {"state": intent.State.FINISHED.value, "known": True, "reason": "", "request": None, "recorded": False}
-        await self._set(document_id, fence, said, now)
+        with mongo.translated():
+            # Read, then written: see `open`.
+            old = await self._intents.find_one({"_id": document_id}, {"datedMs": 1}) or {}
+        await self._set(document_id, fence, {**said, "storedMs": old.get("datedMs")}, now)
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
         await self._set(document_id, fence, {"state": intent.State.FAILED.value, "reason": reason[:1000]}, now)
@@ -282,4 +295,6 @@ def _intent(row: dict[str, Any]) -> intent.Intent:
         reason=row["reason"],
         updated_at=row["updatedAt"],
         recorded=row["recorded"],
+        dated_ms=row.get("datedMs"),
+        stored_ms=row.get("storedMs"),
     )

@@ -118,7 +118,10 @@ class Pipeline:
         async with AsyncExitStack() as held:
             held.enter_context(self._stores.shut.entered(request.scope))
             async with self._documents.writing(request.scope, document_id) as turn:
-                begun = await self._begin(document_id, request, turn, held)
+                outdated = await self._documents.outdated(document_id, request)
+                begun = None if outdated else await self._begin(document_id, request, turn, held)
+            if begun is None:
+                return await self._judge_alone(document_id, request, urgency)
             if begun.former.reading:
                 # Models read the same request already, and it is not asked twice.
                 async with self._turns.take(begun.former.reading):
@@ -182,14 +185,14 @@ class Pipeline:
             begun = replace(begun, met=met)
             with self._meters.stages.labels("models").time():
                 if met.unindexed:
-                    judged = await self._extractor.judged(request, begun.text, urgency)
+                    judged = await extractor.tried(self._extractor.judge(request, begun.text, urgency))
                     extracted = extractor.ExtractionResult({})
                 else:
                     judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(begun, judged, superseded)
+                return self._not_stored(request, judged, superseded, begun.met, replaced=begun.opened.known)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -245,20 +248,46 @@ class Pipeline:
         gone = found is None or found[1] == deletion.FORGET
         return False, begun.request.scope, "Deletion" if gone else "Version"
 
-    def _not_stored(
-        self, begun: _Begun, judged: hints.Judgement | root.JervisError, superseded: api.Superseded
+    async def _judge_alone(
+        self, document_id: str, request: api.IngestRequest, urgency: priority.Priority
     ) -> api.IngestReply:
-        """The answer to a request that is not the latest any more.
+        """The answer to a request that is older than what was accepted before it: its task needs the hints.
 
-        It is never an error: repeated, the request would undo what came after it.
+        Raises an `Operational` error: repeated, the request is the older one still.
         """
-        self._meters.ingested.labels("superseded").inc()
-        log.info("superseded", document=begun.opened.document_id, by=superseded)
+        # The same request that comes again waits for the answers, and models are not asked twice.
+        key = f"reading:{document_id}:{identity.digest(source.record(request))}"
+        async with self._turns.take(key) as alone:
+            text = await self._documents.text(request)
+            met = await self._documents.meet_rules(request, text)
+            with self._meters.stages.labels("models").time():
+                judged = await extractor.tried(self._extractor.judge(request, text, urgency))
+            # Nothing about an erased scope is answered.
+            alone.check()
+            self._stores.shut.check(request.scope)
+        if isinstance(judged, root.Operational):
+            raise judged
+        return self._not_stored(request, judged, "Version", met, replaced=True)
+
+    def _not_stored(
+        self,
+        request: api.IngestRequest,
+        judged: hints.Judgement | root.JervisError,
+        superseded: api.Superseded,
+        met: enforce.Met,
+        *,
+        replaced: bool,
+    ) -> api.IngestReply:
+        """The answer to a request that is not the latest, or not any more.
+
+        Models that failed are no error: repeated, a request without a time would undo what came after it.
+        """
+        self._superseded(request, superseded)
         failed = "A newer version or a deletion came, and this one could not be judged"
-        summary, found, acted = self._judgement(judged, failed, begun.met)
+        summary, found, acted = self._judgement(judged, failed, met)
         return api.IngestReply(
-            source_urn=begun.request.source_urn,
-            replaced=begun.opened.known,
+            source_urn=request.source_urn,
+            replaced=replaced,
             superseded_by=superseded,
             chunk_ids=[],
             node_keys=[],
@@ -267,6 +296,10 @@ class Pipeline:
             hints=found,
             rules=acted,
         )
+
+    def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
+        self._meters.ingested.labels("superseded").inc()
+        log.info("superseded", document=identity.document(request.scope, request.source_urn), by=by)
 
     def _judgement(
         self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
@@ -289,6 +322,17 @@ class Pipeline:
         queue = self._documents.queue()
         document_id = identity.document(request.scope, request.source_urn)
         async with self._documents.writing(request.scope, document_id) as turn:
+            if await self._documents.outdated(document_id, request):
+                self._superseded(request, "Version")
+                return api.IndexReply(
+                    id=document_id,
+                    source_urn=request.source_urn,
+                    replaced=True,
+                    superseded_by="Version",
+                    chunk_ids=[],
+                    queued=False,
+                    priority=int(urgency),
+                )
             text, made = await self._draft(document_id, request, turn)
             forbidding = (await self._documents.meet_rules(request, text)).unindexed
             if forbidding:
@@ -347,8 +391,9 @@ class Pipeline:
         # Whole milliseconds, as every ledger keeps them: a record is distinguished from its successor by its time too.
         now = self._clock()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        urn, text = request.source_urn, source.record(request)
-        return await self._stores.intents.open(document_id, request.scope, urn, text, now, fence=turn.fence)
+        what = (request.source_urn, source.record(request), now)
+        dated = intent.dated(request.observed_at, now)
+        return await self._stores.intents.open(document_id, request.scope, *what, dated_ms=dated, fence=turn.fence)
 
     async def _put(
         self, document_id: str, request: api.IngestRequest, urgency: priority.Priority, turn: turns.Turn

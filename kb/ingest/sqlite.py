@@ -34,7 +34,7 @@ _SCHEMA = f"""
 CREATE TABLE intents (
     document_id TEXT PRIMARY KEY, client TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
     source_urn TEXT NOT NULL, state TEXT NOT NULL, known INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    reason TEXT NOT NULL, request TEXT, updated_at TEXT NOT NULL
+    reason TEXT NOT NULL, request TEXT, updated_at TEXT NOT NULL, dated INTEGER, stored INTEGER
 );
 CREATE INDEX intents_open ON intents (updated_at) WHERE state = 'Open';
 {_FAILURES};
@@ -50,17 +50,18 @@ CREATE INDEX answers_at ON answers (at);
 """
 # Everything but the request, which may be long.
 _COLUMNS = """document_id, client, project, grp, source_urn, state, known, attempts, reason, updated_at,
-    request IS NOT NULL AS recorded"""
+    request IS NOT NULL AS recorded, dated, stored"""
 _OPEN = f"""
-INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, '', :request, :now)
+INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, '', :request, :now, :dated, NULL)
 ON CONFLICT (document_id) DO UPDATE SET
     client = :client, project = :project, grp = :grp, state = 'Open', reason = '', updated_at = :now,
     attempts = CASE WHEN state = 'Open' AND request = :request THEN attempts + 1 ELSE 1 END,
+    dated = CASE WHEN state = 'Open' AND request = :request THEN dated ELSE :dated END,
     known = known OR state = 'Finished', request = :request
 RETURNING {_COLUMNS}
 """
 _REFUSE = """
-INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Failed', 0, 0, :reason, NULL, :now)
+INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Failed', 0, 0, :reason, NULL, :now, NULL, NULL)
 ON CONFLICT (document_id) DO UPDATE SET
     known = known OR state = 'Finished', state = 'Failed', reason = :reason, updated_at = :now
 WHERE request IS NULL
@@ -114,6 +115,7 @@ SELECT value, :client, :project, :grp FROM json_each(:ids)
 _EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
 # Seconds: a kept answer that is used is written again at most that often; eviction needs no better order.
 _USED = 3600
+_FINISHED = "state = 'Finished', known = 1, reason = '', request = NULL, stored = dated"
 _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
@@ -124,8 +126,8 @@ class Ledger:
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
-        migrations = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
-        self._database = sqlite.Database(path, _SCHEMA, version=4, migrations=migrations)
+        migrations = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3, 4: _from_version_4}
+        self._database = sqlite.Database(path, _SCHEMA, version=5, migrations=migrations)
         self._clock = clock
         self._max_answers = max_answers
         # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
@@ -137,14 +139,22 @@ class Ledger:
         await self._database.prepare()
 
     async def open(
-        self, document_id: str, owner: scope.Scope, source_urn: str, request: str, now: datetime, *, fence: int = 0
+        self,
+        document_id: str,
+        owner: scope.Scope,
+        source_urn: str,
+        request: str,
+        now: datetime,
+        *,
+        dated_ms: int | None = None,
+        fence: int = 0,
     ) -> intent.Intent:
-        values = {**_values(document_id, owner, source_urn, now), "request": request}
+        values = {**_values(document_id, owner, source_urn, now), "request": request, "dated": dated_ms}
         row = await self._database.write(lambda connection: connection.execute(_OPEN, values).fetchone())
         return _intent(row)
 
     async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
-        await self._set(document_id, "state = 'Finished', known = 1, reason = '', request = NULL", "", now)
+        await self._set(document_id, _FINISHED, "", now)
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
         await self._set(document_id, "state = 'Failed', reason = :reason", reason, now, durable=True)
@@ -301,7 +311,7 @@ class Ledger:
         self, document_id: str, assignments: str, reason: str, now: datetime, *, durable: bool = False
     ) -> None:
         values = {"id": document_id, "reason": reason[:1000], "now": _text(now)}
-        # The assignments are literals of this class.
+        # The assignments are literals of this module.
         statement = f"UPDATE intents SET {assignments}, updated_at = :now WHERE document_id = :id"
         await self._database.write(lambda connection: connection.execute(statement, values), durable=durable)
 
@@ -317,6 +327,8 @@ def _intent(row: sqlite3.Row) -> intent.Intent:
         reason=row["reason"],
         updated_at=datetime.fromisoformat(row["updated_at"]),
         recorded=bool(row["recorded"]),
+        dated_ms=row["dated"],
+        stored_ms=row["stored"],
     )
 
 
@@ -329,7 +341,7 @@ def _pass(row: sqlite3.Row) -> changes.Pass:
     return changes.Pass(row["kind"], datetime.fromisoformat(row["begun_at"]), ended, row["client"], row["place"])
 
 
-def _values(document_id: str, owner: scope.Scope, source_urn: str, now: datetime) -> dict[str, str]:
+def _values(document_id: str, owner: scope.Scope, source_urn: str, now: datetime) -> dict[str, str | int | None]:
     return {
         "id": document_id,
         "client": owner.client_id,
@@ -357,6 +369,11 @@ def _from_version_2(connection: sqlite3.Connection) -> None:
 def _from_version_3(connection: sqlite3.Connection) -> None:
     connection.execute(_CHANGES)
     connection.execute(_PASSES)
+
+
+def _from_version_4(connection: sqlite3.Connection) -> None:
+    for column in ("dated", "stored"):
+        connection.execute(f"ALTER TABLE intents ADD COLUMN {column} INTEGER")
 
 
 def _place(key: str, owner: scope.Scope) -> dict[str, str | int]:

@@ -262,12 +262,50 @@ def test_prometheus_takes_the_rules(promtool: Path, rules: dict[str, Manifest], 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_silence_is_what_the_operator_is_restarted_for(chart: Chart) -> None:
-    def limit(*values: str) -> str:
-        objects = chart.render("--set", "monitoring.prometheusRule.enabled=true", *values)
-        (group, *_) = rendering.of_kind(objects, "PrometheusRule")["jervis/jervis"]["spec"]["groups"]
-        (found,) = (alert["expr"] for alert in group["rules"] if alert["alert"] == "JervisWatchSilent")
-        return str(found).rpartition("> ")[2]
+def watch_silent(chart: Chart, *values: str) -> Manifest:
+    """The alert about a silent watch, of a release in `jervis` with these values."""
+    objects = chart.render("--set", "monitoring.prometheusRule.enabled=true", *values)
+    return alerts(rendering.of_kind(objects, "PrometheusRule")["jervis/jervis"]["spec"])["JervisWatchSilent"]
 
-    assert float(limit()) == settings.Settings.model_fields["watch_silence_seconds"].default
-    assert float(limit("--set", "operator.settings.watchSilenceSeconds=200")) == 200
+
+def test_a_silence_is_what_the_operator_is_restarted_for(chart: Chart) -> None:
+    def limit(*values: str) -> float:
+        return float(watch_silent(chart, *values)["expr"].rpartition("> ")[2])
+
+    assert limit() == settings.Settings.model_fields["watch_silence_seconds"].default
+    assert limit("--set", "operator.settings.watchSilenceSeconds=200") == 200
+
+
+@pytest.mark.parametrize("minutes", [1, 10, 30])
+def test_silences_of_any_length_that_repeat_are_one_alert(
+    promtool: Path, chart: Chart, tmp_path: Path, minutes: int
+) -> None:
+    """The age grows past the limit, then the operator waits to be started again; it has no metrics meanwhile."""
+    rule = watch_silent(chart, "--set", f"operator.settings.watchSilenceSeconds={60 * minutes}")
+    silence = [*(str(60 * minute) for minute in range(minutes + 2)), *["_"] * 6]
+    well = ["5"] * 20
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "watch", "rules": [rule]}]}))
+
+    def test(name: str, ages: list[str], fires_from: int | None) -> dict[str, object]:
+        labels = 'alertname="JervisWatchSilent",severity="critical",namespace="jervis",watch="pendingtasks"'
+        fires = [{"labels": f'ALERTS{{alertstate="firing",{labels}}}', "value": 1}]
+        return {
+            "name": name,
+            "interval": "1m",
+            "input_series": list(of("jervis", {_WATCH: " ".join(ages)})),
+            "promql_expr_test": [
+                {
+                    "expr": 'ALERTS{alertstate="firing"}',
+                    "eval_time": f"{minute}m",
+                    "exp_samples": fires if fires_from is not None and minute >= fires_from else [],
+                }
+                for minute in (range(len(ages)) if fires_from is None else range(fires_from, len(ages)))
+            ],
+        }
+
+    # From the third silence on it fires without a break.
+    tests = [test("once", [*well, *silence, *well * 3], None), test("again", silence * 5, 2 * len(silence))]
+    plan = {"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = subprocess.run([promtool, "test", "rules", "plan.json"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -68,6 +68,15 @@ def test_images_come_from_values_alone(chart: Chart) -> None:
     assert environment["JERVIS_OPERATOR_IMAGE_PULL_POLICY"]["value"] == "Always"
 
 
+def test_a_digest_pins_every_pod_and_the_runs(chart: Chart) -> None:
+    digest = "sha256:" + "b" * 64
+    rendered = chart.render("--set", f"image.repository=registry.test/jervis,image.tag=v9,image.digest={digest}")
+    images = {c["image"] for _, pod in rendering.pods(rendered) for c in rendering.containers(pod)}
+    assert images == {f"registry.test/jervis@{digest}"}
+    operator = rendering.of_kind(rendered, "Deployment")["jervis/jervis-operator"]["spec"]["template"]
+    assert rendering.environment(operator)["JERVIS_OPERATOR_IMAGE"]["value"] == f"registry.test/jervis@{digest}"
+
+
 def test_the_platform_may_choose_the_user(chart: Chart) -> None:
     for name, pod in rendering.pods(chart.render("--set", "runAsUser=null")):
         assert "runAsUser" not in pod["spec"]["securityContext"], name

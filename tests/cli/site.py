@@ -73,10 +73,21 @@ class Site:
         listed = self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, "pendingtasks")
         return sorted(one["metadata"]["name"] for one in listed["items"])
 
-    def backend(self, name: str, spec: Any) -> None:
-        """Create a GpuBackend."""
-        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "GpuBackend", "metadata": {"name": name}, "spec": spec}
-        self._custom.create_namespaced_custom_object(GROUP, VERSION, self.namespace, "gpubackends", body)
+    def backend(self, name: str, spec: Any, status: Any = None) -> None:
+        """Create a GpuBackend; `status` is written as operator and router would."""
+        self._other("GpuBackend", name, spec, status)
+
+    def connection(self, name: str, spec: Any, status: Any) -> None:
+        """Create a Connection, in the same way."""
+        self._other("Connection", name, spec, status)
+
+    def _other(self, kind: str, name: str, spec: Any, status: Any) -> None:
+        where = (GROUP, VERSION, self.namespace, f"{kind.lower()}s")
+        body = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self._custom.create_namespaced_custom_object(*where, body)
+        if status:
+            patch, media = {"status": status}, "application/merge-patch+json"
+            self._custom.patch_namespaced_custom_object_status(*where, name, patch, _content_type=media)
 
     def expose(self, component: str, port: int) -> None:
         """A Service of the chart's labels before a process of this machine that listens on `own_address()`."""

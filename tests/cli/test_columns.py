@@ -1,13 +1,15 @@
-"""`kubectl get pt` of real tasks fits a terminal: measured with kubectl against the apiserver."""
+"""`kubectl get` of real objects fits a terminal: measured with kubectl against the apiserver."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from crds import definitions, pendingtask
+from crds import connection, exits, gpubackend, pendingtask, phases
 from crds.phases import Phase
 from crds.waits import Reason
 from hack.cluster import binaries, progress
@@ -15,39 +17,105 @@ from tests.cli import site
 
 pytestmark = pytest.mark.apiserver
 WIDTH = 160
-NAME = "registry-certificate-a4197613"
-"""As `kubectl jervis submit` makes it of a mail's file name."""
+NAME = "registry-certificates-01"
+AGE = 5
+"""Characters of an age, which is the last column: `7d23h`."""
+LONG_AGO = "2026-01-01T12:00:00Z"
+SENTENCE = "a long sentence " * 20
 
 
-def test_a_list_of_tasks_in_every_phase_fits_a_terminal(place: site.Site) -> None:
-    longest = {
-        "type": max(pendingtask.Type, key=len).value,
-        "clientId": "greenhouse-ag",
-        "mode": max(pendingtask.Mode, key=len).value,
-    }
-    for number, phase in enumerate(Phase):
-        reason = max(Reason, key=len).value
-        conditions = [
-            {"type": type_, "status": "False", "reason": reason, "lastTransitionTime": "2027-03-01T12:00:00Z"}
-            for type_ in ("Dispatched", "Succeeded")
-        ]
-        status = {
-            "phase": phase.value,
-            "route": {"decision": max(pendingtask.Decision, key=len).value, "reason": "a long sentence " * 20},
-            "conditions": conditions,
-            "scheduledFor": "2027-12-31T23:59:59Z",
-            "dispatch": {"backend": "jervis-ollama-gpu", "jobName": f"{NAME}-1", "threadId": "t"},
-        }
-        place.task(f"{NAME}-{number}", longest, status)
+def lines(place: site.Site, *words: str) -> list[str]:
     kubectl = shutil.which("kubectl") or str(binaries.program(binaries.KUBERNETES, "kubectl", progress.Progress()))
-    listed = subprocess.run(
-        [kubectl, *place.flags(), "get", "pt"], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    assert len(listed) == 1 + len(Phase)
-    assert max(map(len, listed)) <= WIDTH, listed[1]
+    done = subprocess.run([kubectl, *place.flags(), "get", *words], check=True, capture_output=True, text=True)
+    return done.stdout.splitlines()
 
 
-def test_no_column_holds_free_text() -> None:
-    """`-o wide` has no room for a sentence; `kubectl describe` and `kubectl jervis get` have."""
-    columns = {column.path for column in definitions.ALL[0].columns}
-    assert not {".status.route.reason", ".status.result.summary", ".status.retry.reason"} & columns
+def width(listed: list[str]) -> int:
+    """Of the longest line once the objects are old."""
+    return max(len(line.rstrip().rpartition("   ")[0]) for line in listed) + len("   ") + AGE
+
+
+def condition(type_: str, reason: str, status: str = "False") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": SENTENCE, "lastTransitionTime": LONG_AGO}
+
+
+def tasks(place: site.Site, name: str) -> None:
+    """One in every phase, with the longest of the words that the operator uses there."""
+    spec = {
+        "type": max(pendingtask.Type, key=len).value,
+        "clientId": "greenhouse-a",
+        "mode": max(pendingtask.Mode, key=len).value,
+        "queuePosition": 1000,
+        "ttlSecondsAfterFinished": 604_800,
+    }
+    said = {phase: max(Reason, key=len).value for phase in Phase}
+    said[Phase.DISPATCHED_GPU] = "ImagePullBackOff"
+    said[Phase.USER_TASK] = max(exits.ExitReason, key=len).value
+    for number, phase in enumerate(Phase):
+        status: dict[str, Any] = {
+            "phase": phase.value,
+            "route": {"decision": max(pendingtask.Decision, key=len).value, "reason": SENTENCE},
+            "conditions": [condition("Dispatched", said[phase])],
+            "retry": {"count": 1, "nextAt": "2027-12-31T23:59:59Z", "reason": SENTENCE},
+        }
+        if phase is Phase.SCHEDULED:
+            status["scheduledFor"] = "2027-12-31T23:59:59Z"
+        if phase is Phase.USER_TASK:
+            status["userTask"] = {"kind": max(pendingtask.UserTaskKind, key=len).value}
+        if phase in phases.HOLDS_SLOT:
+            status["dispatch"] = {"backend": "jervis-ollama-gpu", "jobName": f"{name}-1", "threadId": "t"}
+        if phase in phases.TERMINAL:
+            status["conditions"] = [condition("Dispatched", "Completed"), condition("Succeeded", "Rejected")]
+            ended = datetime.now(UTC) - timedelta(days=7, hours=23, minutes=30)
+            status["completedAt"] = f"{ended:%Y-%m-%dT%H:%M:%SZ}"
+        place.task(f"{name}-{number:02}", {**spec, "suspend": phase is Phase.READY_FOR_GPU}, status)
+
+
+def test_tasks_in_every_phase_fit_also_with_all_columns(place: site.Site) -> None:
+    tasks(place, NAME[:-3])
+    listed, wide = lines(place, "pt"), lines(place, "pt", "-o", "wide")
+    assert len(listed) == len(wide) == 1 + len(Phase)
+    assert width(listed) <= width(wide) <= WIDTH, wide
+    assert set(wide[0].split()) - set(listed[0].split()) == {"ENDED"}
+    assert "7d23h" in wide[-1]
+
+
+def test_a_name_that_a_mail_s_file_gave_fits_as_well(place: site.Site) -> None:
+    """As `kubectl jervis submit` makes it."""
+    tasks(place, "registry-certificate-a4197613")
+    assert width(lines(place, "pt")) <= WIDTH
+
+
+def test_connections_fit(place: site.Site) -> None:
+    spec: dict[str, Any] = {
+        "type": max((connection.Type.JIRA, connection.Type.CONFLUENCE, connection.Type.EMAIL), key=len).value,
+        "clientId": "greenhouse-a",
+        "url": "https://greenhouse.atlassian.net/wiki",
+        "secretRef": {"name": "atlassian"},
+    }
+    status = {
+        "conditions": [condition("Ready", "PollingNotEnabled")],
+        "items": {"indexed": 120_000, "failed": 1200},
+        "lastPollTime": LONG_AGO,
+    }
+    place.connection(NAME, spec, status)
+    listed, wide = lines(place, "conn"), lines(place, "conn", "-o", "wide")
+    assert width(listed) <= 120, listed
+    assert width(wide) <= WIDTH, wide
+    assert spec["url"] in wide[1]
+
+
+def test_backends_fit(place: site.Site) -> None:
+    spec = {"url": "http://jervis-ollama-gpu:11434", "kind": "GPU", "pool": "default", "vram": "24Gi"}
+    status = {
+        "conditions": [condition("Ready", "SecretKeyMissing")],
+        "activeSet": "background",
+        "reservation": {"holder": "correction-agent", "until": LONG_AGO},
+        "circuit": max(gpubackend.Circuit, key=len).value,
+        "version": "0.12.11",
+    }
+    place.backend(NAME, spec, status)
+    listed, wide = lines(place, "gpu"), lines(place, "gpu", "-o", "wide")
+    assert width(listed) <= 120, listed
+    assert width(wide) <= WIDTH, wide
+    assert spec["url"] in wide[1]

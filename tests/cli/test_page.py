@@ -12,12 +12,12 @@ import pytest
 from typer import main as typer
 
 from cli import __main__ as main
-from cli import output
+from cli import output, reading
 from cli.knowledge import __main__ as knowledge
 from cli.views import queue, story, waiting
 from crds import waits
 from tests.cli import objects
-from tests.cli.test_views import answer, read, row, told
+from tests.cli.test_views import answer, read, told
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()
@@ -118,12 +118,14 @@ def test_the_queues_of_the_page_are_what_the_command_draws() -> None:
     plants = {"phase": "Orchestrating", "dispatch": {"backend": "jervis-ollama-gpu"}}
     later = {"phase": "Scheduled", "scheduledFor": objects.at(43 * 86400 + 60)}
     chat = {"type": "UserInputProcessing", "clientId": "greenhouse"}
-    rows = [
-        row(objects.task("disk-a4197613", spec={"clientId": "greenhouse"}, status={"phase": "ReadyForGpu"}, age=3)),
-        row(objects.task("plants", spec=chat, status=plants, age=4)),
-        row(objects.task("mail-capacity-233846", spec={"clientId": "demo"}, status=later, age=348)),
+    tasks = [
+        reading.line(
+            objects.task("disk-a4197613", spec={"clientId": "greenhouse"}, status={"phase": "ReadyForGpu"}, age=3)
+        ),
+        reading.line(objects.task("plants", spec=chat, status=plants, age=4)),
+        reading.line(objects.task("mail-capacity-233846", spec={"clientId": "demo"}, status=later, age=348)),
     ]
-    drawn = output.plain(queue.draw(rows, objects.NOW, namespaces=False, reported=said))
+    drawn = output.plain(queue.draw(tasks, objects.NOW, namespaces=False, reported=said))
     assert f"$ kubectl jervis queue --all\n{drawn}{waiting.summary(said, objects.NOW)}\n" in PAGE
 
     no_slot = waits.Reason.NO_FREE_SLOT

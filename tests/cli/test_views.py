@@ -19,18 +19,16 @@ def read(raw: Any) -> pendingtask.PendingTask:
     return pendingtask.PendingTask.model_validate(raw)
 
 
-def row(raw: Any) -> reading.Row:
-    return reading.Row(read(raw))
-
-
 def lines(drawn: Any) -> list[str]:
     return output.plain(drawn).splitlines()
 
 
 def test_the_queue() -> None:
     some = [
-        row(objects.task("chat", spec={"type": "UserInputProcessing"}, status={"phase": "ReadyForGpu"})),
-        row(objects.task("wiki", spec={"type": "WikiProcessing", "queuePosition": 3}, age=7200, namespace="other")),
+        reading.line(objects.task("chat", spec={"type": "UserInputProcessing"}, status={"phase": "ReadyForGpu"})),
+        reading.line(
+            objects.task("wiki", spec={"type": "WikiProcessing", "queuePosition": 3}, age=7200, namespace="other")
+        ),
     ]
     assert lines(queue.draw(some, objects.NOW, namespaces=True)) == [
         "#   NAMESPACE   NAME   TYPE                  CLIENT   MODE         POSITION   PHASE         AGE    WAITS FOR",
@@ -66,7 +64,8 @@ def test_the_queue_with_what_the_operator_says() -> None:
     said = answer(
         told("wiki", waits.Reason.NO_FREE_SLOT, uid=raw["metadata"]["uid"], position=4, before=3, beforeOwn=["mail"])
     )
-    rows = lines(queue.draw([row(raw), row(objects.task("new"))], objects.NOW, namespaces=False, reported=said))
+    tasks = [reading.line(raw), reading.line(objects.task("new"))]
+    rows = lines(queue.draw(tasks, objects.NOW, namespaces=False, reported=said))
     assert rows[0].split()[-5:] == ["AGE", "WAITS", "FOR", "BEFORE", "SINCE"]
     assert rows[1].endswith("a GPU slot     3 (mail, ...)   90s")
     assert rows[2].endswith("the operator   -               -")
@@ -98,7 +97,7 @@ def test_the_queue_as_it_is_watched() -> None:
 
 def test_a_narrow_terminal_cuts_no_name() -> None:
     name = "mail-of-the-infrastructure-team-20261118"
-    drawn = queue.draw([row(objects.task(name))], objects.NOW, namespaces=True)
+    drawn = queue.draw([reading.line(objects.task(name))], objects.NOW, namespaces=True)
     screen = console.Console(width=60, file=io.StringIO())
     assert output.width(drawn, screen) > 60
     assert output.width("short", screen) == 60

@@ -1,4 +1,5 @@
-"""What commands ask the apiserver for, counted at the wire: a table or a deletion reads no content of any task."""
+"""What commands ask the apiserver for, counted at the wire: a queue that the operator reports and a deletion read no
+content of any task."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli import kube
+from cli import kube, output, session
 from cli.commands import erase as command
+from cli.commands import queue
 from crds import scope, waits
 from tests.cli import outside, site
 from tests.cli.test_erase import Service, service
@@ -19,9 +21,9 @@ __all__ = ["service"]  # a fixture
 pytestmark = pytest.mark.apiserver
 
 LONG = "x" * 32_000
-METADATA, TABLE = "PartialObjectMetadataList", "as=Table"
+METADATA = "PartialObjectMetadataList"
 PER_TASK = 3_000
-"""Bytes of a task's metadata or row, at most; the whole object has more than 32,000."""
+"""Bytes of a task's metadata, at most; the whole object has more than 32,000."""
 
 
 @pytest.fixture
@@ -68,15 +70,13 @@ def test_the_operator_has_said_all_that_the_table_shows(
     assert relay.of_tasks() == []
     assert [one.verb for one in relay.asked] == ["GET", "POST", "GET"], "where it is, a token for it, its answer"
 
-    # With more than what waits the rest comes as rows of columns.
+    # With more than what waits the rest comes from the objects.
     place.task("runs", {"content": LONG}, {"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
     relay.asked.clear()
     done = site.call(capsys, "queue", "--all", *flags)
     assert names(done) == ["t-3", "t-1", "t-4", "t-0", "t-2", "runs"]
     assert done.out.splitlines()[0].split()[-2:] == ["BEFORE", "SINCE"]
-    [listed] = relay.of_tasks()
-    assert TABLE in listed.accept
-    assert listed.bytes < 6 * PER_TASK
+    assert len(relay.of_tasks()) == 1
 
     # Programs get the objects, and what the operator says of them.
     found = site.call(capsys, "queue", "-o", "json", *flags).json
@@ -110,7 +110,7 @@ def test_the_story_says_what_is_before_a_waiting_task(
     assert "ReadyForGpu, waits for a GPU\n" in site.call(capsys, "get", "mail", *flags).out
 
 
-def test_without_an_operator_rows_are_read_page_by_page(
+def test_without_an_operator_what_waits_is_read_page_by_page(
     place: site.Site, relay: outside.Relay, flags: list[str], capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting(place)
@@ -121,18 +121,39 @@ def test_without_an_operator_rows_are_read_page_by_page(
     pages = relay.of_tasks()
     # The apiserver leaves out what is in other phases.
     assert [one.query.get("limit") for one in pages] == ["2", "2", "2"]
-    assert all(TABLE in one.accept for one in pages)
-    assert sum(one.bytes for one in pages) < 5 * PER_TASK
+    assert sum(one.bytes for one in pages) < 5 * (len(LONG) + PER_TASK)
     assert site.call(capsys, "queue", "-o", "json", *flags).json["queue"] is None
 
 
-def test_a_row_says_what_the_object_says(place: site.Site, flags: list[str], capsys: Any) -> None:
+def test_a_watched_queue_reads_objects_only_when_one_has_changed(
+    place: site.Site, relay: outside.Relay, tmp_path: Path
+) -> None:
+    waiting(place)
+    passes: list[list[bool]] = []
+
+    def sleep(_: float) -> None:
+        passes.append([METADATA in one.accept for one in relay.of_tasks()])
+        relay.asked.clear()
+        if len(passes) == 2:
+            place.patch("t-3", {"spec": {"queuePosition": 1}})
+        if len(passes) == 4:
+            raise KeyboardInterrupt
+
+    door = kube.connect(str(tmp_path / "relayed"), None, place.namespace, 10.0)
+    with pytest.raises(KeyboardInterrupt):
+        queue._watch(session.Session(door, output.Output(output.Format.TABLE), sleep=sleep), "")
+    door.close()
+    assert passes == [[True, False], [True], [True, False], [True]]
+
+
+def test_a_line_says_what_the_object_says(place: site.Site, flags: list[str], capsys: Any) -> None:
     place.task("chat", {"type": "UserInputProcessing", "queuePosition": 7}, {"phase": "ReadyForQualification"})
     place.task("held", {"suspend": True, "queuePosition": 9}, {"phase": "ReadyForGpu"})
     high = {"phase": "ReadyForGpu", "route": {"decision": "ExecuteHigh"}}
     place.task("plain", status={"phase": "ReadyForGpu"})
     place.task("ours", status=high)
-    place.task("again", {"queuePosition": 8}, {"phase": "New", "retry": {"count": 1, "nextAt": "2999-01-01T00:00:00Z"}})
+    retry = {"count": 1, "nextAt": "2999-01-01T00:00:00Z", "reason": "Busy: a sentence as long as the error's was."}
+    place.task("again", {"queuePosition": 8}, {"phase": "New", "retry": retry})
     place.task("later", status={"phase": "Scheduled", "scheduledFor": "2999-01-01T00:00:00Z"})
     place.task("asks", status={"phase": "UserTask", "userTask": {"kind": "Approval"}})
     place.task("runs", status={"phase": "Orchestrating", "dispatch": {"backend": "gpu-0"}})
@@ -155,6 +176,7 @@ def test_a_row_says_what_the_object_says(place: site.Site, flags: list[str], cap
     assert lacks["unseen"] == "the operator"
     assert lacks["later"].startswith("its time, in ")
     assert lacks["again"].startswith("retry in ")
+    assert "Busy" not in done.out, "sentences are in the story of a task"
 
 
 def test_a_deletion_reads_no_content(

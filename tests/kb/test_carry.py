@@ -32,7 +32,7 @@ async def test_open_requests_and_jobs_are_carried_once(
     await old_jobs.prepare()
 
     async def told(name: str, owner: scope.Scope = scopes.SHOP) -> None:
-        await old_book.open(f"open {name}", owner, f"u:{name}", f'"open {name}"', clock())
+        await old_book.open(f"open {name}", owner, f"u:{name}", f'"open {name}"', clock(), dated_ms=7)
         put = await old_jobs.put(name, owner, f"u:{name}", "note", job.Action.EXTRACT, Priority.P2, f'"{name}"')
         await old_jobs.mark_indexed(name, put.revision)
 
@@ -67,6 +67,12 @@ async def test_open_requests_and_jobs_are_carried_once(
         "newer": '"of another writer"',
         "erased": None,
         "told after the erasure": '"open told after the erasure"',
+    }
+    assert {name: one and one[0].dated_ms for name, one in found.items()} == {
+        "kept": 7,
+        "newer": None,
+        "erased": None,
+        "told after the erasure": 7,
     }
     assert await intents.find("done") is None
     assert [(one.document_id, one.owner) for one in await intents.changed()] == [

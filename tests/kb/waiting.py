@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 _Found = TypeVar("_Found")
 
@@ -17,3 +17,17 @@ async def until(look: Callable[[], Awaitable[_Found]], *, tries: int = 1800, pau
             return found
         await asyncio.sleep(pause)
     raise AssertionError(f"never came true: {look}")
+
+
+async def done(call: Coroutine[Any, Any, _Found]) -> _Found:
+    """The result of a call that must not wait for what the test holds back; fails when it does."""
+    task = asyncio.create_task(call)
+
+    async def ended() -> bool:
+        return task.done()
+
+    try:
+        await until(ended)
+    finally:
+        task.cancel()
+    return await task

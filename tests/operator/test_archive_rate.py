@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kube
 from controllers.archive import reconcile, sweep
 from tests.operator.conftest import Space
 from tests.operator.housekeeping import ended, house
@@ -90,19 +91,42 @@ async def test_finished_tasks_do_not_pile_up_under_a_load_that_never_ends(
     assert arrivals.requests["GET"] <= 0.2 * total, "lists only: no object is read by itself"
 
 
-async def test_each_finished_object_is_read_whole_once(
+async def test_a_finished_object_is_read_again_when_it_has_changed(
     space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
 ) -> None:
     sent: list[str] = []
+
+    def asked() -> Counter[str]:
+        found = Counter(sent)
+        sent.clear()
+        return found
+
     async with house(space, kubeconfig, mongodb_uri, counted=lambda verb, code: sent.append(verb)) as here:
-        for number in range(7):
+        for number in range(12):
             await ended(here, space, f"t{number}", datetime.now(UTC), content=f"text {number}")
         await here.archivist.once()
-        first = Counter(sent)
-        sent.clear()
+        assert asked() == {"GET": 7, "PATCH": 12}, "heads of three phases, what is new, what to archive of three phases"
+        stored = {one["name"]: one["object"]["spec"]["content"] for one in database["task_archive"].find()}
+        assert stored == {f"t{number}": f"text {number}" for number in range(12)}
         await here.archivist.once()
-    # Rows of three phases, and then the objects of three phases.
-    assert first == {"GET": 6, "PATCH": 7}
-    assert Counter(sent) == {"GET": 3}, "nothing is left to archive, so no object is read"
-    stored = {one["name"]: one["object"]["spec"]["content"] for one in database["task_archive"].find()}
-    assert stored == {f"t{number}": f"text {number}" for number in range(7)}
+        assert asked() == {"GET": 3}, "nothing is new or left to archive: no object is read"
+        await here.api.merge(kube.TASKS, space.name, "t3", {"spec": {"ttlSecondsAfterFinished": 0}})
+        await here.archivist.once()
+        assert asked() == {"GET": 5}, "the one that has changed, and once more to archive it as it is"
+        await here.archivist.once()
+        assert asked() == {"GET": 3, "DELETE": 1}
+    assert {one["metadata"]["name"] for one in space.every()} == {f"t{number}" for number in range(12) if number != 3}
+
+
+async def test_the_first_sweep_after_a_start_reads_what_is_marked_already(
+    space: Space, kubeconfig: Path, mongodb_uri: str, database: Any
+) -> None:
+    async with house(space, kubeconfig, mongodb_uri) as here:
+        for number in range(3):
+            await ended(here, space, f"t{number}", datetime.now(UTC), ttlSecondsAfterFinished=60 + 3600 * number)
+        await here.archivist.once()
+    later = datetime.now(UTC) + timedelta(minutes=4)
+    async with house(space, kubeconfig, mongodb_uri, wall=lambda: later) as here:
+        await here.archivist.once()
+        assert here.metric("finished_tasks", archived="true") == 2
+    assert {one["metadata"]["name"] for one in space.every()} == {"t1", "t2"}

@@ -48,5 +48,5 @@ async def test_a_sweep_pauses_after_each_step_unless_it_is_late(
             await ended(here, space, name, datetime.now(UTC))
         await here.archivist.once()
     assert {one["name"] for one in database["task_archive"].find()} == names
-    assert paused[:3] == pytest.approx([min(0.3, every / 60)] * 3), "after the rows of each phase"
-    assert paused[3:] == pytest.approx(pauses)
+    assert paused[:4] == pytest.approx([min(0.3, every / 60)] * 4), "after the metadata of each phase, and what is new"
+    assert paused[4:] == pytest.approx(pauses)

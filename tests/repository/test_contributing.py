@@ -38,6 +38,11 @@ def test_files_exist(page: str) -> None:
     assert not [name for name in wanted if not (ROOT / name).exists()]
 
 
+def test_words_select_tests(page: str) -> None:
+    for name, word in re.findall(r"pytest (tests/\S+) -k (\w+)", page):
+        assert re.search(rf"def test_\w*{word}", (ROOT / name).read_text()), word
+
+
 def test_links_lead_somewhere(page: str) -> None:
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page) if "://" not in link]
     assert not [link for link in links if not (ROOT / link).exists()]
@@ -89,6 +94,18 @@ def test_the_hooks_run_what_there_is() -> None:
         for name in re.findall(r"-m (\S+) --check", hook["entry"]):
             done = subprocess.run([ROOT / ".venv/bin/python", "-m", name, "--check"], cwd=ROOT, capture_output=True)
             assert done.returncode == 0, (hook["id"], done.stderr)
+
+
+def test_the_hook_and_make_lint_check_the_same_pages() -> None:
+    [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    [hook] = [hook for hook in repo["hooks"] if hook["id"] == "mdformat"]
+    known = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    lint = subprocess.run(
+        ["make", "-n", "-o", ".venv/.ready", "lint"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    [line] = [line for line in lint.splitlines() if hook["entry"] in line]
+    pages = line.rpartition(hook["entry"])[2].split()
+    assert sorted(pages) == sorted(name for name in known if re.search(hook["files"], name))
 
 
 def _makefiles() -> str:

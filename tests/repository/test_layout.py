@@ -25,7 +25,7 @@ DRIVERS = {
     "gridfs": r"(^|/)mongo\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
     "kopf": r"^operator/main\.py$",
-    "sqlite3": r"(^|/)sqlite\.py$|^kb/graph/migrations\.py$",
+    "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",
 }
 
 

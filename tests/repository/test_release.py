@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tarfile
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,11 @@ def test_only_what_is_committed_is_built(checkout: Path, tmp_path: Path) -> None
     made = release.exported(checkout, tmp_path / "made")
     assert "## 1.2.3" in (made / "CHANGELOG.md").read_text()
     assert not (made / "untracked").exists()
+
+
+def test_versions_past_their_end_of_life_are_named(source: Path) -> None:
+    found = release.outdated(source, date(2027, 11, 1))
+    assert "past its end of life: Python 3.11, since 2027-10-31 (1 days)" in found
 
 
 def test_wheel_is_the_same_each_time(source: Path, tmp_path: Path) -> None:

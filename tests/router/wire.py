@@ -175,7 +175,8 @@ class Backend:
         links = dict(self._links)
         for task, writer in links.items():
             task.cancel()
-            writer.close()  # a task that never began closes nothing
+            # A task that never began closes nothing, and what its peer never reads keeps a closed transport open.
+            writer.transport.abort()
         await asyncio.gather(*links, return_exceptions=True)
         await asyncio.sleep(0)  # transports say goodbye in the next round of the loop
 

@@ -5,7 +5,8 @@
   macro) does not stop the task; the condition `AttachmentsIngested` records it.
 - While a service is unavailable the task waits. Files are left out after `PATIENCE` tries, and the condition records
   that.
-- Content that was superseded while it was read is not stored, nor are its files. The task goes on by its hints.
+- Content that is superseded, by that of a task created later for example, is not stored, nor are its files. The task
+  goes on by its hints.
 - A reading is one asyncio task, at most one per PendingTask. Its result is an observation.
 
 Source: seed 000 "Qualification Loop (CPU)".
@@ -111,7 +112,7 @@ def content_title(task: pendingtask.PendingTask) -> str:
 
 
 SUPERSEDED: Mapping[api.Superseded, str] = {
-    "Version": "The knowledge base has a newer version of the content, which came while this one was read.",
+    "Version": "The knowledge base has a newer version of the content, so this one is not stored.",
     "Deletion": "The content was deleted from the knowledge base while it was read.",
 }
 PATIENCE = 8

@@ -3,7 +3,7 @@
 - A bounded number of tasks is read at the same time.
 - Operational errors postpone the task: it stays ReadyForQualification and is retried without end, after 5 s doubling to
   5 min. Any other error ends in phase Error with its reason.
-- Content that was superseded while it was read routes its task all the same; the condition Qualified says so.
+- Content that was superseded routes its task all the same; the condition Qualified says so.
 - The route is deterministic and uses no language model: `of_hints` is the decision tree of the seed. An info-only task
   is Done; a deferred task is the same object in Scheduled.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,6 +99,22 @@ async def test_a_folder_goes_in_and_a_question_is_answered(
     assert item["provenance"]["title"] == "deep/team.txt"
     assert await run("ask", "Who?", "--client", "other", "--url", url) == 0
     assert "Nothing is known" in capsys.readouterr().out
+
+
+async def test_a_file_that_comes_back_with_an_older_date_is_the_newer_version(
+    kb: tuple[world.ObservedState, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, url = kb
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for text, day in (("Jana Novak leads the core team.", 2), ("Petr Svoboda leads the core team.", 1)):
+        (folder / "team.txt").write_text(text)
+        at = datetime(2026, 1, day, tzinfo=UTC).timestamp()
+        os.utime(folder / "team.txt", (at, at))
+        assert await run("ingest", str(folder), *WHERE, "--url", url) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "0 new, 1 replaced, 0 left out, 0 failed"
+    [item] = (await made.ask("Who leads the core team?")).items
+    assert item.content == "Petr Svoboda leads the core team."
 
 
 async def test_evidence_that_may_not_answer_is_called_so(

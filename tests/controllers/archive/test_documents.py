@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-import kube
 from controllers.archive import finished, openapi, query, record, wire
-from crds import definitions
 from crds.phases import Phase
 from tests.controllers.archive.build import NOW, UID, raw
 
@@ -31,33 +30,15 @@ def test_an_object_is_reduced_to_what_the_sweep_needs() -> None:
     assert (found.archived, found.leaving, found.ttl) == (True, True, 0)
 
 
-def test_a_row_of_a_list_says_the_same() -> None:
+def test_metadata_of_a_known_version_says_the_same() -> None:
     whole = raw(labels={"jervis.dev/archived": "true"}, deletionTimestamp="2027-03-01T11:30:00Z")
     whole["spec"]["ttlSecondsAfterFinished"] = 60
-    cells = {"Client": "acme", "Phase": "Completed", "Ended": "2027-03-01T11:00:00Z", "Ttl": 60, "Age": "2h"}
-    assert finished.of_row(kube.Row(whole["metadata"], cells)) == finished.of(whole)
-    bare = raw("Error")
-    bare["status"] = {"phase": "Error"}
-    cells |= {"Phase": "Error", "Ended": None, "Ttl": None}
-    assert finished.of_row(kube.Row(bare["metadata"], cells)) == finished.of(bare)
-    assert finished.of_row(kube.Row(bare["metadata"], {**cells, "Phase": "Orchestrating"})) is None
-
-
-def test_the_columns_that_a_row_is_read_from_are_in_the_definition() -> None:
-    paths = {column.name: column.path for column in definitions.ALL[0].columns}
-    read = {name: paths[name] for name in (finished.CLIENT, finished.PHASE, finished.ENDED, finished.TTL)}
-    assert read == {
-        "Client": ".spec.clientId",
-        "Phase": ".status.phase",
-        "Ended": ".status.completedAt",
-        "Ttl": ".spec.ttlSecondsAfterFinished",
-    }
-
-
-def test_a_definition_of_an_older_release_is_named_with_its_remedy() -> None:
-    with pytest.raises(finished.OldDefinitionError, match="no column 'Ended'") as caught:
-        finished.of_row(kube.Row(raw()["metadata"], {"Client": "acme", "Phase": "Completed"}))
-    assert "crds/*.yaml" in str(caught.value.remedy)
+    found = finished.of(whole)
+    assert found is not None
+    assert finished.again(found, whole["metadata"]) is found
+    # What a sweep noted of an object that it did not mark is not so at the next one.
+    noted = replace(found, archived=False, leaving=False)
+    assert finished.again(noted, whole["metadata"]) == found
 
 
 def test_the_time_of_the_phase_stands_in_for_a_missing_completion() -> None:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from kb import errors
 from kb.crawl import address, fetch, frontier, page
+from tests.kb.crawl import steps
 from tests.kb.crawl.site import Site, everything_here, html, served
 
 
@@ -28,9 +29,11 @@ async def crawler(
         yield fetch.Fetcher(http, address.Judge(allowed, resolve), max_bytes=max_bytes, seconds=10.0)
 
 
-async def run(site: Site, start: str, *, depth: int = 3, pages: int = 50) -> tuple[dict[str, str], bool]:
+async def run(
+    site: Site, start: str, *, depth: int = 3, pages: int = 50, max_bytes: int = 10_000
+) -> tuple[dict[str, str], bool]:
     """Path -> reason, "" for what was taken; and whether a limit ended it."""
-    async with crawler() as fetcher:
+    async with crawler(max_bytes=max_bytes) as fetcher:
         crawl = frontier.Crawl(fetcher, frontier.Limits(depth=depth, pages=pages))
         base = f"http://docs.test:{site.port}"
         seen = {one.url.removeprefix(base): one.reason async for one in crawl.pages(base + start)}
@@ -65,6 +68,33 @@ async def test_robots_are_obeyed(site: Site) -> None:
     assert ("docs.test", "/secret/x") not in {(host.partition(":")[0], path) for host, path in site.asked}
     assert seen["/quiet"] == "it asks not to be indexed"
     assert seen["/beyond"] == ""
+
+
+async def test_as_much_of_robots_is_read_as_the_standard_asks_for(site: Site) -> None:
+    """RFC 9309, 2.5: at least 500 KiB. Half a line at the end is no rule."""
+    rules = "User-agent: *\nDisallow: /secret\n"
+    long = f"Disallow: /{'x' * (1 << 20)}"
+    site.pages = {"/": html("/secret", "/open"), "/secret": html(), "/open": html()}
+    site.pages["/robots.txt"] = web.Response(text=f"{rules}{long}\nDisallow: /\n")
+    seen, _ = await run(site, "/", max_bytes=4 << 20)
+    assert seen == {"/": "", "/secret": "robots.txt forbids it", "/open": ""}
+    site.pages["/robots.txt"] = web.Response(text=f"{rules}# {'x' * (490 << 10)}\nDisallow: /open\n")
+    seen, _ = await run(site, "/", max_bytes=4 << 20)
+    assert seen["/open"] == "robots.txt forbids it"
+
+
+async def test_rules_without_number_do_not_hold_the_event_loop(site: Site) -> None:
+    async def lines(rules: int) -> int:
+        """Lines of Python that the thread of the event loop runs; a trace sees its own thread alone."""
+        site.pages = {"/": html("/a"), "/a": html()}
+        text = "User-agent: *\n" + "Disallow: /x\n" * rules
+        site.pages["/robots.txt"] = web.Response(text=text, headers={"Connection": "close"})
+        with steps.counted() as count:
+            assert await run(site, "/", max_bytes=4 << 20) == ({"/": "", "/a": ""}, False)
+        return count.lines
+
+    await lines(10)  # what is imported and opened once
+    assert await lines(10_000) <= await lines(10) + 10_000
 
 
 async def test_robots_are_asked_before_the_first_page(site: Site) -> None:
@@ -103,6 +133,16 @@ async def test_limits_leave_a_page_out_and_the_crawl_goes_on(site: Site) -> None
     assert seen["/empty"] == "it has no text"
     assert seen["/away"] == "it redirects to another site"
     assert (seen["/fine"], seen["/"]) == ("", "")
+
+
+async def test_a_page_that_takes_too_long_to_read_is_left_out(site: Site) -> None:
+    """Each comment costs the tokenizer a look at the rest of the page: 4 MB of them would take a thread 20 minutes."""
+    comments = web.Response(text="<!---->" * 600_000, content_type="text/html")
+    site.pages = {"/": html("/comments", "/fine"), "/comments": comments, "/fine": html()}
+    async with crawler(max_bytes=8 << 20) as fetcher:
+        crawl = frontier.Crawl(fetcher, frontier.Limits(depth=1, pages=3, reading=0.5))
+        seen = {one.url.rpartition("/")[2]: one.reason async for one in crawl.pages(f"http://docs.test:{site.port}/")}
+    assert seen == {"": "", "comments": "it takes longer than 0.5 seconds to read", "fine": ""}
 
 
 async def test_a_redirect_is_judged_like_a_first_address(site: Site) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-import sys
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.crawl import page
+from tests.kb.crawl import steps
 
 PIECES = [
     "<",
@@ -36,7 +35,7 @@ URL = "http://docs.test/"
 
 
 def read(text: str) -> page.Page:
-    return page.read(text.encode(), URL, None)
+    return page.read(text.encode(), URL, None, seconds=60)
 
 
 def test_tags_attributes_and_text() -> None:
@@ -57,22 +56,10 @@ def test_text_stays_in_its_order_and_nothing_is_invented(text: str) -> None:
     assert all(letter in rest for letter in re.sub(r"\s", "", found.text))
 
 
-def steps(text: str) -> int:
-    """Lines of Python that are run, as a measure of the work that does not depend on the machine."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal count
-        count += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+def lines(text: str) -> int:
+    with steps.counted() as count:
         read(text)
-    finally:
-        sys.settrace(before)
-    return count
+    return count.lines
 
 
 NESTS = ["<div>", "<ul><li>", "<b><p>", "<select><b>", "<b><i></b>", "<svg>"]
@@ -82,8 +69,16 @@ OPENS = ["<", "<!", "<?", "</", "<!--", "<a ", '<a b="', "<a b='", "<![CDATA[", 
 @pytest.mark.parametrize("piece", [*OPENS, *NESTS])
 def test_the_work_grows_with_the_length(piece: str) -> None:
     """What is never closed is not looked at again for each piece, and neither is what encloses it."""
-    assert steps(piece * 2_000) <= 2.2 * steps(piece * 1_000) + 1_000
+    assert lines(piece * 2_000) <= 2.2 * lines(piece * 1_000) + 1_000
     read(piece * (400_000 // len(piece)))
+
+
+def test_the_time_of_a_page_is_bounded() -> None:
+    """A clock that goes on by a second at each look."""
+    text = "<p>a" * 160
+    page.read(text.encode(), URL, None, seconds=21, clock=itertools.count().__next__)
+    with pytest.raises(page.Costly, match="longer than 19 seconds"):
+        page.read(text.encode(), URL, None, seconds=19, clock=itertools.count().__next__)
 
 
 def test_charsets_of_names_are_none_of_pages() -> None:

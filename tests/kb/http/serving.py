@@ -78,7 +78,7 @@ async def over(
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
     try:
-        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=30, verify=False) as http:
+        async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=300, verify=False) as http:
             yield client.Client(base, http, attempts=1), http
     finally:
         await server.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def http(served: tuple[client.Client, httpx.AsyncClient]) -> httpx.AsyncClient:
     return served[1]
 
 
-async def test_through_the_door(kb_client: client.Client) -> None:
+async def test_a_document_over_http(kb_client: client.Client) -> None:
     reply = await kb_client.ingest(world.request())
     assert (reply.source_urn, reply.replaced) == ("email::<m1@acme.com>", False)
     found = await kb_client.retrieve(api.RetrieveRequest(scope=scopes.SHOP, query="who wrote UserService?"))
@@ -104,7 +105,7 @@ async def test_through_the_door(kb_client: client.Client) -> None:
     assert (caught.value.code, caught.value.status) == ("not_found", 404)
 
 
-async def test_content_through_the_door(kb_client: client.Client) -> None:
+async def test_content_over_http(kb_client: client.Client) -> None:
     reference = await kb_client.store(scopes.SHOP, b"large \xff content", "application/octet-stream")
     assert await kb_client.fetch(scopes.SHOP, reference.key) == b"large \xff content"
     with pytest.raises(client.Rejected) as caught:
@@ -208,7 +209,8 @@ async def test_operational_failures_say_when_to_come_back(
 
 
 async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metrics, fake: process.Fake) -> None:
-    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": "lane"}}])
+    gate = f"lane-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"path": "/api/chat"}, "stall": {"afterBytes": 0, "gate": gate}}])
     async with serving.over(kb, meters, width=1, waiting=0) as (kb_client, _):
         first = asyncio.create_task(kb_client.ingest(world.request(urn="u:1")))
 
@@ -219,10 +221,10 @@ async def test_a_full_lane_is_429(kb: world.ObservedState, meters: metrics.Metri
         with pytest.raises(client.Unavailable, match="normal lane"):
             await kb_client.ingest(world.request(urn="u:2"))
         # What asks no model does not wait for one.
-        async with asyncio.timeout(10):
-            assert (await kb_client.learning.index(world.request(urn="u:4"))).queued
+        assert (await waiting.done(kb_client.learning.index(world.request(urn="u:4")))).queued
+        assert not first.done()
         urgent = asyncio.create_task(kb_client.ingest(world.request(urn="u:3"), urgency=Priority.P2))
-        fake.open_gate("lane")
+        await asyncio.to_thread(fake.open_gate, gate)
         assert {(await first).source_urn, (await urgent).source_urn} == {"u:1", "u:3"}
 
 

@@ -349,7 +349,7 @@ async def test_mistakes_name_their_field(http: httpx.AsyncClient) -> None:
     assert (unknown.status_code, unknown.json()["error"]["field"]) == (422, "x")
 
 
-async def test_merges_through_the_door(kb: world.ObservedState, kb_client: client.Client) -> None:
+async def test_merges_over_http(kb: world.ObservedState, kb_client: client.Client) -> None:
     await kb.ingest(world.request("user:john|OWNS|file:a.py", urn="n:1"))
     await kb.ingest(world.request("user:john.doe@x.com|OWNS|file:b.py", urn="n:2"))
     await kb.ingest(world.request("user:john.roe@x.com|OWNS|file:b.py", urn="n:3", owner=scopes.OTHER))

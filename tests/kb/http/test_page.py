@@ -14,6 +14,12 @@ from tests.kb import clock as clocks
 from tests.kb import memory, world
 from tests.kb.http import serving
 
+_TITLE = f"<b>Hostile</b> {'x' * 300}"
+_WIDER = (
+    "[...document.querySelectorAll('main, main > div, section, li, dl, dt, dd')]"
+    ".filter(one => one.scrollWidth > one.clientWidth).map(one => one.outerHTML)"
+)
+"""What is wider than the column that it stands in."""
 _HOSTILE = "<img src=x onerror=\"document.title='stolen'\"> Petr Svoboda wrote Gateway.kt."
 
 
@@ -37,7 +43,7 @@ async def test_from_a_question_to_its_proof(
             }
             observed = datetime(2026, 3, day, tzinfo=UTC)
             await kb.ingest(world.request("Ticket.", urn=f"u:{day}", kind="jira", observed_at=observed, **given))
-        await kb.ingest(world.request(_HOSTILE, urn="u:hostile", title="<b>Hostile</b>"))
+        await kb.ingest(world.request(_HOSTILE, urn="u:hostile", title=_TITLE))
         async with (
             serving.over(kb, meters) as (_, http),
             browser.opened(tmp_path, f"{http.base_url}/kb/#{asked}".replace("//kb", "/kb")) as tab,
@@ -45,9 +51,10 @@ async def test_from_a_question_to_its_proof(
             # The question in the address is asked at once; texts of sources are shown as text, never as markup.
             await tab.until("document.querySelectorAll('#items li').length === 4")
             titles = "[...document.querySelectorAll('#items button')].map(one => one.textContent)"
-            assert set(await tab.evaluate(titles)) == {"Login bug", "<b>Hostile</b>"}
+            assert set(await tab.evaluate(titles)) == {"Login bug", _TITLE}
             assert await tab.evaluate("document.title") == "Jervis knowledge base"
             assert await tab.evaluate("document.querySelectorAll('main img, main b').length") == 0
+            assert await tab.evaluate(_WIDER) == []
 
             await tab.evaluate(f"document.querySelector('[data-chunk=\"{reply.chunk_ids[0]}\"] button').click()")
             await tab.until(f"document.getElementById('opened').dataset.chunk === '{reply.chunk_ids[0]}'")
@@ -78,6 +85,7 @@ async def test_from_a_question_to_its_proof(
             sure = await tab.evaluate("document.getElementById('sure').textContent")
             assert sure == "confidence 0.90 · since 2026-03-05 it is user:petr"
             assert await tab.evaluate("document.getElementById('given').textContent") == "since2026"
+            assert await tab.evaluate(_WIDER) == []
 
             # What goes wrong is said, with what helps, and the page stays usable.
             await tab.evaluate("document.getElementById('clientId').value = 'not a name'; search()")

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import signal
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -76,6 +77,49 @@ async def test_everything_absent_at_the_start_and_there_later(
             await link.up()
         await _until_ready(kb_client)
         assert (await kb_client.retrieve(QUESTION)).items == found
+
+
+@pytest.mark.services
+async def test_a_request_that_got_503_and_is_repeated_does_not_come_over_a_newer_version(
+    run: Running, http: httpx.AsyncClient, links: dict[str, forwarder.Forwarder]
+) -> None:
+    def versions(way: str) -> tuple[api.IngestRequest, api.IngestRequest]:
+        first, second = (datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2))
+        older = world.request(urn=way, observed_at=first)
+        return older, world.request("Jana Novak wrote UserService.kt.", urn=way, observed_at=second)
+
+    async def shown(kb_client: client.Client, way: str) -> list[str]:
+        return [item.content for item in await _items(kb_client, QUESTION.model_copy(update={"sources": [way]}))]
+
+    async with run() as kb:
+        kb_client, once = client.Client(kb.url, http), client.Client(kb.url, http, attempts=1)
+        calls: dict[str, Callable[[api.IngestRequest], Awaitable[api.IndexReply | api.IngestReply]]]
+        calls = {"/ingest": once.learning.index, "/ingest/full": once.ingest}
+        await _until_ready(kb_client)
+        for name in ("weaviate", "grpc"):
+            await links[name].down()
+        for way, call in calls.items():
+            with pytest.raises(client.Unavailable):
+                await call(versions(way)[0])
+        for name in ("weaviate", "grpc"):
+            await links[name].up()
+        await _until_ready(kb_client)
+        for way, call in calls.items():
+            older, newer = versions(way)
+            await kb_client.ingest(newer)
+            late = await call(older)
+            assert (late.superseded_by, late.chunk_ids) == ("Version", [])
+            assert await shown(kb_client, way) == [newer.content]
+        assert await kb.end(signal.SIGTERM) == 0
+    # The process that starts again knows it too.
+    async with run() as kb:
+        kb_client = client.Client(kb.url, http)
+        await _until_ready(kb_client)
+        for way in calls:
+            older, newer = versions(way)
+            reply = await kb_client.ingest(older)
+            assert (reply.superseded_by, reply.hints.failure) == ("Version", "")
+            assert await shown(kb_client, way) == [newer.content]
 
 
 @pytest.mark.services

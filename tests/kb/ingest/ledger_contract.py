@@ -40,6 +40,34 @@ class LedgerContract:
         assert found is not None
         assert (found[0].state, found[0].recorded, found[1]) == (intent.State.FINISHED, False, None)
 
+    async def test_a_record_keeps_when_its_request_and_what_is_stored_were_observed(
+        self, ledger: Ledger, clock: clocks.Clock
+    ) -> None:
+        async def times() -> tuple[int | None, int | None]:
+            found = await ledger.find("d")
+            assert found is not None
+            return found[0].dated_ms, found[0].stored_ms
+
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), dated_ms=1)
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock(), dated_ms=7)
+        assert await times() == (1, None), "the same request came when it came first"
+        await ledger.finish("d", clock())
+        assert (await times())[1] == 1
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=2)
+        assert await times() == (2, 1)
+        await ledger.fail("d", "no way", clock())
+        await ledger.refuse("d", scopes.SHOP, "u:1", "empty", clock())
+        assert (await times())[1] == 1, "of what is stored nothing has changed"
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 3}', clock())
+        assert await times() == (None, 1)
+        await ledger.finish("d", clock())
+        assert (await times())[1] is None
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 4}', clock(), dated_ms=4)
+        await ledger.finish("d", clock())
+        await ledger.forget("d")
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 5}', clock(), dated_ms=5)
+        assert await times() == (5, None)
+
     async def test_open_records_are_listed_oldest_first(self, ledger: Ledger, clock: clocks.Clock) -> None:
         for name in ("first", "second", "done", "broken"):
             clock.advance(seconds=1)

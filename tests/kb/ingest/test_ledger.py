@@ -21,7 +21,8 @@ DROP TABLE answers;
 CREATE TABLE answers (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX answers_at ON answers (at);
 """
-_WITHOUT_CHANGES = "DROP TABLE changes; DROP TABLE passes;"
+_WITHOUT_TIMES = "ALTER TABLE intents DROP COLUMN dated; ALTER TABLE intents DROP COLUMN stored;"
+_WITHOUT_CHANGES = f"DROP TABLE changes; DROP TABLE passes; {_WITHOUT_TIMES}"
 
 
 class TestFile(ledger_contract.LedgerContract):
@@ -114,4 +115,26 @@ async def test_a_file_of_version_3_has_no_pass_and_no_changes(tmp_path: Path, cl
     assert (await second.passes(), await second.changed(), await second.working(["d"])) == ({}, [], {"d"})
     await second.note(scopes.SHOP, ["d"])
     assert [one.document_id for one in await second.changed()] == ["d"]
+    await second.close()
+
+
+async def test_a_file_of_version_4_knows_of_no_time(tmp_path: Path, clock: clocks.Clock) -> None:
+    path = tmp_path / "old.sqlite"
+    first = sqlite.Ledger(path, clock, max_answers=9)
+    await first.prepare()
+    await first.open("d", scopes.SHOP, "u:1", "{}", clock(), dated_ms=7)
+    await first.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{_WITHOUT_TIMES} PRAGMA user_version=4;")
+    second = sqlite.Ledger(path, clock, max_answers=9)
+    await second.prepare()
+    found = await second.find("d")
+    assert found is not None
+    assert (found[0].dated_ms, found[0].state) == (None, intent.State.OPEN)
+    await second.finish("d", clock())
+    await second.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock(), dated_ms=8)
+    await second.finish("d", clock())
+    found = await second.find("d")
+    assert found is not None
+    assert found[0].stored_ms == 8
     await second.close()

@@ -115,8 +115,7 @@ async def test_a_newer_version_does_not_wait_and_the_older_one_is_void(
     if known:
         await kb.pipeline.index(world.request(), Priority.P3)
     async with reading(fake, lambda: kb.ingest(OLDER)) as older:
-        async with asyncio.timeout(10):
-            await (kb.pipeline.index(NEWER, Priority.P0) if way == "/ingest" else kb.ingest(NEWER))
+        await waiting.done(kb.pipeline.index(NEWER, Priority.P0) if way == "/ingest" else kb.ingest(NEWER))
         assert not older.done()
     assert await superseded(older, "Version")
     assert await ends_like(NEWER)
@@ -155,8 +154,7 @@ async def _more(fake: process.Fake, hints: int) -> bool:
 async def test_what_is_deleted_stays_deleted(kb: world.ObservedState, fake: process.Fake) -> None:
     await kb.ingest(NEWER)
     async with reading(fake, lambda: kb.ingest(OLDER)) as calling:
-        async with asyncio.timeout(10):
-            assert await kb.pipeline.forget(scopes.SHOP, OLDER.source_urn)
+        assert await waiting.done(kb.pipeline.forget(scopes.SHOP, OLDER.source_urn))
     assert await superseded(calling, "Deletion")
     assert await nothing(kb)
     assert await kb.ledger.count() == {}
@@ -185,8 +183,7 @@ async def test_an_erasure_does_not_end_before_the_answers_are_kept(kb: world.Obs
         assert not kb.shut.quiet(scopes.ACME)
         kb.shut.replace([scopes.ACME])
         # As the eraser does, for each document.
-        async with asyncio.timeout(10):
-            await kb.pipeline.drop(scopes.SHOP, DOCUMENT)
+        await waiting.done(kb.pipeline.drop(scopes.SHOP, DOCUMENT))
         assert not kb.shut.quiet(scopes.ACME)
     with pytest.raises(errors.Erasing):
         await calling
@@ -220,8 +217,7 @@ async def test_what_recovery_has_read_gives_way_too(
         await kb.ingest(OLDER)
     clock.advance(seconds=1)
     async with reading(fake, lambda: kb.recovery.sweep(before=clock())) as sweep:
-        async with asyncio.timeout(10):
-            await (kb.pipeline.forget(scopes.SHOP, OLDER.source_urn) if deleted else kb.ingest(NEWER))
+        await waiting.done(kb.pipeline.forget(scopes.SHOP, OLDER.source_urn) if deleted else kb.ingest(NEWER))
     assert await sweep == 0
     if deleted:
         assert await nothing(kb)

@@ -169,8 +169,7 @@ async def test_a_newer_version_does_not_wait_for_models_that_read_the_older(
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
     async with thinking(kb, fake) as working:
-        async with asyncio.timeout(10):
-            newer = await kb.intake.take(world.request(), Priority.P0)
+        newer = await waiting.done(kb.intake.take(world.request(), Priority.P0))
         assert not working.done()
         assert (newer.queued, newer.replaced) == (True, True)
     while await kb.workers.step() is not None:
@@ -184,8 +183,7 @@ async def test_a_newer_version_does_not_wait_for_models_that_read_the_older(
 
 async def test_what_is_deleted_while_models_read_it_stays_deleted(kb: world.ObservedState, fake: process.Fake) -> None:
     async with thinking(kb, fake):
-        async with asyncio.timeout(10):
-            assert await kb.pipeline.forget(scopes.SHOP, world.request().source_urn)
+        assert await waiting.done(kb.pipeline.forget(scopes.SHOP, world.request().source_urn))
     assert await kb.workers.step() is None
     assert await kb.graph.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
     assert await kb.vectors.counts(scopes.SHOP) == (0, 0)
@@ -199,8 +197,7 @@ async def test_an_erasure_waits_for_models_whose_answers_would_be_kept(
         assert not kb.shut.quiet(scopes.ACME)
         kb.shut.replace([scopes.ACME])
         # As the eraser does, for each document.
-        async with asyncio.timeout(10):
-            await kb.pipeline.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request().source_urn))
+        await waiting.done(kb.pipeline.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request().source_urn)))
     assert kb.shut.quiet(scopes.ACME)
     assert await kb.graph.counts(scopes.SHOP) == model.Counts(0, 0, 0, 0, 0)
     assert await kb.queue.depth() == {}

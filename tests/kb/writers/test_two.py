@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crds.priority import Priority
-from kb import errors, identity, metrics, mongo
+from kb import api, errors, identity, metrics, mongo
 from kb.graph import sqlite as graph_sqlite
 from kb.ingest import answers, claims, document, intent, lanes, pipeline, recovery
 from kb.ingest import mongo as ledger
@@ -109,6 +109,19 @@ async def start(
 async def shown(process: Process) -> object:
     """What a viewer can see, by the vectors and by the graph."""
     return await process.vectors.counts(scopes.SHOP), await process.graph.edges(scopes.SHOP)
+
+
+async def reading(process: Process, text: str, fake: process.Fake) -> tuple[asyncio.Task[api.IngestReply], str]:
+    """An ingest whose extraction waits in the model until the gate is opened."""
+    gate = f"reads-{uuid.uuid4()}"
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    works = asyncio.create_task(process.pipe.ingest(world.request(text), Priority.P3))
+
+    async def asked() -> bool:
+        return fake.count(tag="kb.extract/v1") == 1
+
+    await waiting.until(asked)
+    return works, gate
 
 
 async def test_a_reconciler_leaves_alone_what_another_process_is_storing(start: Start) -> None:
@@ -226,14 +239,7 @@ async def test_another_process_resumes_what_is_read_only_when_its_reader_is_gone
     start: Start, clock: clocks.Clock, fake: process.Fake
 ) -> None:
     a, b = start("a"), start("b")
-    gate = f"reads-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    works = asyncio.create_task(a.pipe.ingest(world.request(NEW), Priority.P3))
-
-    async def asked() -> bool:
-        return fake.count(tag="kb.extract/v1") == 1
-
-    await waiting.until(asked)
+    works, gate = await reading(a, NEW, fake)
     clock.advance(days=1)
     # The document's turn is free, and nothing else reads its request.
     assert await b.recovery.sweep(before=clock()) == 0
@@ -253,14 +259,7 @@ async def test_another_process_resumes_what_is_read_only_when_its_reader_is_gone
 
 async def test_another_process_takes_a_newer_version_while_models_read(start: Start, fake: process.Fake) -> None:
     a, b = start("a"), start("b")
-    gate = f"reads-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
-
-    async def asked() -> bool:
-        return fake.count(tag="kb.extract/v1") == 1
-
-    await waiting.until(asked)
+    works, gate = await reading(a, OLD, fake)
     fake.set_faults([])
     await b.pipe.ingest(world.request(NEW), Priority.P3)
     right = await shown(b)
@@ -275,14 +274,7 @@ async def test_what_was_erased_by_others_is_not_answered_when_its_reader_was_tak
 ) -> None:
     """A process that lives is waited for by an erasure; this one was frozen."""
     a, b = start("a"), start("b")
-    gate = f"reads-{uuid.uuid4()}"
-    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
-    works = asyncio.create_task(a.pipe.ingest(world.request(OLD), Priority.P3))
-
-    async def asked() -> bool:
-        return fake.count(tag="kb.extract/v1") == 1
-
-    await waiting.until(asked)
+    works, gate = await reading(a, OLD, fake)
     fake.set_faults([])
     await b.pipe.drop(scopes.SHOP, identity.document(scopes.SHOP, world.request(OLD).source_urn))
     a.reading[0] += 60

@@ -1,122 +1,24 @@
-"""The embedded graph store: one SQLite file, for a knowledge base on one machine.
-
-Two tables carry the graph: `mentions` (node <- sentence) and `evidence` (edge <- sentence). Nodes and edges are the
-distinct keys of these, so that taking a document's rows away leaves exactly what the others say. Versions that were
-replaced are rows of the same tables in a partition of their own, as if they were another client's (decision 0073).
-"""
+"""Answers within what a viewer may see."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from crds import scope
-from kb import errors, identity, selection, sqlite
-from kb.graph import codec, migrations, model, statements, traversal
+from kb import selection, sqlite
+from kb.graph import codec, model, statements, traversal
+from kb.graph.sqlite import file
+
+_EVERYTHING = -1
 
 
-class Store:
-    """Implements `kb.graph.store.Store` over `path`.
-
-    A question may take `seconds` (None: no limit) and read `hub` rows at one node. For `batch` and `migrated` see
-    `kb.sqlite.Database`.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        seconds: float | None = None,
-        hub: int = model.HUB,
-        batch: int = sqlite.BATCH,
-        migrated: Callable[[int, int], None] = sqlite.report_nothing,
-    ) -> None:
-        self._hub = hub
-        self._database = sqlite.Database(
-            path,
-            statements.SCHEMA,
-            version=statements.VERSION,
-            read_seconds=seconds,
-            migrations=migrations.MIGRATIONS,
-            batch=batch,
-            migrated=migrated,
-        )
-
-    async def prepare(self) -> None:
-        await self._database.prepare()
-
-    async def ready(self) -> None:
-        await self._database.read(lambda connection: connection.execute("SELECT 1").fetchone())
-
-    async def replace(self, owner: scope.Scope, patch: model.Patch, *, fence: int = 0) -> None:
-        rows = codec.Rows(owner, patch)
-
-        def work(connection: sqlite3.Connection) -> None:
-            _pass(connection, rows.document_number, fence)
-            _replace(connection, rows)
-
-        await self._database.write(work)
-
-    async def remove(self, owner: scope.Scope, document_id: str, *, fence: int = 0) -> bool:
-        document = codec.number(owner.client_id, document_id)
-        past = {"past": codec.past(owner.client_id), "document": document_id}
-
-        def work(connection: sqlite3.Connection) -> bool:
-            _pass(connection, document, fence)
-            _drop(connection, statements.VERSIONS_OF, past)
-            named, found = _erase(connection, document)
-            _sweep(connection, named)
-            return found
-
-        return await self._database.write(work)
-
-    async def forget_fences(self, before: int) -> int:
-        def work(connection: sqlite3.Connection) -> int:
-            connection.execute(statements.FENCES)
-            return connection.execute("DELETE FROM fences WHERE fence < ?", (before,)).rowcount
-
-        return await self._database.write(work)
-
-    async def versions(self, owner: scope.Scope, document_id: str) -> list[model.Version]:
-        client = owner.client_id
-        present = codec.number(client, document_id)
-        bound = {"present": present, "past": codec.past(client), "document": document_id}
-
-        def work(connection: sqlite3.Connection) -> list[model.Version]:
-            found = []
-            for row in connection.execute(statements.VERSIONS, bound).fetchall():
-                ids = [chunk_id for (chunk_id,) in connection.execute(statements.CHUNKS_OF, (row["id"],))]
-                document = codec.document_of(row)
-                replaced = identity.version(document_id, row["revision"], document.start_ms)
-                found.append(codec.version_of(row, document_id if row["id"] == present else replaced, ids))
-            return found
-
-        return await self._database.read(work)
-
-    async def expire(self, client_id: str, before_ms: int, *, document_id: str | None = None, fence: int = 0) -> int:
-        bound = {"past": codec.past(client_id), "before": before_ms, "document": document_id}
-        statement = statements.EXPIRED_OF_CLIENT if document_id is None else statements.EXPIRED
-
-        def work(connection: sqlite3.Connection) -> int:
-            if document_id is not None:
-                _pass(connection, codec.number(client_id, document_id), fence)
-            return _drop(connection, statement, bound)
-
-        return await self._database.write(work)
-
-    async def vacate(self, client_id: str) -> None:
-        """Nothing: a client has no tables of its own."""
-
-    async def regroup(self, owner: scope.Scope) -> list[str]:
-        place = {"client": owner.client_id, "past": codec.past(owner.client_id)}
-        bound = {**place, "project": owner.project_id, "grp": owner.group_id}
-        rows = await self._database.write(lambda connection: connection.execute(statements.REGROUP, bound).fetchall())
-        return sorted({row["document_id"] for row in rows})
+class Reading(file.File):
+    """The part of the port that answers questions."""
 
     async def committed(
         self, viewer: scope.Scope, chunk_ids: Collection[str], chosen: selection.Selection = selection.ALL
@@ -134,7 +36,7 @@ class Store:
     async def bridges(
         self, viewer: scope.Scope, chunk_ids: Collection[str], *, history: bool = False
     ) -> list[model.Bridge]:
-        views = _views(viewer, history=history)
+        views = file.views(viewer, history=history)
         numbers = codec.numbers(chunk_ids)
 
         def work(connection: sqlite3.Connection) -> list[model.Bridge]:
@@ -158,7 +60,7 @@ class Store:
         per_node: int = 50,
     ) -> list[model.Lead]:
         bound = {"nodes": codec.listed(node_keys), "most": min(per_node, self._hub), **codec.selection_of(chosen)}
-        views = _views(viewer, history=chosen.as_of is not None)
+        views = file.views(viewer, history=chosen.as_of is not None)
 
         def work(connection: sqlite3.Connection) -> list[model.Lead]:
             salient: dict[str, dict[str, float]] = {}
@@ -223,7 +125,7 @@ class Store:
             "described": model.DESCRIBED,
             "fragments": json.dumps(codec.fragments(having)),
         }
-        views = _views(viewer, history=as_of is not None)
+        views = file.views(viewer, history=as_of is not None)
 
         def asked(connection: sqlite3.Connection) -> str | None:
             if not having:
@@ -269,7 +171,7 @@ class Store:
     ) -> model.Walk:
         types = None if steps.edge_types is None else json.dumps(list(steps.edge_types))
         views = [
-            {**view, "types": types, "moment": _moment(as_of)} for view in _views(viewer, history=as_of is not None)
+            {**view, "types": types, "moment": _moment(as_of)} for view in file.views(viewer, history=as_of is not None)
         ]
 
         def rows(connection: sqlite3.Connection, statement: str, keys: Collection[str], **values: Any) -> list[Any]:
@@ -319,7 +221,7 @@ class Store:
     async def proofs(
         self, viewer: scope.Scope, edges: Collection[model.Edge], *, as_of: datetime | None = None, each: int = 50
     ) -> dict[model.Edge, list[model.Said]]:
-        views = _views(viewer, history=as_of is not None)
+        views = file.views(viewer, history=as_of is not None)
 
         def work(connection: sqlite3.Connection) -> dict[model.Edge, list[model.Said]]:
             found: dict[model.Edge, list[model.Said]] = {}
@@ -357,25 +259,6 @@ class Store:
         rows = await self._rows(statements.EDGES, viewer, broad=True, limit=limit)
         return [model.Proven(codec.edge_of(row), tuple(sorted(json.loads(row["chunks"])))) for row in rows]
 
-    async def naming(
-        self, owner: scope.Scope, node_key: str, *, after: str = "", limit: int = 500
-    ) -> list[tuple[model.Document, scope.Scope]]:
-        rows = await self._rows(statements.NAMING, owner, node=node_key, after=after, limit=limit)
-        return [
-            (
-                codec.document_of(row),
-                scope.Scope(client_id=owner.client_id, project_id=row["project"], group_id=row["grp"]),
-            )
-            for row in rows
-        ]
-
-    async def documents(
-        self, owner: scope.Scope, kind: str, beginning: str, *, after: str = "", limit: int = 500
-    ) -> list[model.Document]:
-        last = beginning + _LAST_CHARACTER * _URN_CHARS
-        bound: dict[str, Any] = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
-        return [codec.document_of(row) for row in await self._rows(statements.DOCUMENTS, owner, **bound)]
-
     async def listed(
         self,
         viewer: scope.Scope,
@@ -385,7 +268,7 @@ class Store:
         after: str = "",
         limit: int = 100,
     ) -> list[model.Listed]:
-        last = beginning + _LAST_CHARACTER * _URN_CHARS
+        last = file.last(beginning)
         bound: dict[str, Any] = {"kind": kind, "beginning": beginning, "last": last, "after": after, "limit": limit}
         return [
             model.Listed(
@@ -407,46 +290,6 @@ class Store:
         rows = await self._rows(statements.COUNTS, viewer, broad=True)
         return model.Counts(*rows[0])
 
-    async def audit(
-        self,
-        client_id: str,
-        *,
-        after: str | None = None,
-        limit: int = 500,
-        document_ids: Collection[str] | None = None,
-    ) -> tuple[list[model.Committed], str | None]:
-        if after and not after.removeprefix("-").isdecimal():
-            raise errors.Invalid(f"{after!r} is no place in this store", field="after", remedy="Give what a page gave.")
-        first = int(after) if after else _FIRST
-        bound = {"client": client_id, "past": codec.past(client_id), "after": first, "limit": limit}
-        statement = statements.AUDIT
-        if document_ids is not None:
-            statement = statements.AUDIT_OF
-            numbers = [codec.number(client_id, one) for one in document_ids]
-            bound |= {"numbers": json.dumps(numbers), "documents": codec.listed(document_ids)}
-
-        def work(connection: sqlite3.Connection) -> tuple[list[model.Committed], str | None]:
-            page, last = _audited(connection, bound, statement)
-            return page, str(last) if len(page) == limit else None
-
-        return await self._database.read(work)
-
-    async def held(self, client_id: str, chunk_ids: Collection[str]) -> dict[str, model.Committed]:
-        bound = {"client": client_id, "past": codec.past(client_id), "chunks": codec.numbers(chunk_ids)}
-        page, _ = await self._database.read(lambda connection: _audited(connection, bound, statements.HELD))
-        return {one.chunk_id: one for one in page}
-
-    async def clients(self) -> list[str]:
-        rows = await self._database.read(
-            lambda connection: connection.execute(
-                "SELECT DISTINCT client FROM documents WHERE client < ? ORDER BY 1", (codec.past(""),)
-            ).fetchall()
-        )
-        return [row["client"] for row in rows]
-
-    async def close(self) -> None:
-        await self._database.close()
-
     async def _called(
         self, statement: str, viewer: scope.Scope, names: Collection[str], as_of: datetime | None
     ) -> dict[str, list[str]]:
@@ -455,20 +298,6 @@ class Store:
         for name, key in await self._rows(statement, viewer, history=as_of is not None, **asked):
             found.setdefault(name, set()).add(key)
         return {name: sorted(keys) for name, keys in found.items()}
-
-    async def _rows(
-        self, statement: str, viewer: scope.Scope, *, history: bool = False, broad: bool = False, **values: Any
-    ) -> list[sqlite3.Row]:
-        """The rows of the present, and with `history` after them those of replaced versions."""
-        views = [{"moment": None, **view, **values} for view in _views(viewer, history=history)]
-        return await self._database.read(
-            lambda connection: [row for view in views for row in connection.execute(statement, view)], broad=broad
-        )
-
-
-def _views(viewer: scope.Scope, *, history: bool) -> list[dict[str, Any]]:
-    """What a statement binds of its viewer, once for each partition that it is asked of."""
-    return [codec.viewer_of(viewer, history=past) for past in ((False, True) if history else (False,))]
 
 
 def _admitted(
@@ -488,86 +317,3 @@ def _looked_up(cursor: sqlite3.Cursor, statement: str, numbers: Collection[int])
 
 def _moment(as_of: datetime | None) -> int | None:
     return None if as_of is None else selection.millis(as_of)
-
-
-_EVERYTHING = -1
-# The least number that SQLite has for a row.
-_FIRST = -(1 << 63)
-_LAST_CHARACTER, _URN_CHARS = chr(0x10FFFF), 1024
-
-
-def _pass(connection: sqlite3.Connection, document: int, fence: int) -> None:
-    """Let the owner with this fence write, unless a newer one has written already."""
-    if not fence:
-        return
-    connection.execute(statements.FENCES)
-    if connection.execute(statements.LATER, (document, fence)).rowcount == 0:
-        raise errors.Outrun("another process has written the document meanwhile")
-
-
-def _replace(connection: sqlite3.Connection, rows: codec.Rows) -> None:
-    if rows.keep is not None:
-        connection.create_function("number", -1, codec.number, deterministic=True)
-        connection.create_function("past", 2, identity.past, deterministic=True)
-        _erase(connection, rows.keep["number"])
-        for statement in statements.KEEP:
-            connection.execute(statement, rows.keep)
-    named, _ = _erase(connection, rows.document_number)
-    connection.execute(statements.PUT_DOCUMENT, rows.document)
-    connection.executemany(statements.PUT_CHUNK, rows.chunks)
-    connection.executemany(statements.PUT_SENTENCE, rows.sentences)
-    connection.executemany(statements.PUT_NODE, rows.nodes)
-    connection.executemany(statements.PUT_MENTION, rows.mentions)
-    connection.executemany(statements.PUT_EVIDENCE, rows.evidence)
-    _sweep(connection, named - {row[0] for row in rows.nodes})
-
-
-def _erase(connection: sqlite3.Connection, document: int) -> tuple[set[int], bool]:
-    """Take a document's rows away; returns the nodes that it named, and whether it was there."""
-    named = {row[0] for row in connection.execute(statements.NAMED_BY, (document,))}
-    found = 0
-    for statement in statements.ERASE:
-        found = connection.execute(statement, (document,)).rowcount
-    return named, found > 0
-
-
-def _drop(connection: sqlite3.Connection, versions: str, bound: dict[str, Any]) -> int:
-    """Take away the versions that a statement names; how many that were."""
-    numbers = [number for (number,) in connection.execute(versions, bound)]
-    for number in numbers:
-        named, _ = _erase(connection, number)
-        _sweep(connection, named)
-    return len(numbers)
-
-
-def _sweep(connection: sqlite3.Connection, nodes: Collection[int]) -> None:
-    """Take away those of `nodes` that nothing mentions any more."""
-    connection.executemany(statements.DROP_LONELY, [(node, node) for node in nodes])
-
-
-def _audited(
-    connection: sqlite3.Connection, bound: dict[str, Any], statement: str
-) -> tuple[list[model.Committed], int | None]:
-    """What the graph holds of a client's chunks, and the row of the last of them."""
-    rows = connection.execute(statement, bound).fetchall()
-    chunks = {"chunks": json.dumps([row["id"] for row in rows])}
-    keys = _gathered(connection.execute(statements.AUDIT_NODES, chunks))
-    sentences = _gathered(connection.execute(statements.AUDIT_SENTENCES, chunks))
-    page = [
-        model.Committed(
-            row["chunk_id"],
-            scope.Scope(client_id=bound["client"], project_id=row["project"], group_id=row["grp"]),
-            codec.document_of(row),
-            tuple(sorted(keys.get(row["id"], ()))),
-            tuple(sorted(sentences.get(row["id"], ()))),
-        )
-        for row in rows
-    ]
-    return page, rows[-1]["id"] if rows else None
-
-
-def _gathered(pairs: Iterable[tuple[int, str]]) -> dict[int, set[str]]:
-    gathered: dict[int, set[str]] = {}
-    for place, text in pairs:
-        gathered.setdefault(place, set()).add(text)
-    return gathered

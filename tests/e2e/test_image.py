@@ -1,0 +1,92 @@
+"""The image that was built here: every process starts in it, and it holds nothing that no process needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email import parser
+from pathlib import Path
+
+import pytest
+
+from hack.cluster import layout
+from hack.image import build
+from hack.image.store import Store
+from tests.hack import imports
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container of the image, and its files below `root`."""
+
+    store: Store
+    name: str
+    root: Path
+
+    def run(self, *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """As the image's user, in its folder and environment."""
+        words = self.store.command("run", "--isolation", "chroot", self.name, "--", *command)
+        return subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def container() -> Iterator[Container]:
+    if os.environ.get("IMAGE") or os.environ.get("KUBECONFIG"):
+        pytest.skip("the image was not built here")
+    store = Store.of_user()
+    with store.exclusive():
+        name = store.buildah("from", build.IMAGES["jervis"], quiet=True)
+        try:
+            yield Container(store, name, Path(store.buildah("mount", name, quiet=True)))
+        finally:
+            store.buildah("rm", name, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "says"),
+    [
+        ("kopf run --help", 0, "--standalone"),
+        ("JERVIS_ROUTER_PORT=x python -m router", 2, "router: setting port"),
+        ("JERVIS_KB_PORT=x python -m kb", 2, "JERVIS_KB_PORT"),
+        ("python -m orchestrator_job", 1, '"exit_reason": "InvalidInput"'),
+        ("python -m cli --help", 0, "submit"),
+        ("python -m crds", 0, "CustomResourceDefinition"),
+    ],
+)
+def test_every_process_starts(container: Container, command: str, status: int, says: str) -> None:
+    done = container.run("/bin/sh", "-c", command)
+    assert done.returncode == status, done.stderr
+    assert says in done.stdout + done.stderr
+
+
+def test_every_module_can_be_imported(container: Container) -> None:
+    done = container.run("python", "-", stdin=Path(imports.__file__).read_text())
+    assert done.returncode == 0, done.stderr
+    ours = [path for package in imports.PACKAGES for path in (layout.CHECKOUT / package).rglob("*.py")]
+    assert int(done.stdout) == len(ours) - len(imports.PACKAGES)
+
+
+def test_nothing_is_there_that_no_process_needs(container: Container) -> None:
+    for program in ("git", "gcc", "pip"):
+        assert container.run("/bin/sh", "-c", f"command -v {program}").returncode != 0, program
+    [libraries] = (container.root / "opt/jervis/lib").glob("python3*/site-packages")
+    kinds = ("**/tests", "**/*.pyi", "**/*.pyx", "**/*.[ch]", "numpy", "pip", "setuptools", "kubernetes/aio")
+    assert [str(found) for kind in kinds for found in libraries.glob(kind)] == []
+    assert len(list(libraries.glob("*.dist-info"))) <= 105
+    packages = (container.root / "var/lib/dpkg/status").read_text().strip().split("\n\n")
+    names = {parser.HeaderParser().parsestr(package)["Package"] for package in packages}
+    assert "python3" in names
+    assert not {"git", "perl", "perl-modules-5.36", "gcc"} & names
+    assert len(names) <= 130
+    # What a licence asks to go along.
+    assert (container.root / "usr/share/doc/libc6/copyright").is_file()
+
+
+def test_labels_say_what_it_is(container: Container) -> None:
+    inspected = json.loads(container.store.buildah("inspect", container.name, quiet=True))
+    labels = inspected["OCIv1"]["config"]["Labels"]
+    assert labels["org.opencontainers.image.title"] == "Jervis"
+    assert labels["org.opencontainers.image.version"] == build.project()["version"]

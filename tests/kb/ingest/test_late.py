@@ -1,0 +1,227 @@
+"""A version that was observed before the one that is there, and comes after it: answered, and stored nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds import errors as root
+from crds.priority import Priority
+from kb import errors, identity, metrics, mongo
+from kb.graph import model
+from kb.ingest import intent
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, waiting, world
+from tests.kb.ingest import victim
+
+OLDER, NEWER = "Petr Svoboda wrote Oldthing.java for Globex.", "Jana Novak wrote Newthing.java for Initech."
+URN = world.request().source_urn
+DOCUMENT = identity.document(scopes.SHOP, URN)
+REFUSED: Mapping[str, Any] = {"match": {"path": "/api/embed"}, "status": {"code": 400, "message": "too long"}}
+# The clock of the tests says the second of March, nine o'clock.
+FIRST, SECOND, THIRD = (datetime(2026, 2, day, tzinfo=UTC) for day in (1, 2, 3))
+
+
+async def send(kb: world.ObservedState, way: str, text: str, at: datetime | None) -> tuple[str | None, list[str]]:
+    """What came in the place of the version, and its chunks."""
+    request = world.request(text, observed_at=at)
+    if way == "/ingest":
+        index = await kb.intake.take(request, Priority.P3)
+        return index.superseded_by, index.chunk_ids
+    reply = await kb.ingest(request)
+    return reply.superseded_by, reply.chunk_ids
+
+
+async def shown(kb: world.ObservedState) -> list[str]:
+    return [item.content for item in (await kb.ask("Who wrote what?")).items]
+
+
+async def versions(kb: world.ObservedState) -> list[model.Version]:
+    return await kb.graph.versions(scopes.SHOP, DOCUMENT)
+
+
+class LateContract:
+    """With every ledger the same; a test class gives the fixture `kb`."""
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_an_older_one_that_failed_for_now_does_not_come_over_a_newer_one(
+        self, kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, meters: metrics.Metrics, way: str
+    ) -> None:
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await send(kb, way, OLDER, FIRST)
+        vectors.switch.away = False
+        await send(kb, way, NEWER, SECOND)
+        await victim.worked(kb)
+        before, kept = await kb.state(), await versions(kb)
+        assert await send(kb, way, OLDER, FIRST) == ("Version", [])
+        assert (await kb.state(), await versions(kb)) == (before, kept), "neither in the present nor in the history"
+        assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+        assert await kb.queue.depth() == {}
+        assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "superseded"}) == 1
+        clock.advance(days=1)
+        assert await kb.recovery.sweep(before=clock()) == 0
+        assert await shown(kb) == [NEWER]
+
+    async def test_its_task_has_its_hints(self, kb: world.ObservedState) -> None:
+        await kb.ingest(world.request(NEWER, observed_at=SECOND))
+        reply = await kb.ingest(world.request(OLDER, observed_at=FIRST))
+        assert (reply.superseded_by, reply.node_keys, reply.edge_count) == ("Version", [], 0)
+        assert (reply.hints.failure, reply.summary) == ("", OLDER)
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    @pytest.mark.parametrize(("first", "second"), [(SECOND, SECOND), (SECOND, None), (None, FIRST), (None, None)])
+    async def test_without_two_different_times_the_later_request_is_newer(
+        self, kb: world.ObservedState, way: str, first: datetime | None, second: datetime | None
+    ) -> None:
+        await send(kb, way, OLDER, first)
+        assert (await send(kb, way, NEWER, second))[0] is None
+        assert await shown(kb) == [NEWER]
+
+    async def test_a_version_without_a_time_is_compared_with_nothing(self, kb: world.ObservedState) -> None:
+        for text, at in ((NEWER, SECOND), ("Eva Mala wrote Thirdthing.java.", None), (OLDER, FIRST)):
+            assert (await send(kb, "/ingest/full", text, at))[0] is None
+        assert await shown(kb) == [OLDER]
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_one_that_is_open_still_is_newer_too(
+        self, kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock, way: str
+    ) -> None:
+        vectors.switch.away = True
+        with pytest.raises(errors.Away):
+            await send(kb, way, NEWER, SECOND)
+        vectors.switch.away = False
+        assert await send(kb, way, OLDER, FIRST) == ("Version", [])
+        if way == "/ingest":
+            await victim.worked(kb)
+        else:
+            assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 1
+        assert await shown(kb) == [NEWER]
+        assert await send(kb, way, OLDER, FIRST) == ("Version", [])
+
+    @pytest.mark.parametrize("way", ["/ingest", "/ingest/full"])
+    async def test_a_time_in_the_future_counts_as_that_of_the_arrival(
+        self, kb: world.ObservedState, clock: clocks.Clock, way: str
+    ) -> None:
+        far = datetime(2999, 1, 1, tzinfo=UTC)
+        await send(kb, way, OLDER, far)
+        arrived = clock()
+        clock.advance(hours=1)
+        assert await send(kb, way, "Eva Mala wrote Thirdthing.java.", arrived - timedelta(minutes=1)) == ("Version", [])
+        assert (await send(kb, way, NEWER, arrived + timedelta(minutes=1)))[0] is None
+        # The document is dated as it says all the same.
+        assert (await send(kb, way, NEWER, far))[0] is None
+        assert (await versions(kb))[0].document.observed_ms == int(far.timestamp()) * 1000
+
+    async def test_an_attempt_that_is_repeated_arrived_with_the_first(
+        self, kb: world.ObservedState, vectors: memory.Vectors, clock: clocks.Clock
+    ) -> None:
+        far, arrived = datetime(2999, 1, 1, tzinfo=UTC), clock()
+        vectors.switch.away = True
+        for _ in range(2):
+            with pytest.raises(errors.Away):
+                await send(kb, "/ingest/full", OLDER, far)
+            clock.advance(hours=1)
+        vectors.switch.away = False
+        assert await kb.recovery.sweep(before=clock()) == 1
+        assert (await send(kb, "/ingest/full", NEWER, arrived + timedelta(minutes=1)))[0] is None
+
+    @pytest.mark.parametrize("deed", ["deletion", "erasure"])
+    async def test_after_a_deletion_or_an_erasure_nothing_is_compared(self, kb: world.ObservedState, deed: str) -> None:
+        await kb.ingest(world.request(NEWER, observed_at=SECOND))
+        if deed == "deletion":
+            assert await kb.pipeline.forget(scopes.SHOP, URN)
+        else:
+            # As the eraser does.
+            await kb.pipeline.drop(scopes.SHOP, DOCUMENT)
+            await kb.ledger.erase(scopes.SHOP)
+        assert (await send(kb, "/ingest/full", OLDER, FIRST))[0] is None
+        assert await shown(kb) == [OLDER]
+
+    async def test_one_that_failed_for_good_is_no_newer_version_and_what_is_shown_is(
+        self, kb: world.ObservedState, fake: process.Fake
+    ) -> None:
+        await kb.ingest(world.request(OLDER, observed_at=SECOND))
+        fake.set_faults([REFUSED])
+        with pytest.raises(root.Permanent):
+            await kb.ingest(world.request("Eva Mala wrote Thirdthing.java.", observed_at=THIRD))
+        fake.set_faults([])
+        assert (await send(kb, "/ingest/full", "Ota Pavel wrote a book.", FIRST))[0] == "Version"
+        assert (await kb.ledger.count())[intent.State.FAILED] == 1
+        assert (await send(kb, "/ingest/full", NEWER, SECOND + timedelta(hours=1)))[0] is None
+        assert await shown(kb) == [NEWER]
+
+    async def test_while_the_model_is_away_it_may_be_repeated(
+        self, kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
+    ) -> None:
+        await kb.ingest(world.request(NEWER, observed_at=SECOND))
+        fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "status": {"code": 503}}])
+        with pytest.raises(root.Operational):
+            await send(kb, "/ingest/full", OLDER, FIRST)
+        assert await kb.ledger.count() == {intent.State.FINISHED: 1}, "nothing is left for recovery"
+        fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "status": {"code": 400, "message": "too long"}}])
+        reply = await kb.ingest(world.request(OLDER, observed_at=FIRST))
+        assert (reply.superseded_by, bool(reply.hints.failure)) == ("Version", True)
+
+    async def test_nothing_about_a_scope_that_is_being_erased_is_answered(
+        self, kb: world.ObservedState, fake: process.Fake
+    ) -> None:
+        await kb.ingest(world.request(NEWER, observed_at=SECOND))
+        gate, asked = f"judges-{uuid.uuid4()}", fake.count(tag="kb.hints/v1")
+        fake.set_faults([{"match": {"tag": "kb.hints/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+        calling = asyncio.create_task(send(kb, "/ingest/full", OLDER, FIRST))
+
+        async def judged() -> bool:
+            return fake.count(tag="kb.hints/v1") > asked
+
+        await waiting.until(judged)
+        kb.shut.replace([scopes.ACME])
+        assert not kb.shut.quiet(scopes.ACME), "an erasure does not end before the answer is kept"
+        await asyncio.to_thread(fake.open_gate, gate)
+        with pytest.raises(errors.Erasing):
+            await calling
+        assert kb.shut.quiet(scopes.ACME)
+
+
+@pytest.fixture
+def vectors() -> memory.Vectors:
+    return memory.Vectors()
+
+
+class TestFile(LateContract):
+    @pytest.fixture
+    async def kb(
+        self,
+        tmp_path: Path,
+        router: router_client.Client,
+        clock: clocks.Clock,
+        meters: metrics.Metrics,
+        vectors: memory.Vectors,
+    ) -> AsyncIterator[world.ObservedState]:
+        async with world.opened(tmp_path, router, clock, meters, vectors, memory.Content()) as made:
+            yield made
+
+
+@pytest.mark.services
+class TestMongo(LateContract):
+    @pytest.fixture
+    async def kb(
+        self,
+        tmp_path: Path,
+        router: router_client.Client,
+        clock: clocks.Clock,
+        meters: metrics.Metrics,
+        vectors: memory.Vectors,
+        database: mongo.Database,
+    ) -> AsyncIterator[world.ObservedState]:
+        stores = (vectors, memory.Content())
+        async with world.opened(tmp_path, router, clock, meters, *stores, database=database) as made:
+            yield made
