@@ -66,6 +66,11 @@ def routing(text: str) -> tuple[rulings.Ruling, ...]:
     return tuple(_ruling(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
 
 
+def spoken(text: str) -> str:
+    """A rule's content without the lines that the program enforces."""
+    return "\n".join(line for line in text.split("\n") if not _enforced(line)).strip()
+
+
 def unfetched(text: str, host: str) -> bool:
     """Whether a rule with this content forbids to ask for pages of `host`. Raises what `of` raises."""
     found, asked = of(text), hostname(host)
@@ -97,10 +102,13 @@ def _host(verb: str, words: str) -> str:
 
 def _lines(text: str) -> Iterable[tuple[str, str]]:
     for line in text.split("\n"):
-        stripped = line.strip()
-        if stripped[: len(_BEGINNING)].lower() == _BEGINNING:
-            verb, _, words = stripped[len(_BEGINNING) :].strip().replace("\t", " ").partition(" ")
+        if _enforced(line):
+            verb, _, words = line.strip()[len(_BEGINNING) :].strip().replace("\t", " ").partition(" ")
             yield verb, words.strip()
+
+
+def _enforced(line: str) -> bool:
+    return line.strip()[: len(_BEGINNING)].lower() == _BEGINNING
 
 
 def _ruling(verb: str, words: str) -> rulings.Ruling:

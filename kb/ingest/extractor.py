@@ -6,7 +6,7 @@ No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -51,12 +51,17 @@ class Extractor:
         self._parallel = parallel
 
     async def both(
-        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+        self,
+        request: api.IngestRequest,
+        text: str,
+        made: draft.Draft,
+        urgency: priority.Priority,
+        told: Sequence[str] = (),
     ) -> tuple[hints.Judgement | root.JervisError, ExtractionResult | root.JervisError]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises."""
         # Both are awaited even when one fails: the answers that do arrive are kept for the repeated call.
         return await asyncio.gather(
-            tried(self.judge(request, text, urgency)), tried(self.extract(request, made, urgency))
+            tried(self.judge(request, text, urgency, told)), tried(self.extract(request, made, urgency))
         )
 
     async def extract(
@@ -105,13 +110,15 @@ class Extractor:
         }
         return ExtractionResult(found, missing=len(made.pieces) - len(found))
 
-    async def judge(self, request: api.IngestRequest, text: str, urgency: priority.Priority) -> hints.Judgement:
-        """What the hints are made from. Raises what `Answers.ask` raises."""
+    async def judge(
+        self, request: api.IngestRequest, text: str, urgency: priority.Priority, told: Sequence[str] = ()
+    ) -> hints.Judgement:
+        """What the hints are made from; `told` are rules for the model. Raises what `Answers.ask` raises."""
         today = self._clock().astimezone(UTC).date()
         question = prompt.hints(
             hints.excerpt(text), title=request.title, kind=request.kind, today=today, team=request.team
         )
-        return await self._answers.ask(question, hints.Judgement, urgency, request.scope)
+        return await self._answers.ask(prompt.under(question, told), hints.Judgement, urgency, request.scope)
 
 
 def _question(request: api.IngestRequest, piece: draft.ChunkDraft, types: entitytypes.Types) -> prompt.Prompt:

@@ -185,10 +185,10 @@ class Pipeline:
             begun = replace(begun, met=met)
             with self._meters.stages.labels("models").time():
                 if met.unindexed:
-                    judged = await extractor.tried(self._extractor.judge(request, begun.text, urgency))
+                    judged = await extractor.tried(self._extractor.judge(request, begun.text, urgency, met.told))
                     extracted = extractor.ExtractionResult({})
                 else:
-                    judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency)
+                    judged, extracted = await self._extractor.both(request, begun.text, begun.made, urgency, met.told)
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
@@ -261,7 +261,7 @@ class Pipeline:
             text = await self._documents.text(request)
             met = await self._documents.meet_rules(request, text)
             with self._meters.stages.labels("models").time():
-                judged = await extractor.tried(self._extractor.judge(request, text, urgency))
+                judged = await extractor.tried(self._extractor.judge(request, text, urgency, met.told))
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)

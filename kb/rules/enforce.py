@@ -31,6 +31,7 @@ _EXECUTED = frozenset({Decision.DEFER, Decision.EXECUTE_HIGH, Decision.EXECUTE})
 _ORDERED = frozenset({"user_task", "scheduled_task"})
 _HEADERS_CHARS = 65_536
 _MOST_QUESTIONS = 16
+TOLD_CHARS = 4000
 
 
 class Port(Protocol):
@@ -55,6 +56,9 @@ class Met:
     ordered: bool = False
     lines: tuple[tuple[api.Rule, rulings.Ruling], ...] = ()
     broken: tuple[tuple[api.Rule, str], ...] = field(default=())
+    told: tuple[str, ...] = ()
+    """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
+    untold: tuple[api.Rule, ...] = ()
 
     @property
     def unindexed(self) -> list[api.RuleActed]:
@@ -63,11 +67,12 @@ class Met:
 
     def settle(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
         """The hints with the last word of the rules, and the rules that had it. Without any, the hints as they are."""
+        untold = [_acted(one, "left out of the prompt: too long") for one in self.untold]
         if self.broken:
             which = "; ".join(f"{one.rule_key!r} (version {one.version}): {why}" for one, why in self.broken[:3])
             failure = f"A hard rule cannot be enforced: {which}"[:1000]
             acted = [_acted(one, "cannot be enforced") for one, _ in self.broken]
-            return _decided(hints, Decision.FAIL, failure=failure), acted
+            return _decided(hints, Decision.FAIL, failure=failure), [*acted, *untold]
         routed = [(rule, line) for rule, line in self.lines if line.verb == rulings.ROUTE]
         named = {line.decision for _, line in routed}
         decision = next((one for one in _CAREFUL if one in named), None)
@@ -78,7 +83,7 @@ class Met:
         elif first and decision is Decision.ASK:
             deciding = deciding + first
         if decision is None:
-            return hints, []
+            return hints, untold
         minutes = max(line.minutes for _, line in deciding)
         deciding = [(rule, line) for rule, line in deciding if line.minutes == minutes]
         texts = list(dict.fromkeys(line.text for _, line in deciding if line.text))
@@ -89,7 +94,7 @@ class Met:
             questions=list(dict.fromkeys([*texts, *hints.questions]))[:_MOST_QUESTIONS],
             failure=" ".join(texts),
         )
-        return settled, [_acted(rule, line.effect) for rule, line in deciding]
+        return settled, [*(_acted(rule, line.effect) for rule, line in deciding), *untold]
 
     def _executes(self, decision: Decision | None, hints: api.Hints) -> bool:
         if decision is not None:
@@ -102,6 +107,8 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
     facts = _facts(request, text)
     lines: list[tuple[api.Rule, rulings.Ruling]] = []
     broken: list[tuple[api.Rule, str]] = []
+    told: list[str] = []
+    untold: list[api.Rule] = []
     for rule in sorted(rules, key=_place):
         if not visibility.governs(rule.scope, request.scope):
             continue
@@ -111,7 +118,12 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
             broken.append((rule, str(error)))
             continue
         lines += [(rule, line) for line in found if facts.meet(line.when)]
-    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken))
+        words = provisions.spoken(rule.rule_content) if rule.rule_type is api.RuleType.CUSTOM else ""
+        if words and sum(map(len, told)) + len(words) <= TOLD_CHARS:
+            told.append(words)
+        elif words:
+            untold.append(rule)
+    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold))
 
 
 def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:

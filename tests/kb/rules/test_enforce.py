@@ -155,3 +155,20 @@ def test_who_sent_a_mail(mail: str, senders: list[str]) -> None:
 def test_any_text_is_a_mail_without_harm(text: str) -> None:
     enforce.senders(text)
     enforce.senders(f"From: {text}\n\n{text}")
+
+
+def test_a_model_is_told_rules_of_the_type_custom_whole_and_within_bounds() -> None:
+    custom = {"rule_type": api.RuleType.CUSTOM}
+    rules = [
+        rule("Invoices are urgent.\nenforce: never-say x", scopes.SHOP, "b").model_copy(update=custom),
+        rule("x" * (enforce.TOLD_CHARS - 10), scopes.ACME, "long").model_copy(update=custom),
+        rule("Be kind.", scopes.ACME, "a").model_copy(update=custom),
+        rule("Of others.", scopes.TILL, "c").model_copy(update=custom),
+        rule("Not for models of the qualification.", scopes.ACME, "d"),
+        rule("enforce: always-cite", scopes.ACME, "e").model_copy(update=custom),
+    ]
+    met = enforce.meeting(rules, world.request(), world.MAIL)
+    assert met.told == ("Be kind.", "x" * (enforce.TOLD_CHARS - 10))
+    found, acted = met.settle(ACTIONABLE)
+    assert found == ACTIONABLE
+    assert [(one.rule_key, one.effect) for one in acted] == [("b", "left out of the prompt: too long")]
