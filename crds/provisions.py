@@ -10,6 +10,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: needs-approval                    an answer is given only after a person has approved it
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
+    enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
@@ -19,7 +20,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from crds import rulings
+from crds import notices, rulings
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
@@ -28,7 +29,7 @@ _HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ def of(text: str) -> tuple[Provision, ...]:
     found = []
     for verb, words in _lines(text):
         name = verb.lower()
-        if name in rulings.VERBS:
-            _ruling(name, words)
+        if name in rulings.VERBS or name == notices.VERB:
+            _checked(name, words)
             found.append(Provision(name, words))
         elif name in _HOSTS and words:
             found.append(Provision(name, _host(name, words)))
@@ -63,7 +64,17 @@ def of(text: str) -> tuple[Provision, ...]:
 
 def routing(text: str) -> tuple[rulings.Ruling, ...]:
     """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
-    return tuple(_ruling(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+    return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+
+
+def notified(text: str) -> tuple[notices.Notice, ...]:
+    """Those that say who hears of a task. Raises what `of` raises."""
+    return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
+
+
+def unaddressed(text: str) -> str:
+    """A rule's content without addresses of webhooks, which may hold secrets and are for no model."""
+    return "\n".join(line for line in text.split("\n") if not _enforced(line) or not _notifies(line))
 
 
 def spoken(text: str) -> str:
@@ -111,9 +122,16 @@ def _enforced(line: str) -> bool:
     return line.strip()[: len(_BEGINNING)].lower() == _BEGINNING
 
 
-def _ruling(verb: str, words: str) -> rulings.Ruling:
+def _notifies(line: str) -> bool:
+    return any(verb.lower() == notices.VERB for verb, _ in _lines(line))
+
+
+def _checked(verb: str, words: str) -> None:
     try:
-        return rulings.parse(verb, words)
+        if verb == notices.VERB:
+            notices.parse(words)
+        else:
+            rulings.parse(verb, words)
     except ValueError as error:
         raise ValueError(f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: {error}") from None
 
