@@ -158,11 +158,13 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """The route that hard rules decide, those rules in words, and the minutes of Defer."""
+    """The route that hard rules decide, those rules in words, and what belongs to Defer, Ask and Fail."""
 
     decision: Decision
     rules: tuple[str, ...] = ()
     minutes: int = 0
+    questions: tuple[str, ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -90,12 +91,11 @@ def test_the_lead_is_the_client_s_own(client: str, phase: Phase) -> None:
 def test_a_hard_rule_decides_whatever_the_hints_say(
     found: Hints, type_: Type, decision: Decision, phase: Phase
 ) -> None:
-    ruled = observed.Ruled(decision, ("letters (version 2): route",), minutes=90)
     asked = ("Who has paid?",) if decision is Decision.ASK else ()
     failure = "No orders by chat." if decision is Decision.FAIL else ""
-    seen = observed.ObservedState(
-        observed=observed.Ingested(found, reason="a letter", ruled=ruled, questions=asked, failure=failure)
-    )
+    ruled = observed.Ruled(decision, ("letters (version 2): route",), 90, asked, failure)
+    others: dict[str, Any] = {"questions": ("Of the model?",), "failure": "Of the model."}
+    seen = observed.ObservedState(observed=observed.Ingested(found, reason="a letter", ruled=ruled, **others))
     made = decide(build.task(Phase.QUALIFYING, spec={"type": type_.value}), seen, NOW)
     assert made.phase is phase
     [qualified] = [one for one in made.status_patch["conditions"] if one["type"] == "Qualified"]
@@ -105,5 +105,7 @@ def test_a_hard_rule_decides_whatever_the_hints_say(
     route = made.status_patch["route"]
     assert route["decision"] == decision.value
     assert route["hints"]["hasActionableContent"] is found.has_actionable_content
+    questions = made.status_patch.get("userTask", {}).get("questions") or []
+    assert [one["text"] for one in questions] == list(asked)
     due = "2027-03-01T13:30:00Z" if decision is Decision.DEFER else None
     assert made.status_patch.get("scheduledFor") == due

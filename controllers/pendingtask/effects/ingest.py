@@ -318,9 +318,11 @@ def _named(reply: api.IngestReply) -> tuple[str, ...]:
 
 
 def _ruled(reply: api.IngestReply) -> Ruled | None:
-    if reply.hints.route is None:
+    found = reply.hints
+    if found.route is None:
         return None
-    return Ruled(pendingtask.Decision(reply.hints.route), _named(reply), reply.hints.defer_minutes)
+    decision = pendingtask.Decision(found.route)
+    return Ruled(decision, _named(reply), found.defer_minutes, tuple(found.questions), found.failure)
 
 
 def _bug(error: Exception) -> Trouble:

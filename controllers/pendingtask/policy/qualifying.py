@@ -101,10 +101,10 @@ _RULED: Mapping[pendingtask.Decision, Phase] = {
 }
 
 
-def of_rules(ruled: Ruled, why: str, *, now: datetime, failure: str = "") -> Directive:
+def of_rules(ruled: Ruled, why: str, *, now: datetime) -> Directive:
     """What hard rules decide holds for every task, those included that a user created; `why` is the qualifier's own
     sentence."""
-    parts = ["a hard rule decides", "; ".join(ruled.rules)[:_RULES_CHARS], failure, why]
+    parts = ["a hard rule decides", "; ".join(ruled.rules)[:_RULES_CHARS], ruled.failure, why]
     due = now + timedelta(minutes=ruled.minutes) if ruled.decision is pendingtask.Decision.DEFER else None
     return Directive(ruled.decision, _RULED[ruled.decision], ": ".join(part for part in parts if part), due)
 
@@ -211,7 +211,7 @@ def route(view: View) -> Decision | None:
     asked = _questions(found)
     failure = found.failure.strip()
     if found.ruled is not None:
-        chosen = of_rules(found.ruled, found.reason, now=view.now, failure=failure)
+        chosen = of_rules(found.ruled, found.reason, now=view.now)
     else:
         chosen = of_hints(
             spec.type, found.hints, found.reason, lead=lead, now=view.now, failure=failure, asks=bool(asked)
@@ -235,8 +235,9 @@ def restart(view: View) -> Decision | None:
 
 
 def _questions(found: Ingested) -> tuple[pendingtask.Question, ...]:
-    """The qualifier's questions, named q1, q2, ..."""
-    texts = [one.strip() for one in found.questions if one.strip()][:16]
+    """The qualifier's questions, or those of rules, named q1, q2, ..."""
+    asked = found.questions if found.ruled is None else found.ruled.questions
+    texts = [one.strip() for one in asked if one.strip()][:16]
     return tuple(pendingtask.Question(id=f"q{number}", text=clip(text)) for number, text in enumerate(texts, start=1))
 
 
