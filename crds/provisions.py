@@ -16,6 +16,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ def of(text: str) -> tuple[Provision, ...]:
     return tuple(found)
 
 
+# The same few texts are asked for with every document.
+@functools.lru_cache(maxsize=1000)
 def routing(text: str) -> tuple[rulings.Ruling, ...]:
     """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
     return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
