@@ -41,8 +41,8 @@ def run(
 ) -> None:
     """Tasks that wait for their turn, in the order in which the operator takes them, and what each waits for.
 
-    The order and the reasons come from the operator; where it cannot be reached, and for all namespaces, from the
-    tasks' objects.
+    The order and the reasons come from the operator; where it cannot be reached, from the tasks' objects. With -A it is
+    not asked: there is no BEFORE and no SINCE, and JSON has no `queue`.
     """
     if watch:
         if all_namespaces or phase or live:

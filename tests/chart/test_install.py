@@ -45,6 +45,16 @@ def test_a_printed_command_installs_images_of_this_version(
         assert len(rendering.of_kind(rendered, "GpuBackend")) == 2
 
 
+def test_a_secret_that_a_command_names_is_named_before_it() -> None:
+    named = {}
+    for document, arguments in printed():
+        text = document.read_text().replace("\\\n", " ")
+        for secret in re.findall(r"existingSecret\.name=(\S+)", arguments):
+            named[document.name, secret] = f"`{secret}`" in text[: text.index(arguments)]
+    assert named
+    assert all(named.values()), named
+
+
 def test_the_tag_is_the_version_of_the_chart_unless_it_is_given(chart: Chart) -> None:
     simulated = ("--set", "simulator.enabled=true")
     version = METADATA["appVersion"]

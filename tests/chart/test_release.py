@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +13,7 @@ import yaml
 from tests.chart import cluster as clusters
 from tests.chart.cluster import Cluster
 from tests.chart.rendering import CHART, Chart
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.apiserver
 
@@ -81,6 +85,43 @@ def test_an_upgrade_leaves_the_number_of_pods_to_the_autoscaler(ready: Cluster) 
     ready.helm("upgrade", "jervis", str(CHART), "-n", "scaled", *values, "--set", "commonLabels.changed=yes")
     [tika] = ready.items("-n", "scaled", "deployment", "-l", "changed=yes,app.kubernetes.io/component=tika")
     assert tika["spec"]["replicas"] == 3
+
+
+def of_the_backup_page(kind: str) -> list[str]:
+    """The arguments of its one command that reads objects of a kind in the release's namespace."""
+    page = (ROOT / "docs" / "backup.md").read_text()
+    [line] = re.findall(rf"^\$ kubectl (-n jervis get {kind} .*?)(?: > \S+)?$", page, re.MULTILINE)
+    return shlex.split(line)
+
+
+def test_a_release_is_installed_again_with_the_secrets_of_a_backup(ready: Cluster, tmp_path: Path) -> None:
+    install = ("install", "jervis", str(CHART), "-n", "jervis", "--set", "crds.enabled=false")
+    ready.helm(*install)
+    key = ("-n", "jervis", "get", "secret", "jervis-run-token", "-o", "jsonpath={.data.signing}")
+    signing = ready.kubectl(*key)
+    assert signing
+    saved = tmp_path / "secrets.yaml"
+    saved.write_text(ready.kubectl(*of_the_backup_page("secrets")))
+    ready.helm("uninstall", "jervis", "-n", "jervis")
+    assert not ready.items("-n", "jervis", "secrets")
+    ready.kubectl("-n", "jervis", "apply", "-f", str(saved))
+    ready.helm(*install)
+    assert ready.kubectl(*key) == signing
+
+
+def test_a_backup_waits_for_each_run_that_writes_or_may_begin_to(ready: Cluster) -> None:
+    ready.kubectl("create", "namespace", "runs")
+    ready.kubectl("create", "serviceaccount", "default", "-n", "runs")
+    for phase in ("Pending", "Running", "Succeeded", "Failed"):
+        labels = {"jervis.dev/task-uid": phase}
+        spec = {"containers": [{"name": "run", "image": "jervis"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": phase.lower(), "labels": labels}, "spec": spec}
+        ready.kubectl("-n", "runs", "create", "-f", "-", document=pod)
+        status = f'{{"status": {{"phase": "{phase}"}}}}'
+        ready.kubectl("-n", "runs", "patch", "pod", phase.lower(), "--subresource=status", "-p", status)
+    command = ["runs" if word == "jervis" else word for word in of_the_backup_page("pods")]
+    listed = ready.kubectl(*command, "-o", "name").split()
+    assert sorted(listed) == ["pod/pending", "pod/running"]
 
 
 def test_the_notes_tell_the_truth(ready: Cluster) -> None:

@@ -105,6 +105,24 @@ def test_the_page_has_each_command_and_no_other() -> None:
             assert any(flag in options(commands[verb]) for verb in verbs), f"{verbs}: {flag}"
 
 
+def test_the_page_has_each_option_that_a_command_needs_and_where_its_client_comes_from() -> None:
+    table = PAGE.split("| command | does |")[1].split("\n\n")[0]
+    commands = group("kubectl jervis").commands
+    needed = {
+        (verb, flag): any(flag in head for head in re.findall(rf"`{verb} [^`]*`", table))
+        for verb, command in commands.items()
+        for one in command.params
+        if one.required and one.param_type_name == "option" and not one.envvar
+        for flag in one.opts
+    }
+    assert needed
+    assert all(needed.values()), needed
+    read = sorted(verb for verb, command in commands.items() for one in command.params if one.envvar == "JERVIS_CLIENT")
+    said = re.search(r"`JERVIS_CLIENT` .*?`--client` \(of (.*?) alone", " ".join(PAGE.split()))
+    assert said
+    assert re.findall(r"`([a-z]+)`", said[1]) == read
+
+
 def test_flags_of_the_page_are_flags_of_some_command() -> None:
     every = {flag for one in group("kubectl jervis").commands.values() for flag in options(one)}
     beside = {"--install-completion", "--from"}

@@ -17,6 +17,8 @@ from hack.cluster import binaries
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = versions.PAGE.read_text()
+AS_OF = date(2026, 11, 30)
+"""The page has the dates of November 2026."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 README, INSTALL = ((ROOT / name).read_text() for name in ("README.md", "docs/install.md"))
 
@@ -137,6 +139,22 @@ def test_libraries_are_those_of_the_lock_files() -> None:
     assert runtime == declared(PROJECT["dependencies"])
     extras = [requirement for group in PROJECT["optional-dependencies"].values() for requirement in group]
     assert libraries("library", "version", "released", "for") == declared(extras)
+
+
+def test_tools_in_the_image_of_a_release_are_named() -> None:
+    extras = [requirement for group in PROJECT["optional-dependencies"].values() for requirement in group]
+    runtime = (ROOT / "requirements" / "runtime.txt").read_text()
+    there = {name for name, _ in declared(extras) if re.search(rf"(?m)^{re.escape(normal(name))}==", runtime)}
+    [said] = re.findall(r"none of these for its own sake: (.*?) come with", " ".join(PAGE.split()))
+    assert set(re.split(r", | and ", said)) == there
+
+
+def test_what_is_past_or_near_its_end_has_a_reason_to_stay() -> None:
+    section = PAGE.split("## What needs a decision")[1].split("\n## ")[0]
+    reasons = re.findall(r"^(?:- \*\*|\| )([A-Z].*?)(?:\.\*\*| \|)", section, re.MULTILINE)
+    late = [one for one in versions.listed(PAGE) if one.finding(AS_OF)]
+    assert len(late) >= 3
+    assert [one.what for one in late if one.what not in reasons] == []
 
 
 def test_modules_that_are_named_exist() -> None:
