@@ -335,7 +335,8 @@ class Settings(BaseSettings):
 
     def notice_pace(self) -> notifier.Pace:
         """When webhooks are told."""
-        return notifier.Pace(every=self.notice_seconds)
+        window = min(notifier.WINDOW, timedelta(days=self.retention_days))
+        return notifier.Pace(every=self.notice_seconds, window=window)
 
     def template(self) -> job.Template:
         """What all Jobs share."""

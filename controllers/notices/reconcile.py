@@ -47,9 +47,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """`every`: seconds between two rounds."""
+    """`every`: seconds between two rounds. `window`: at most as long as a task's leftovers are kept, its notices among
+    them: without those it would be told again."""
 
     every: float = 15.0
+    window: timedelta = WINDOW
 
 
 class Notifier:
@@ -122,7 +124,7 @@ class Notifier:
     async def _look_at_ended(self, known: dict[scope.Scope, list[api.Rule]]) -> None:
         phases = (Phase.COMPLETED.value, Phase.ERROR.value)
         while True:
-            since = self._wall() - WINDOW
+            since = self._wall() - self._pace.window
             found = await self._archive.ended(self._namespaces, phases, since, self._from, AT_ONCE)
             for document in found:
                 try:
@@ -137,7 +139,7 @@ class Notifier:
 
     async def _note(self, happening: notice.Happening | None, known: dict[scope.Scope, list[api.Rule]]) -> None:
         now = self._wall()
-        if happening is None or happening.at < now - WINDOW:
+        if happening is None or happening.at < now - self._pace.window:
             return
         where, owner = happening.task.metadata.namespace, happening.owner
         if self._admission and self._admission.refuses_client(where, owner.client_id):
@@ -166,7 +168,7 @@ class Notifier:
         if not why:
             result = Result.DELIVERED
             await self._outbox.delivered(waiting.id, now)
-        elif now - waiting.created >= WINDOW:
+        elif now - waiting.created >= self._pace.window:
             result = Result.GIVEN_UP
             await self._outbox.give_up(waiting.id, now, why)
         else:

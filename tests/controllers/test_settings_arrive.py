@@ -280,8 +280,8 @@ BUILT: dict[str, Callable[[settings.Settings], Any]] = {
     "notice_pace": settings.Settings.notice_pace,
     "template": settings.Settings.template,
 }
-FIXED = {("template", "priority")}
-"""The most urgent priority of a run is the same in every release."""
+FIXED = {("template", "priority"), ("notice_pace", "window")}
+"""The most urgent priority of a run is the same in every release; `retention_days` only shortens the window."""
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -292,6 +292,12 @@ def test_no_field_of_what_is_built_from_settings_is_left_out(name: str) -> None:
         if (name, field.name) in FIXED:
             continue
         assert getattr(made, field.name) != getattr(usual, field.name), f"{name}().{field.name} follows no setting"
+
+
+def test_notices_are_kept_for_as_long_as_they_could_be_made_again() -> None:
+    for days, hours in ((30, 24), (0.5, 12)):
+        made = settings.Settings(_env_file=None, retention_days=days, archive_days=days).notice_pace()
+        assert made.window == timedelta(hours=hours)
 
 
 async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> None:
