@@ -162,6 +162,15 @@ class Metrics:
             ["told"],
             registry=registry,
         )
+        self.notices = Counter(
+            f"{_PREFIX}_notices",
+            "Calls of webhooks about tasks: delivered, postponed, given_up",
+            ["result"],
+            registry=registry,
+        )
+        self.notices_waiting = Gauge(
+            f"{_PREFIX}_notices_waiting", "Notices that their webhooks have not taken yet", registry=registry
+        )
         self.regroups = Counter(
             f"{_PREFIX}_regroups",
             "Projects whose data the knowledge base took into their group: moved, unchanged, refused; or postponed",

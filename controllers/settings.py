@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from datetime import timedelta
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from controllers import clients as own
 from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
+from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
 from crds import errors, pendingtask, scope
@@ -171,6 +173,15 @@ class Settings(BaseSettings):
     outcome_days: Annotated[float, Field(gt=0)] = 7
     """Outcomes of runs that were archived longer ago are not reported any more."""
 
+    notices: bool = True
+    """Call the webhooks that hard rules name (`enforce: notify`)."""
+    notice_seconds: Annotated[float, Field(gt=0)] = 15
+    """Between two searches for what webhooks are to be told."""
+    notice_networks: Names = ()
+    """Networks (CIDR) whose webhooks may be called beside public addresses."""
+    notice_secret_file: str = ""
+    """Where the key stands by which calls of webhooks are signed; empty for none."""
+
     history_host: str = "0.0.0.0"  # noqa: S104  # a pod's endpoint
     history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
     history_account: Name = "jervis-history"
@@ -228,7 +239,14 @@ class Settings(BaseSettings):
     tracing: bool = False
     """One OpenTelemetry trace per task, sent as the standard OTEL_ variables say."""
 
-    @field_validator("team", "job_image_pull_secrets", mode="before")
+    @field_validator("notice_networks")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for one in value:
+            ipaddress.ip_network(one)
+        return value
+
+    @field_validator("team", "job_image_pull_secrets", "notice_networks", mode="before")
     @classmethod
     def _list(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -314,6 +332,11 @@ class Settings(BaseSettings):
     def outcome_pace(self) -> reporter.Pace:
         """When outcomes are reported to the knowledge base."""
         return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
+
+    def notice_pace(self) -> notifier.Pace:
+        """When webhooks are told."""
+        window = min(notifier.WINDOW, timedelta(days=self.retention_days))
+        return notifier.Pace(every=self.notice_seconds, window=window)
 
     def template(self) -> job.Template:
         """What all Jobs share."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # A user and a password stand between the scheme and the last "@" before the path.
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
+# All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or unassigned.
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+# What Python takes for public and no page is served from: RFC 6890 (metadata services live there), 7526, 9637.
+_SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
 
 METADATA = ("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
 """Metadata services of AWS, Azure, Google, Alibaba and Oracle: they give credentials to any process that asks."""
@@ -30,6 +36,19 @@ def carried(address: Address) -> Address:
     if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or address
+
+
+def not_public(text: str, allowed: Sequence[Network] = ()) -> bool:
+    """Whether an IP address is none of the public internet, and of none of the `allowed` networks either.
+
+    `text` is the address as a resolver returns it. Raises ValueError for any other text.
+    """
+    meant = carried(ipaddress.ip_address(text.partition("%")[0]))
+    if any(meant in network for network in allowed if meant.version == network.version):
+        return False
+    special = any(meant in network for network in _SPECIAL if meant.version == network.version)
+    unicast = meant.version == 4 or meant in _UNICAST
+    return special or not unicast or not meant.is_global or meant.is_multicast
 
 
 def never_called(text: str, *, loopback: bool = False) -> str:

@@ -13,6 +13,8 @@ ARCHIVE = "task_archive"
 MEMORY = "task_memory"
 """Input of runs: {_id: uid, scope: {clientId, projectId, groupId}, ...} (`controllers.memory.document`)."""
 RESULTS = "task_results"
+NOTICES = "task_notices"
+"""What webhooks are sent about tasks (`controllers.notices`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",
@@ -20,8 +22,10 @@ OF_RUNS: Mapping[str, str] = {
     "orchestrator_checkpoints": "thread_id",
     "orchestrator_artifacts": "taskUid",
     "orchestrator_ledger": "taskUid",
+    NOTICES: "taskUid",
     RESULTS: "_id",
     # The memory last: an interrupted removal finds the task by it again.
     MEMORY: "_id",
 }
-"""Collections of `orchestrator_job` in the order of removal: collection -> the field that holds the task's uid."""
+"""Collections of `orchestrator_job`, and the notices, in the order of removal: collection -> the field that holds the
+task's uid."""

@@ -8,20 +8,29 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
+    enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
+    enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
+    enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
+    enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from crds import notices, rulings
+
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
+_HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
-_LINE = re.compile(r"^[ \t]*enforce:[ \t]*(\S*)[ \t]*(.*?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE))
+_HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
+_BEGINNING = "enforce:"
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +44,14 @@ class Provision:
 def of(text: str) -> tuple[Provision, ...]:
     """The provisions of a rule's content. Raises ValueError for an unknown or incomplete line."""
     found = []
-    for verb, words in _LINE.findall(text):
+    for verb, words in _lines(text):
         name = verb.lower()
-        if name in _ALONE and not words:
+        if name in rulings.VERBS or name == notices.VERB:
+            _checked(name, words)
+            found.append(Provision(name, words))
+        elif name in _HOSTS and words:
+            found.append(Provision(name, _host(name, words)))
+        elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
             found.append(Provision(name, words))
@@ -47,6 +61,82 @@ def of(text: str) -> tuple[Provision, ...]:
                 f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval"
             )
     return tuple(found)
+
+
+# The same few texts are asked for with every document.
+@functools.lru_cache(maxsize=1000)
+def routing(text: str) -> tuple[rulings.Ruling, ...]:
+    """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
+    return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+
+
+def notified(text: str) -> tuple[notices.Notice, ...]:
+    """Those that say who hears of a task. Raises what `of` raises."""
+    return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
+
+
+def unaddressed(text: str) -> str:
+    """A rule's content without addresses of webhooks, which may hold secrets and are for no model."""
+    return "\n".join(line for line in text.split("\n") if not _enforced(line) or not _notifies(line))
+
+
+def spoken(text: str) -> str:
+    """A rule's content without the lines that the program enforces."""
+    return "\n".join(line for line in text.split("\n") if not _enforced(line)).strip()
+
+
+def unfetched(text: str, host: str) -> bool:
+    """Whether a rule with this content forbids to ask for pages of `host`. Raises what `of` raises."""
+    found, asked = of(text), hostname(host)
+    only = [one.words for one in found if one.verb == "fetch-only"]
+    never = [one.words for one in found if one.verb == "never-fetch"]
+    return any(rulings.matches(one, asked) for one in never) or (
+        bool(only) and not any(rulings.matches(one, asked) for one in only)
+    )
+
+
+def hostname(host: str) -> str:
+    """One way to write a host's name, be it that of a pattern: lower case, without a dot at its end, as DNS has it."""
+    plain = rulings.fold(host).strip("[]").rstrip(".")
+    try:
+        return plain if plain.isascii() else plain.encode("idna").decode()
+    except UnicodeError:
+        return plain
+
+
+def _host(verb: str, words: str) -> str:
+    host = hostname(words)
+    if not _HOST.fullmatch(host) or host.count("*") > rulings.MOST_STARS:
+        raise ValueError(
+            f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: give the name of one host, without scheme, port "
+            "and path, such as www.example.com or *.example.com"
+        )
+    return host
+
+
+def _lines(text: str) -> Iterable[tuple[str, str]]:
+    for line in text.split("\n"):
+        if _enforced(line):
+            verb, _, words = line.strip()[len(_BEGINNING) :].strip().replace("\t", " ").partition(" ")
+            yield verb, words.strip()
+
+
+def _enforced(line: str) -> bool:
+    return line.strip()[: len(_BEGINNING)].lower() == _BEGINNING
+
+
+def _notifies(line: str) -> bool:
+    return any(verb.lower() == notices.VERB for verb, _ in _lines(line))
+
+
+def _checked(verb: str, words: str) -> None:
+    try:
+        if verb == notices.VERB:
+            notices.parse(words)
+        else:
+            rulings.parse(verb, words)
+    except ValueError as error:
+        raise ValueError(f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from kb.outcome import learn
 from kb.qualify import graph as graph_of_phases
 from kb.queue import worker
 from kb.reindex import copying, indexes, phase
+from kb.rules import mongo as rules_mongo
 from kb.upkeep import check, duty, history, reconcile, tidy
 from kb.vectors import embedding
 from kb.vectors import store as vectors
@@ -101,6 +102,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         ground.shut,
         kept.turns,
         entitytypes.Mongo(ground.database, clock),
+        rules_mongo.Rules(ground.database, clock),
     )
     seeing = _vision(ground, book)
     eyes = graph_of_phases.Eyes(seeing, ground.content, config.max_file_bytes)
@@ -193,7 +195,15 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         stack.callback(group.create_task(work).cancel)
     way = intake.Intake(pipe, writers, workers.wake)
     opener = links_reading.Reader(
-        patterns.Mongo(ground.database, clock), judge, fetcher, ground.graph, ground.content, way, asked, meters
+        patterns.Mongo(ground.database, clock),
+        judge,
+        fetcher,
+        ground.graph,
+        ground.content,
+        way,
+        asked,
+        meters,
+        stores.rules,
     )
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),
@@ -209,6 +219,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             limit=config.max_file_bytes,
             graph_store=ground.graph,
             crawls=config.crawl_parallel,
+            rules=stores.rules,
         ).routes(),
         *links.Reading(opener, width=config.crawl_parallel).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),

@@ -74,6 +74,9 @@ class Metrics:
             ("phase",),
             registry=registry,
         )
+        self.ruled = Counter(
+            "jervis_kb_ruled", "Documents whose route a hard rule decided.", ("route",), registry=registry
+        )
         self.insufficient = Counter(
             "jervis_kb_insufficient_evidence", "Questions whose evidence may not answer them.", registry=registry
         )

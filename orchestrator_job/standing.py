@@ -96,7 +96,8 @@ def make(rules: list[api.Rule], user: api.UserContext, context_chars: int) -> St
         Rule(
             key=one.rule_key,
             type=one.rule_type.value,
-            content=one.rule_content,
+            # Addresses of webhooks are not for models.
+            content=provisions.unaddressed(one.rule_content),
             version=one.version,
             owner=one.scope,
         )

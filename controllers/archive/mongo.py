@@ -189,6 +189,25 @@ class Archive:
             cursor = self._archive.find(query).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
             return [one async for one in cursor]
 
+    async def ended(
+        self, namespaces: Collection[str], phases: Collection[str], since: datetime, after: Place | None, limit: int
+    ) -> list[Mapping[str, Any]]:
+        """Tasks that ended in one of `phases` and were archived at `since` or later, oldest first, beyond `after`,
+        without contents. Raises `Unavailable`."""
+        query: dict[str, Any] = {
+            "archivedAt": {"$gte": since},
+            "namespace": {"$in": list(namespaces)},
+            "phase": {"$in": list(phases)},
+        }
+        if after is not None:
+            query["$or"] = [
+                {"archivedAt": {"$gt": after.at}},
+                {"archivedAt": after.at, "_id": {"$gt": after.uid}},
+            ]
+        with _trouble("list the finished tasks"):
+            cursor = self._archive.find(query, _SUMMARY).sort([("archivedAt", 1), ("_id", 1)]).limit(limit)
+            return [one async for one in cursor]
+
     async def record_outcome(self, uid: str, outcome: Mapping[str, Any]) -> None:
         """Store the answer of the knowledge base about the task. Raises `Unavailable`."""
         self._fence()

@@ -5,6 +5,7 @@
   needs a model, a store or the cluster, so the same directive of the same reading is always the same decision.
 - `transition`: decision -> the one status write. It sets the route, and a task with a route never goes back to
   Qualifying (`phases`).
+- What hard rules decide (`of_rules`) comes before all that.
 - A task that a user created on purpose is executed, whatever the directive: its run can ask questions itself.
 - Content that asks for nothing is information only, also when the directive is Ask or Defer. A deferred task starts no
   later than its deadline's lead before.
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from controllers.pendingtask.decision import Decision, Field, View, clip, condition, moment, to
-from controllers.pendingtask.observed import Ingested
+from controllers.pendingtask.observed import Ingested, Ruled
 from controllers.pendingtask.policy import user_task
 from crds import conditions, pendingtask
 from crds.pendingtask import Hints, Type
@@ -38,6 +39,8 @@ PHASES: Mapping[pendingtask.Decision, Phase] = {
     pendingtask.Decision.FAIL: Phase.USER_TASK,
 }
 """Where each decision takes a task from Qualifying."""
+_RULES_CHARS = 500
+_MOST_QUESTIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,22 @@ def of_hints(type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datet
 
 def choose(type_: Type, found: Ingested, *, lead: timedelta, now: datetime) -> Chosen:
     """The decision about a task whose content was read; `lead` is its client's own."""
-    chosen = _of_directive(type_, found, lead, now)
-    return replace(chosen, reason=f"{chosen.reason}. {found.superseded}") if found.superseded else chosen
+    if found.ruled is not None:
+        chosen = of_rules(found.ruled, found.reason, now=now)
+    else:
+        chosen = _of_directive(type_, found, lead, now)
+    unstored = found.superseded or found.forbidden
+    return replace(chosen, reason=f"{chosen.reason}. {unstored}") if unstored else chosen
+
+
+def of_rules(ruled: Ruled, why: str, *, now: datetime) -> Chosen:
+    """What hard rules decide holds for every task, those included that a user created; `why` is the qualifier's own
+    sentence."""
+    parts = ["a hard rule decides", "; ".join(ruled.rules)[:_RULES_CHARS], ruled.failure, why]
+    due = now + timedelta(minutes=ruled.minutes) if ruled.decision is pendingtask.Decision.DEFER else None
+    asked = ruled.questions if ruled.decision is pendingtask.Decision.ASK else ()
+    questions = tuple(one.strip() for one in asked if one.strip())[:_MOST_QUESTIONS]
+    return Chosen(ruled.decision, ": ".join(part for part in parts if part), due, questions)
 
 
 def _of_directive(type_: Type, found: Ingested, lead: timedelta, now: datetime) -> Chosen:

@@ -16,7 +16,7 @@ from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
-from crds.pendingtask import Hints, Question
+from crds.pendingtask import Decision, Hints, Question
 from crds.waits import Reason
 from kb import api
 
@@ -175,13 +175,25 @@ class Linked:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruled:
+    """The route that hard rules decide, those rules in words, and what belongs to Defer, Ask and Fail."""
+
+    decision: Decision
+    rules: tuple[str, ...] = ()
+    minutes: int = 0
+    questions: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
-    `superseded`: why the content is not stored, as a sentence; "" if it is. `linked`: the tasks of its links.
-    `directive`: what the task needs first; None: nothing, the hints decide.
+    `superseded`, `forbidden`: why the content is not stored, as a sentence; "" if it is. `linked`: the tasks of its
+    links. `directive`: what the task needs first; None: nothing, the hints decide.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
+    `ruled`: what hard rules decide, whatever the rest says.
     """
 
     hints: Hints
@@ -193,6 +205,8 @@ class Ingested:
     directive: api.QualifierDirective | None = None
     superseded: str = ""
     linked: Linked | None = None
+    forbidden: str = ""
+    ruled: Ruled | None = None
     generation: int | None = None
     digest: str = ""
 

@@ -137,6 +137,8 @@ class Runtime:
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")
+        if config.notices:
+            start(acting.notifier.work(), "notices")
         start(acting.projects.work(), "projects")
         for number in range(4):
             start(acting.backends.work(), f"backends {number}")

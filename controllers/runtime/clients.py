@@ -19,6 +19,7 @@ import kube
 from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
+from controllers.notices import mongo as notices
 from crds import authorities
 from kb import client as kb
 from kube import lease
@@ -69,6 +70,7 @@ class Clients:
         store = (config.mongodb_uri, config.mongodb_database)
         self.memory = mongo.Memory(*store, leads=self.lease, at_wire=self._still_leading)
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
+        self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
@@ -79,6 +81,9 @@ class Clients:
         )
         self._router_http = httpx.AsyncClient(transport=router.transport(verify=trusted))
         self.probe_http = httpx.AsyncClient(verify=trusted, follow_redirects=False, trust_env=False)
+        self.webhooks = httpx.AsyncClient(
+            verify=trusted, follow_redirects=False, trust_env=False, event_hooks={"request": [self._fenced]}
+        )
         self.knowledge = kb.Client(config.kb_url, self._kb_http, config.kb_token, patient=True, attempts=1)
         self.router = router.Client(
             config.router_url, self._router_http, token=router.token_file(config.router_token_file)
@@ -92,14 +97,15 @@ class Clients:
     async def close(self) -> None:
         """Release the Lease first, so that the next leader does not wait for the rest."""
         await asyncio.to_thread(self.lease.release)
-        clients = (self._kb_http, self._router_http, self.probe_http)
+        clients = (self._kb_http, self._router_http, self.probe_http, self.webhooks)
         await asyncio.gather(*(one.aclose() for one in clients), self.session.close())
         await asyncio.to_thread(self.tracer.close)
         self.memory.close()
         self.archive.close()
+        self.outbox.close()
 
     async def _fenced(self, _: httpx.Request) -> None:
-        """Only the leader may write to the knowledge base."""
+        """Only the leader may write to the knowledge base, and call webhooks."""
         self.lease.check()
 
     def _still_leading(self) -> None:

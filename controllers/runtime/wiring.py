@@ -13,6 +13,8 @@ from controllers.archive import retention
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
+from controllers.notices import reconcile as notifier
+from controllers.notices import sender
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, transitions, workloads
 from controllers.pendingtask.decide import decide
@@ -55,6 +57,7 @@ class Wiring:
             self.orphans,
             self.archivist,
             self.reporter,
+            self.notifier,
             self.projects,
             self.wait_conditions,
         ):
@@ -249,7 +252,7 @@ class Wiring:
         return run_token.RunTokens(self._to.api, self.workloads, config.template(), signer)
 
     def _housekeeping(self) -> None:
-        """Orphaned runs, the archive, and the reports of outcomes."""
+        """Orphaned runs, the archive, the reports of outcomes, and notices."""
         config, to = self._config, self._to
         throttle = backpressure.Backpressure(self._engaged, monotonic=self._monotonic)
         self.orphans = orphans.Orphans(
@@ -281,6 +284,20 @@ class Wiring:
             throttle=throttle,
             busy=self._work.busy,
             monotonic=self._monotonic,
+        )
+        self.notifier = notifier.Notifier(
+            self.index,
+            to.archive,
+            to.outbox,
+            to.knowledge.rules.in_force,
+            sender.Sender(
+                to.webhooks, networks=config.notice_networks, secret=sender.key_file(config.notice_secret_file)
+            ),
+            namespaces=self._served,
+            admitted=self.admission,
+            pace=config.notice_pace(),
+            measured=to.metrics,
+            wall=wall,
         )
         self.projects = projects.Projects(self._regroup, admitted=self.admission, measured=to.metrics, wall=wall)
         self.reporter = reporter.Reporter(

@@ -58,6 +58,7 @@ from kb.api.ingest import (
     Metadata,
     Properties,
     PropertyName,
+    RuleActed,
     Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
@@ -242,6 +243,7 @@ __all__ = [
     "Retry",
     "RoutingDecision",
     "Rule",
+    "RuleActed",
     "RuleDraft",
     "RuleType",
     "Rules",

@@ -119,10 +119,14 @@ class IngestRequest(message.Request):
         return self
 
 
+Routed = Literal["InfoOnly", "Execute", "ExecuteHigh", "Defer", "Ask", "Fail"]
+
+
 class Hints(message.Reply):
     """What the qualifier noticed about a document; the operator maps it to a route, deterministically.
 
     `questions`: what a person has to answer before anything can be done. `failure`: why nothing can be done at all.
+    `route`: what a hard rule decides, whatever the rest says; `deferMinutes` belongs to Defer.
     """
 
     has_actionable_content: bool
@@ -133,6 +137,8 @@ class Hints(message.Reply):
     reason: str
     questions: list[str] = Field(default=[], max_length=16)
     failure: str = ""
+    route: Routed | None = None
+    defer_minutes: int = 0
 
     def directive(self) -> QualifierDirective:
         """What these hints say that the task needs. Questions about content that asks for nothing need no answer."""
@@ -147,6 +153,15 @@ class Hints(message.Reply):
             message=said.strip()[:MESSAGE_CHARS] or "No reason was given.",
             questions=asked if action is DirectiveAction.ASK else None,
         )
+
+
+class RuleActed(message.Reply):
+    """A version of a hard rule that decided something about a document; `effect` is that, such as `route InfoOnly`."""
+
+    scope: scope.Scope
+    rule_key: str
+    version: int
+    effect: str
 
 
 Superseded = Literal["Version", "Deletion"]
@@ -166,6 +181,9 @@ class IngestReply(message.Reply):
     `qualification` is what it understood.
 
     `links` are those that the document holds; none was opened. `link` says what became of a link that was to be read.
+
+    `rules` are the hard rules that decided something, beside what models say. `indexed` is false when one of them
+    forbids to store the document: it was judged all the same, and is not known any more if it was.
     """
 
     source_urn: str
@@ -181,13 +199,15 @@ class IngestReply(message.Reply):
     qualification: Qualification | None = None
     links: list[linked.Link] = Field(default_factory=list)
     link: linked.LinkReport | None = None
+    rules: list[RuleActed] = Field(default_factory=list)
+    indexed: bool = True
 
 
 class IndexReply(message.Reply):
     """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
 
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
-    before: nothing of this one is stored, and it has no chunks.
+    before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
     """
 
     id: str
@@ -197,3 +217,5 @@ class IndexReply(message.Reply):
     chunk_ids: list[str]
     queued: bool
     priority: int
+    rules: list[RuleActed] = Field(default_factory=list)
+    indexed: bool = True

@@ -14,11 +14,6 @@ from crds import addresses
 from kb import errors
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# All that is public in IPv6 lies in one eighth of it; the rest carries IPv4 in old ways, is local or unassigned.
-_UNICAST = ipaddress.IPv6Network("2000::/3")
-# What Python takes for public and no page is served from: RFC 6890 (metadata services live there), 7526, 9637.
-_SPECIAL = tuple(ipaddress.ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
 _NAME = re.compile(rb"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*")
 _REMEDY = "Allow the network with JERVIS_KB_CRAWL_NETWORKS, if it is yours to read."
 
@@ -42,7 +37,7 @@ class Judge:
     """Global addresses, and those of the `allowed` networks (CIDR). `resolve` gives the addresses of a name."""
 
     def __init__(self, allowed: Sequence[str], resolve: Resolve) -> None:
-        self._allowed: list[_Network] = [ipaddress.ip_network(text) for text in allowed]
+        self._allowed: list[addresses.Network] = [ipaddress.ip_network(text) for text in allowed]
         self._resolve = resolve
 
     async def target(self, url: str) -> Target:
@@ -68,12 +63,7 @@ class Judge:
         return Target(parts.scheme, host.lower(), port, found[0])
 
     def _judge(self, host: str, text: str) -> None:
-        meant = addresses.carried(ipaddress.ip_address(text.partition("%")[0]))
-        if any(meant in network for network in self._allowed if meant.version == network.version):
-            return
-        special = any(meant in network for network in _SPECIAL if meant.version == network.version)
-        unicast = meant.version == 4 or meant in _UNICAST
-        if special or not unicast or not meant.is_global or meant.is_multicast:
+        if addresses.not_public(text, self._allowed):
             raise errors.Invalid(f"{host!r} is at {text}, which is not a public address", field="url", remedy=_REMEDY)
 
 

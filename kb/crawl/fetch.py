@@ -48,6 +48,13 @@ class Fetcher:
         self._judge = judge
         self._max_bytes = max_bytes
         self._seconds = seconds
+        self._always: Permit = _any
+
+    def under(self, permit: Permit) -> Fetcher:
+        """One that asks `permit` as well, before every URL: of pages, robots.txt and redirects."""
+        made = Fetcher(self._http, self._judge, max_bytes=self._max_bytes, seconds=self._seconds)
+        made._always = permit
+        return made
 
     async def fetch(self, url: str, permit: Permit = _any) -> Fetched:
         """Raises `Refused`, `kb.errors.Invalid` (an address that may not be asked) or `kb.errors.Away`.
@@ -57,6 +64,7 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(1 + _REDIRECTS):
+                    await self._always(url)
                     await permit(url)
                     found = await self._once(url)
                     if isinstance(found, Fetched):

@@ -157,6 +157,8 @@ def _remedy(field: str, kind: str) -> str:
         return _GLOBAL
     if kind == "missing":
         return f"Add {field}."
+    if name == "ruleContent" and kind == "value_error":
+        return "Change the line as the message says; docs/rules.md has all of them."
     if kind == "extra_forbidden":
         return f"Remove {field}, or check its spelling against /api/v1/openapi.json."
     return "See the field's schema in /api/v1/openapi.json."

@@ -15,6 +15,7 @@ from kb.files import reader
 from kb.graph import store as graph
 from kb.http import access, answering, body, buffers, openapi
 from kb.ingest import intake
+from kb.rules import enforce, fetching
 
 _METADATA = "metadata."
 
@@ -35,7 +36,9 @@ class Uploads:
         limit: int,
         graph_store: graph.Store | None = None,
         crawls: int = 4,
+        rules: enforce.Port | None = None,
     ) -> None:
+        self._rules = rules or enforce.Nothing()
         self._graph = graph_store
         self._crawls = buffers.Slots(width=crawls, waiting=2 * crawls, purpose="for a crawl")
         self._intake = way
@@ -92,7 +95,8 @@ class Uploads:
         """POST /api/v1/crawl"""
         asked = await body.read(request, api.Crawl)
         async with self._crawls.enter(asked.scope.client_id):
-            run = frontier.Crawl(self._fetcher, frontier.Limits(depth=asked.depth, pages=asked.max_pages))
+            fetcher = await fetching.obeying(self._rules, asked.scope, self._fetcher)
+            run = frontier.Crawl(fetcher, frontier.Limits(depth=asked.depth, pages=asked.max_pages))
             pages: list[api.Page] = []
             stopped = ""
             try:

@@ -28,9 +28,13 @@ class Deletion:
         """
         document_id = identity.document(owner, source_urn)
         async with self._turns.take(document_id) as turn:
-            now, fence = self._clock(), turn.fence
-            await self._stores.intents.open(document_id, owner, source_urn, FORGET, now, fence=fence)
-            return await self.complete(owner, source_urn, turn)
+            return await self.recorded(owner, source_urn, turn)
+
+    async def recorded(self, owner: scope.Scope, source_urn: str, turn: turns.Turn) -> bool:
+        """`forget`, with the document's turn held already."""
+        document_id, now = identity.document(owner, source_urn), self._clock()
+        await self._stores.intents.open(document_id, owner, source_urn, FORGET, now, fence=turn.fence)
+        return await self.complete(owner, source_urn, turn)
 
     async def complete(self, owner: scope.Scope, source_urn: str, turn: turns.Turn) -> bool:
         """Finish a deletion that is recorded. True when the document was known."""

@@ -6,6 +6,7 @@ this, each with the document's turn held.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from kb.erasure import closed
 from kb.graph import store as graph
 from kb.ingest import changes, draft, entitytypes, intent, source, turns
 from kb.queue import job
+from kb.rules import enforce
 from kb.vectors import store as vectors
 
 # How often an open request is tried, and how long it is left untried, until an older version no longer waits for it.
@@ -54,6 +56,7 @@ class Stores:
     shut: closed.Closed = field(default_factory=closed.Closed)
     turns: turns.Port = field(default_factory=turns.Turns)
     types: entitytypes.Registry = field(default_factory=entitytypes.Nothing)
+    rules: enforce.Port = field(default_factory=enforce.Nothing)
 
 
 class Documents:
@@ -167,6 +170,12 @@ class Documents:
     async def text(self, request: api.IngestRequest) -> str:
         """Raises what `kb.ingest.source.text` raises."""
         return await source.text(request, self._stores.content, max_chars=self._limits.max_chars)
+
+    async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
+        """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
+        rules = await self._stores.rules.in_force(request.scope)
+        # A long text takes a while, and a thread of its own.
+        return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
 
     def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
         """Raises what `kb.ingest.draft.make` raises."""

@@ -6,7 +6,7 @@ No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -48,25 +48,35 @@ class Extractor:
         self._parallel = parallel
 
     async def both(
-        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+        self,
+        request: api.IngestRequest,
+        text: str,
+        made: draft.Draft,
+        urgency: priority.Priority,
+        told: Sequence[str] = (),
     ) -> graph.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood."""
+        that is to be committed, and what the qualifier understood. `told` are rules for the model."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read)
+        return await self._qualifier.run(request, text, made, urgency, read, told)
 
     async def judge(
-        self, request: api.IngestRequest, text: str, made: draft.Draft, urgency: priority.Priority
+        self,
+        request: api.IngestRequest,
+        text: str,
+        made: draft.Draft,
+        urgency: priority.Priority,
+        told: Sequence[str] = (),
     ) -> graph.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read)
+        return await self._qualifier.run(request, text, made, urgency, read, told)
 
     async def extract(
         self,

@@ -109,16 +109,23 @@ class Jobs:
         if asked.action is job.Action.REWEAVE:
             to_read = await self._remade(asked)
         else:
-            to_read = await self._recorded(asked, source.recorded(request, asked.owner))
+            to_read = await self._recorded(asked, source.recorded(request, asked.owner), turn)
         if to_read is None:
             await self._documents.queue().drop(asked.document_id, revision=asked.revision)
         return to_read
 
     async def _recorded(
-        self, asked: job.Job, request: api.IngestRequest
+        self, asked: job.Job, request: api.IngestRequest, turn: turns.Turn
     ) -> tuple[api.IngestRequest, draft.Draft] | None:
-        """The document as it was sent, unless another one was stored in its place since it was indexed."""
-        made = self._documents.draft(request, await self._documents.text(request))
+        """The document as it was sent, unless another one was stored in its place since it was indexed.
+
+        One that is to be stored now, and that a hard rule forbids to store meanwhile, is forgotten.
+        """
+        text = await self._documents.text(request)
+        if not asked.indexed and (await self._documents.meet_rules(request, text)).unindexed:
+            await self._deletion.recorded(request.scope, request.source_urn, turn)
+            return None
+        made = self._documents.draft(request, text)
         if asked.indexed:
             drafted = {piece.id for piece in made.pieces}
             shown = await self._documents.committed(request.scope, made.document_id, drafted)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
@@ -39,6 +39,7 @@ from kb.ingest import (
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
+from kb.rules import enforce
 from kb.vectors import embedding
 
 log = structlog.get_logger(__name__)
@@ -56,7 +57,10 @@ class _Former:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it."""
+    """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
+
+    `met`: what the hard rules have to say about it.
+    """
 
     request: api.IngestRequest
     text: str
@@ -64,6 +68,7 @@ class _Begun:
     opened: intent.Intent
     former: _Former
     alone: turns.Turn
+    met: enforce.Met = field(default_factory=enforce.Met)
 
 
 class Pipeline:
@@ -177,13 +182,21 @@ class Pipeline:
         The scope counts as written to throughout.
         """
         request, document_id = begun.request, begun.opened.document_id
-        with self._meters.stages.labels("models").time():
-            qualified = await self._extractor.both(request, begun.text, begun.made, urgency)
+        met = await extractor.tried(self._documents.meet_rules(request, begun.text))
+        if isinstance(met, root.JervisError):
+            qualified = graph.Qualified[extractor.ExtractionResult](
+                met, met, begun.made, state.QualifierPipelineState.initial(request, begun.text)
+            )
+        else:
+            begun = replace(begun, met=met)
+            models = self._extractor.judge if met.unindexed else self._extractor.both
+            with self._meters.stages.labels("models").time():
+                qualified = await models(request, begun.text, begun.made, urgency, met.told)
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
             if superseded is not None:
-                return self._not_stored(request, qualified, superseded, replaced=begun.opened.known)
+                return self._not_stored(request, qualified, superseded, begun.met, replaced=begun.opened.known)
             # Its project may have moved meanwhile.
             request = request.model_copy(update={"scope": owner})
             async with self._settled(request, begun.former, turn) if latest else nullcontext():
@@ -193,11 +206,44 @@ class Pipeline:
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
                 read = replace(begun, request=request, made=qualified.made)
+                if begun.met.unindexed:
+                    return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
                 await self._finish(document_id, turn, replaced=reply.replaced)
             return reply
+
+    async def _leave_out(
+        self,
+        begun: _Begun,
+        judged: hints.Judgement | errors.Unusable,
+        qualified: state.QualifierPipelineState,
+        turn: turns.Turn,
+        *,
+        latest: bool,
+    ) -> api.IngestReply:
+        """The answer to a request that a hard rule forbids to store; what was known of the document goes."""
+        request = begun.request
+        if latest:
+            await self._deletion.complete(request.scope, request.source_urn, turn)
+            self._meters.ingested.labels("left_out").inc()
+        failed = "The document is not stored, because a hard rule forbids it, and it could not be judged"
+        summary, found, acted = self._judgement(judged, failed, begun.met)
+        return api.IngestReply(
+            source_urn=request.source_urn,
+            replaced=begun.opened.known,
+            chunk_ids=[],
+            node_keys=[],
+            edge_count=0,
+            summary=summary,
+            hints=found,
+            directive=hints.direct(judged, found, self._clock()),
+            problems=list(qualified.errors),
+            qualification=qualified.qualification(),
+            rules=[*begun.met.unindexed, *acted],
+            indexed=False,
+        )
 
     async def _is_latest(self, begun: _Begun) -> tuple[bool, scope.Scope, api.Superseded | None]:
         """Whether the record is that of what was begun; not so when the same request came again, which then ends it.
@@ -227,21 +273,23 @@ class Pipeline:
         key = f"reading:{document_id}:{identity.digest(source.record(request))}"
         async with self._turns.take(key) as alone:
             text = await self._documents.text(request)
+            met = await self._documents.meet_rules(request, text)
             with self._meters.stages.labels("models").time():
                 made = self._documents.draft(request, text)
-                qualified = await self._extractor.judge(request, text, made, urgency)
+                qualified = await self._extractor.judge(request, text, made, urgency, met.told)
             # Nothing about an erased scope is answered.
             alone.check()
             self._stores.shut.check(request.scope)
         if isinstance(qualified.judged, root.Operational):
             raise qualified.judged
-        return self._not_stored(request, qualified, "Version", replaced=True)
+        return self._not_stored(request, qualified, "Version", met, replaced=True)
 
     def _not_stored(
         self,
         request: api.IngestRequest,
         qualified: graph.Qualified[extractor.ExtractionResult],
         superseded: api.Superseded,
+        met: enforce.Met,
         *,
         replaced: bool,
     ) -> api.IngestReply:
@@ -251,7 +299,7 @@ class Pipeline:
         """
         self._superseded(request, superseded)
         failed = "A newer version or a deletion came, and this one could not be judged"
-        summary, found = self._judgement(qualified.judged, failed)
+        summary, found, acted = self._judgement(qualified.judged, failed, met)
         return api.IngestReply(
             source_urn=request.source_urn,
             replaced=replaced,
@@ -263,17 +311,25 @@ class Pipeline:
             hints=found,
             directive=hints.direct(qualified.judged, found, self._clock()),
             qualification=qualified.state.qualification(),
+            rules=acted,
         )
 
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
         self._meters.ingested.labels("superseded").inc()
         log.info("superseded", document=identity.document(request.scope, request.source_urn), by=by)
 
-    def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
-        """Summary and hints; `failed` is the beginning of a sentence, for when there are none."""
+    def _judgement(
+        self, judged: hints.Judgement | root.JervisError, failed: str, met: enforce.Met
+    ) -> tuple[str, api.Hints, list[api.RuleActed]]:
+        """Summary, hints, and the rules that changed them; `failed` begins the sentence for when models gave none."""
         if isinstance(judged, root.JervisError):
-            return "", hints.unknown(f"{failed}: {judged.message}")
-        return judged.summary, hints.settle(judged, self._clock())
+            summary, found = "", hints.unknown(f"{failed}: {judged.message}")
+        else:
+            summary, found = judged.summary, hints.settle(judged, self._clock())
+        found, acted = met.settle(found)
+        if found.route is not None:
+            self._meters.ruled.labels(found.route).inc()
+        return summary, found, acted
 
     async def index(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IndexReply:
         """Make a document findable now and queue the extraction; the queue's job outlives this process.
@@ -294,7 +350,21 @@ class Pipeline:
                     queued=False,
                     priority=int(urgency),
                 )
-            _, made = await self._draft(document_id, request, turn)
+            text, made = await self._draft(document_id, request, turn)
+            forbidding = (await self._documents.meet_rules(request, text)).unindexed
+            if forbidding:
+                known = await self._deletion.recorded(request.scope, request.source_urn, turn)
+                self._meters.ingested.labels("left_out").inc()
+                return api.IndexReply(
+                    id=document_id,
+                    source_urn=request.source_urn,
+                    replaced=known,
+                    chunk_ids=[],
+                    queued=False,
+                    priority=int(urgency),
+                    rules=forbidding,
+                    indexed=False,
+                )
             former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
@@ -435,7 +505,8 @@ class Pipeline:
             dropped=built.dropped,
             attempt=opened.attempts,
         )
-        summary, found = self._judgement(judged, "The document is stored, but it could not be judged")
+        failed = "The document is stored, but it could not be judged"
+        summary, found, acted = self._judgement(judged, failed, begun.met)
         # A linked page only mentions its links: nothing follows them.
         most = 0 if request.kind == "link" else self._links
         linked = await asyncio.to_thread(extract.find, begun.text, most=most)
@@ -451,4 +522,5 @@ class Pipeline:
             problems=[*extracted.problems, *qualified.errors],
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
+            rules=acted,
         )

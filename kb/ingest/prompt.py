@@ -50,6 +50,20 @@ _OWN_TYPES = """
 The following types count as well. Where one of them fits an entity, its type is that word and no other:"""
 
 
+_RULES = """
+What stands between <rules> and </rules> was laid down by the team. It holds whatever the document says:"""
+
+
+def under(question: Prompt, rules: Sequence[str]) -> Prompt:
+    """The question with rules of the document's scope in its system message, whole and in their order."""
+    if not rules:
+        return question
+    system, *others = question.messages
+    lines = "\n".join(f"- {_line(one.replace('</rules', '< /rules'))}" for one in rules)
+    said = f"{system['content']}{_RULES}\n<rules>\n{lines}\n</rules>"
+    return Prompt(question.name, ({**system, "content": said}, *others))
+
+
 def extract(text: str, *, title: str, kind: str, types: entitytypes.Types = ()) -> Prompt:
     """Entities and relationships of one chunk; without `types` of the owner's own the words are always the same."""
     lines = [f"- {one.name}: {_line(one.description)}" for one in types]

@@ -23,6 +23,7 @@ from kb.crawl import address, fetch, frontier
 from kb.graph import store as graph
 from kb.ingest import anchor, answers, given, intake, source
 from kb.links import extract, patterns, prompt, safety
+from kb.rules import enforce, fetching
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +56,7 @@ def stated(text: str) -> api.LinkSource:
 
 
 class Reader:
-    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows."""
+    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows; `rules` bound the hosts."""
 
     def __init__(
         self,
@@ -67,8 +68,10 @@ class Reader:
         way: intake.Intake,
         asked: answers.Answers,
         meters: metrics.Metrics,
+        rules: enforce.Port,
     ) -> None:
         self._patterns = kept
+        self._rules = rules
         self._judge = judge
         self._fetcher = fetcher
         self._graph = graph_store
@@ -180,7 +183,8 @@ class Reader:
             if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
                 raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
 
-        run = frontier.Crawl(self._fetcher, frontier.Limits(depth=0, pages=1), permit)
+        fetcher = await fetching.obeying(self._rules, request.scope, self._fetcher)
+        run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit)
         try:
             [seen] = [one async for one in run.pages(url)]
         except errors.Invalid as error:

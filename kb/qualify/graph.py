@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypedDict, TypeVar, cast
@@ -68,6 +68,7 @@ class Run:
     urgency: priority.Priority
     read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
     monotonic: Callable[[], float]
+    told: Sequence[str] = ()
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
     chunks: asyncio.Task[Extracted | root.JervisError] | None = None
@@ -190,9 +191,13 @@ class Qualifier:
         made: draft.Draft,
         urgency: priority.Priority,
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
+        told: Sequence[str] = (),
     ) -> Qualified[_E]:
-        """Qualify a document; `read` says what its chunks say. Raises no `JervisError`: they are in the result."""
-        work = Run(request, text, made, urgency, read, self._monotonic)
+        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model.
+
+        Raises no `JervisError`: they are in the result.
+        """
+        work = Run(request, text, made, urgency, read, self._monotonic, told)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             final: Carried = await self._graph.ainvoke({"state": begun}, context=work)
@@ -261,6 +266,7 @@ class Qualifier:
     async def _usable(
         self, work: Run, question: prompt.Prompt, shape: type[_Shape], spent: answers.Spent, problems: list[str]
     ) -> _Shape | None:
+        question = prompt.under(question, work.told)
         try:
             answer = await self._answers.ask(question, shape, work.urgency, work.request.scope, spent)
         except errors.Unusable as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -71,3 +72,39 @@ def test_the_lead_is_the_client_s_own(client: str, phase: Phase) -> None:
     seen = observed.ObservedState(limits=observed.Limits(clients=own), observed=observed.Ingested(hints(deadline=10)))
     made = decide(build.task(Phase.QUALIFYING, spec={"clientId": client}), seen, NOW)
     assert made.phase is phase
+
+
+@pytest.mark.parametrize(
+    ("decision", "phase"),
+    [
+        (Decision.INFO_ONLY, Phase.DONE),
+        (Decision.EXECUTE, Phase.READY_FOR_GPU),
+        (Decision.EXECUTE_HIGH, Phase.READY_FOR_GPU),
+        (Decision.DEFER, Phase.SCHEDULED),
+        (Decision.ASK, Phase.USER_TASK),
+        (Decision.FAIL, Phase.USER_TASK),
+    ],
+)
+@pytest.mark.parametrize("type_", [Type.EMAIL, Type.USER_TASK])
+@pytest.mark.parametrize("found", [hints(actionable=False), hints(ours=True), hints(deadline=30)])
+def test_a_hard_rule_decides_whatever_the_hints_say(
+    found: Hints, type_: Type, decision: Decision, phase: Phase
+) -> None:
+    asked = ("Who has paid?",) if decision is Decision.ASK else ()
+    failure = "No orders by chat." if decision is Decision.FAIL else ""
+    ruled = observed.Ruled(decision, ("letters (version 2): route",), 90, asked, failure)
+    others: dict[str, Any] = {"questions": ("Of the model?",), "failure": "Of the model."}
+    seen = observed.ObservedState(observed=observed.Ingested(found, reason="a letter", ruled=ruled, **others))
+    made = decide(build.task(Phase.QUALIFYING, spec={"type": type_.value}), seen, NOW)
+    assert made.phase is phase
+    [qualified] = [one for one in made.status_patch["conditions"] if one["type"] == "Qualified"]
+    assert qualified["reason"] == decision.value
+    assert "a hard rule decides: letters (version 2)" in qualified["message"]
+    assert failure in qualified["message"]
+    route = made.status_patch["route"]
+    assert route["decision"] == decision.value
+    assert route["hints"]["hasActionableContent"] is found.has_actionable_content
+    questions = made.status_patch.get("userTask", {}).get("questions") or []
+    assert [one["text"] for one in questions] == list(asked)
+    due = "2027-03-01T13:30:00Z" if decision is Decision.DEFER else None
+    assert made.status_patch.get("scheduledFor") == due

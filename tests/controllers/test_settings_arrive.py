@@ -89,6 +89,9 @@ VALUES: dict[str, Any] = {
     "removal_percent": 37,
     "outcome_seconds": 1093,
     "outcome_days": 1097,
+    "notice_seconds": 1101,
+    "notice_networks": ["10.99.0.0/16"],
+    "notice_secret_file": "/notice-key-of-the-test",
     "history_account": "history-account-of-the-test",
     "team": ["person@of-the-test.example"],
     "admission": {"namespaces": {"team-of-the-test": {"clients": ["limited-of-the-test"]}}},
@@ -128,6 +131,7 @@ SOUGHT: dict[str, object] = {
     "job_extra_volume_mounts": "mount-of-the-test",
     "job_image_pull_secrets": "pull-secret-of-the-test",
     "removal_percent": 0.37,
+    "notice_networks": "10.99.0.0",
     "run_token_keys": "/run-token-keys",
     "team": "person@of-the-test.example",
     "clients": timedelta(days=1109),
@@ -139,6 +143,7 @@ SWITCHES: dict[str, Any] = {
     "tracing": True,
     "reserve_gpu": False,
     "outcomes": False,
+    "notices": False,
 }
 AT_THE_START: dict[str, Any] = {
     "metrics_host": "127.0.0.1",
@@ -272,10 +277,11 @@ BUILT: dict[str, Callable[[settings.Settings], Any]] = {
     "pace": settings.Settings.pace,
     "periods": settings.Settings.periods,
     "outcome_pace": settings.Settings.outcome_pace,
+    "notice_pace": settings.Settings.notice_pace,
     "template": settings.Settings.template,
 }
-FIXED = {("template", "priority")}
-"""The most urgent priority of a run is the same in every release."""
+FIXED = {("template", "priority"), ("notice_pace", "window")}
+"""The most urgent priority of a run is the same in every release; `retention_days` only shortens the window."""
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -286,6 +292,12 @@ def test_no_field_of_what_is_built_from_settings_is_left_out(name: str) -> None:
         if (name, field.name) in FIXED:
             continue
         assert getattr(made, field.name) != getattr(usual, field.name), f"{name}().{field.name} follows no setting"
+
+
+def test_notices_are_kept_for_as_long_as_they_could_be_made_again() -> None:
+    for days, hours in ((30, 24), (0.5, 12)):
+        made = settings.Settings(_env_file=None, retention_days=days, archive_days=days).notice_pace()
+        assert made.window == timedelta(hours=hours)
 
 
 async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> None:
@@ -303,7 +315,7 @@ async def test_what_is_started_follows_the_settings(runtime: app.Runtime) -> Non
     runtime._start_workers()
     names = [one.get_name() for one in asyncio.all_tasks()]
     assert len([name for name in names if name.startswith("tasks ")]) == AT_THE_START["workers"]
-    assert not {"outcomes", "reservation"} & {*names}
+    assert not {"outcomes", "notices", "reservation"} & {*names}
 
 
 def test_main_follows_its_settings() -> None:

@@ -120,6 +120,13 @@ def test_the_rule_asks_for_an_approval() -> None:
     assert (asked["spec"]["clientId"], asked["spec"]["projectId"]) == (draft.scope.client_id, draft.scope.project_id)
 
 
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "rules").glob("*.json")), ids=lambda path: str(path.stem))
+def test_each_rule_is_one_that_is_enforced(path: Path) -> None:
+    draft = rules.RuleDraft.model_validate_json(path.read_bytes())
+    assert draft.rule_key == path.stem
+    assert provisions.of(draft.rule_content) != ()
+
+
 def test_addresses_are_nobodys() -> None:
     """Reserved example domains (RFC 2606) and well-known public services alone: an example must not call a stranger."""
     for where, document in DOCUMENTS:

@@ -24,6 +24,7 @@ from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
 from kb.retrieve import rank, search
+from kb.rules import enforce
 from kb.vectors import embedding
 from kb.vectors import store as vectors
 from router import client as router_client
@@ -118,6 +119,7 @@ async def opened(
     aliases: registry.Registry | None = None,
     types: entitytypes.Registry | None = None,
     *,
+    rules: enforce.Port | None = None,
     documents: embedding.Port | None = None,
     questions: embedding.Port | None = None,
     watched: Callable[[Any], Any] = lambda inner: inner,
@@ -149,7 +151,16 @@ async def opened(
     asked = answers.Answers(router, "qwen2.5:7b", ledger, meters)
     pipe = pipeline.Pipeline(
         document.Stores(
-            ledger, ledger, graph, vector_store, content_store, queue, names, shut, types=types or entitytypes.Nothing()
+            ledger,
+            ledger,
+            graph,
+            vector_store,
+            content_store,
+            queue,
+            names,
+            shut,
+            types=types or entitytypes.Nothing(),
+            rules=rules or enforce.Nothing(),
         ),
         asked,
         embedder,

@@ -42,6 +42,7 @@ class Knowledge(ThreadingHTTPServer):
         self.attached: list[api.AttachmentDraft] = []
         self.outcomes: list[api.Outcome] = []
         self.groups: dict[str, str] = {}
+        self.rules: list[api.Rule] = []
         self.parents: list[str | None] = []
         self.busy = False
         self.most_at_once = 0
@@ -192,6 +193,15 @@ class _Handler(BaseHTTPRequestHandler):
         # A client that was killed in the middle is what these tests are about, not an error of the server.
         with contextlib.suppress(ConnectionError):
             super().handle()
+
+    def do_GET(self) -> None:  # the name that http.server calls
+        """The rules in force, for every scope."""
+        payload = api.Rules(rules=self.server.rules).model_dump_json(by_alias=True).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
 
     def do_POST(self) -> None:  # the name that http.server calls
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -33,7 +33,7 @@ from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
 from controllers.pendingtask.effects import links
-from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Trouble, trouble
+from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
 from crds.pendingtask import Type
@@ -339,7 +339,8 @@ class Qualifier:
         else:
             reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
-        wanted = task.spec.attachments and reply.superseded_by is None
+        # Nor are they stored when a rule forbids to store the content.
+        wanted = task.spec.attachments and reply.superseded_by is None and reply.indexed
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
         found = ingested(reply, attached)
         # Before the route is persisted: afterwards the knowledge base is not asked for these again.
@@ -380,6 +381,8 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         attached=attached,
         directive=reply.directive or reply.hints.directive(),
         superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+        forbidden=_forbidden(reply),
+        ruled=_ruled(reply),
     )
 
 
@@ -394,6 +397,24 @@ def facts(task: pendingtask.PendingTask, found: Ingested) -> dict[str, object]:
         "files": attached_files(task),
         "tags": found.directive.tags if found.directive else (),
     }
+
+
+def _forbidden(reply: api.IngestReply) -> str:
+    if reply.indexed:
+        return ""
+    return f"The content is not stored, because a hard rule forbids it: {'; '.join(_named(reply))[:500]}."
+
+
+def _named(reply: api.IngestReply) -> tuple[str, ...]:
+    return tuple(f"{one.rule_key} (version {one.version}): {one.effect}" for one in reply.rules)
+
+
+def _ruled(reply: api.IngestReply) -> Ruled | None:
+    found = reply.hints
+    if found.route is None:
+        return None
+    decision = pendingtask.Decision(found.route)
+    return Ruled(decision, _named(reply), found.defer_minutes, tuple(found.questions), found.failure)
 
 
 def _bug(error: Exception) -> Trouble:

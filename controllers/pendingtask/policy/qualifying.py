@@ -142,9 +142,10 @@ def restart(view: View) -> Decision | None:
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
     """The result of the attachments' ingestion as a condition; empty without attachments."""
     files = len(view.task.spec.attachments)
-    if files and found.superseded:
-        message = f"0 of {files} files are in the knowledge base. {found.superseded}"
-        return (condition(view, CONDITION, False, "Superseded", message),)
+    if files and (unstored := found.superseded or found.forbidden):
+        reason = "Superseded" if found.superseded else "ForbiddenByRule"
+        message = f"0 of {files} files are in the knowledge base. {unstored}"
+        return (condition(view, CONDITION, False, reason, message),)
     if found.attached is None or not files:
         return ()
     refused = found.attached.refused

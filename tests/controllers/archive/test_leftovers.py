@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from controllers.archive import mongo
 from controllers.memory import mongo as memory
+from crds import leftovers
 from orchestrator_job import artifacts, checkpoints, fence, ledger, outcome
 from orchestrator_job import memory as read
 
 
-def test_every_collection_of_a_run_is_swept() -> None:
+def test_every_collection_of_a_run_is_swept_and_the_notices() -> None:
     assert set(mongo.LEFTOVERS) == {
         checkpoints.CHECKPOINTS,
         checkpoints.WRITES,
@@ -17,6 +18,7 @@ def test_every_collection_of_a_run_is_swept() -> None:
         fence.COLLECTION,
         outcome.RESULTS,
         read.COLLECTION,
+        leftovers.NOTICES,
     }
     assert {memory.MEMORY, memory.RESULTS, mongo.RESULTS} <= set(mongo.LEFTOVERS)
 

@@ -40,6 +40,7 @@ from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
 from kb.retrieve import search
+from kb.rules import enforce
 from kb.rules import mongo as rules_mongo
 from tests.kb import clock as clocks
 from tests.kb import world
@@ -60,6 +61,7 @@ async def over(
     limit: int = 500_000,
     transport: httpx.AsyncBaseTransport | None = None,
     ingests: bool = False,
+    kept_rules: enforce.Port | None = None,
 ) -> AsyncIterator[tuple[client.Client, httpx.AsyncClient]]:
     """The typed client and a raw one, both at the service's root; pages are fetched through `transport`.
 
@@ -74,7 +76,15 @@ async def over(
             *queueing.Queueing(made.intake, made.queue, made.workers, made.ledger).routes(),
             *documents.Documents(made.graph, made.ledger, made.queue).routes(),
             *aliases.Aliases(made.merger, made.aliases, made.graph).routes(),
-            *uploads.Uploads(made.intake, reading, fetcher, made.content, limit=limit, graph_store=made.graph).routes(),
+            *uploads.Uploads(
+                made.intake,
+                reading,
+                fetcher,
+                made.content,
+                limit=limit,
+                graph_store=made.graph,
+                rules=kept_rules,
+            ).routes(),
             *learning.Learning(made.intake, learn.Learner(made.answers, made.intake), clock).routes(),
             *memory.Users(user.Users(made.graph, made.vectors, meters)).routes(),
         ]
@@ -83,7 +93,15 @@ async def over(
             ways = procedures.Procedures(database, clock)
             called = patterns.Mongo(database, clock)
             opener = links_reading.Reader(
-                called, judge, fetcher, made.graph, made.content, made.intake, made.answers, meters
+                called,
+                judge,
+                fetcher,
+                made.graph,
+                made.content,
+                made.intake,
+                made.answers,
+                meters,
+                kept_rules or rules_mongo.Rules(database, clock),
             )
             served = [
                 *served,
