@@ -1,4 +1,4 @@
-"""The graph of the phases (seed 003): vision, content type, details, extraction, indexing, chunks, routing.
+"""The phases of the graph (seed 003): vision, content type, details, extraction, indexing, chunks, routing.
 
 It always reaches its end. An answer that no model gives in a usable form is replaced by what can be read without one
 and recorded in the state; an operational error skips the phases that are left and is given back, so that the document
@@ -12,10 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypedDict, TypeVar, cast
-
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
+from typing import Generic, Protocol, TypeVar, cast
 
 from crds import errors as root
 from crds import priority, scope
@@ -50,12 +47,6 @@ class Extracted(Protocol):
 
 
 _E = TypeVar("_E", bound=Extracted)
-
-
-class Carried(TypedDict):
-    """What goes from node to node."""
-
-    state: state.QualifierPipelineState
 
 
 @dataclass
@@ -164,25 +155,22 @@ class Qualifier:
             _Type.LOG: self._log,
             _Type.GENERIC: self._generic,
         }
-        # Its two type parameters are those of the values that it carries; mypy knows the graph as Any.
-        builder: Any = StateGraph(Carried, context_schema=Run)
-        builder.add_node("visionGeneral", self._phase(_Phase.VISION_GENERAL, self._look))
-        builder.add_node("visionDetails", self._phase(_Phase.VISION_DETAILS, self._look_closer))
-        builder.add_node("contentType", self._phase(_Phase.CONTENT_TYPE, self._detect))
-        for kind, step in extractions.items():
-            builder.add_node(kind.value, self._phase(_Phase.EXTRACTION, step))
-            builder.add_edge(kind.value, "indexing")
-        builder.add_node("indexing", self._phase(_Phase.INDEXING, self._index))
-        builder.add_node("chunks", self._phase(_Phase.CHUNKS, self._chunks))
-        builder.add_node("routing", self._phase(_Phase.ROUTING, self._route))
-        builder.add_edge(START, "visionGeneral")
-        builder.add_edge("visionGeneral", "contentType")
-        builder.add_edge("contentType", "visionDetails")
-        builder.add_conditional_edges("visionDetails", _branch, [kind.value for kind in extractions])
-        builder.add_edge("indexing", "chunks")
-        builder.add_edge("chunks", "routing")
-        builder.add_edge("routing", END)
-        self._graph = builder.compile()
+        # Only here: a process that answers questions has no use for it.
+        from kb.qualify import flow
+
+        self._flow = flow.Flow(
+            [
+                (_Phase.VISION_GENERAL.value, self._phase(_Phase.VISION_GENERAL, self._look)),
+                (_Phase.CONTENT_TYPE.value, self._phase(_Phase.CONTENT_TYPE, self._detect)),
+                (_Phase.VISION_DETAILS.value, self._phase(_Phase.VISION_DETAILS, self._look_closer)),
+            ],
+            {kind.value: self._phase(_Phase.EXTRACTION, step) for kind, step in extractions.items()},
+            [
+                (_Phase.INDEXING.value, self._phase(_Phase.INDEXING, self._index)),
+                (_Phase.CHUNKS.value, self._phase(_Phase.CHUNKS, self._chunks)),
+                (_Phase.ROUTING.value, self._phase(_Phase.ROUTING, self._route)),
+            ],
+        )
 
     async def run(
         self,
@@ -200,13 +188,12 @@ class Qualifier:
         work = Run(request, text, made, urgency, read, self._monotonic, told)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
-            final: Carried = await self._graph.ainvoke({"state": begun}, context=work)
+            ended = await self._flow.go(begun, work)
             # Also when the rest was stopped: the answers that do arrive are kept for the repeated call.
             extracted = None if work.chunks is None else await work.chunks
         finally:
             # What is given up must have ended here: an erasure of the scope waits for this run alone.
             await work.forget_chunks()
-        ended = final["state"]
         judged = work.stopped or ended.judgement or work.unjudged
         assert judged is not None
         read_or_why = extracted if isinstance(extracted, root.JervisError) else work.stopped or extracted
@@ -215,36 +202,33 @@ class Qualifier:
     def _phase(self, name: api.QualifierPhase, step: _Step) -> _Node:
         """A node: measures the step, collects its errors, and passes by when the graph was stopped."""
 
-        async def node(carried: Carried, runtime: Runtime[Run]) -> dict[str, Any]:
-            work, before = runtime.context, carried["state"]
+        async def node(before: state.QualifierPipelineState, work: Run) -> state.QualifierPipelineState:
             if work.stopped is not None:
-                return {"state": before}
+                return before
             since, spent, problems = self._monotonic(), answers.Spent(), list[str]()
             try:
                 after = await step(work, before, spent, problems)
             except root.JervisError as error:
                 work.stopped = error
-                return {"state": before}
+                return before
             if after is None:
-                return {"state": before}
+                return before
             seconds = self._monotonic() - since
             if name is _Phase.CHUNKS:
                 seconds, spent = work.chunk_seconds, work.chunks_spent
             self._meters.qualify_seconds.labels(name.value).observe(seconds)
             self._meters.qualify_calls.labels(name.value).inc(spent.calls)
             self._meters.qualify_errors.labels(name.value).inc(len(problems))
-            return {
-                "state": after.measured(
-                    api.PhaseMetrics(
-                        phase=name,
-                        seconds=round(seconds, 6),
-                        calls=spent.calls,
-                        kept=spent.kept,
-                        tokens=spent.tokens or None,
-                        errors=tuple(problems),
-                    )
+            return after.measured(
+                api.PhaseMetrics(
+                    phase=name,
+                    seconds=round(seconds, 6),
+                    calls=spent.calls,
+                    kept=spent.kept,
+                    tokens=spent.tokens or None,
+                    errors=tuple(problems),
                 )
-            }
+            )
 
         return node
 
@@ -448,17 +432,13 @@ _Step = Callable[
     [Run, state.QualifierPipelineState, answers.Spent, list[str]],
     Awaitable[state.QualifierPipelineState | None],
 ]
-_Node = Callable[[Carried, Runtime[Run]], Awaitable[dict[str, Any]]]
+_Node = Callable[[state.QualifierPipelineState, Run], Awaitable[state.QualifierPipelineState]]
 
 
 def _raise_operational(found: object) -> None:
     """A model that no backend has will not be there soon: the document goes on without it."""
     if isinstance(found, root.Operational) and not isinstance(found, errors.Unconfigured):
         raise found
-
-
-def _branch(carried: Carried) -> str:
-    return carried["state"].content_type.value
 
 
 def _extracted(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import errors as root
-from kb import api, metrics
+from kb import api, errors, identity, metrics
 from kb.files import image, vision
 from kb.ingest import answers, intent
 from router import client as router_client
@@ -109,6 +111,47 @@ async def test_the_attachment_that_comes_later_is_not_looked_at_again(
     assert fake.count(tag="kb.describe/v1") == 1
     [asked] = fake.requests(tag="kb.describe/v1")
     assert file.name in asked["body"]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize("type_", ["LOG", "JIRA"])
+async def test_stopped_before_each_call_of_a_store_it_ends_as_if_it_had_not_been(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    fake: process.Fake,
+    type_: str,
+) -> None:
+    """A new process resumes what is open each time, and asks no model for what one said before."""
+    vectors, content = memory.Vectors(), memory.Content()
+
+    def opened(name: str, store: memory.Vectors) -> AbstractAsyncContextManager[world.ObservedState]:
+        (tmp_path / name).mkdir(exist_ok=True)
+        return world.opened(tmp_path / name, router, clock, meters, store, content)
+
+    async with opened("alone", memory.Vectors()) as alone:
+        sent = document(type_, files=await attached(alone, TICKET))
+        reply, _ = await qualified(alone, sent)
+        expected = await alone.state()
+    fake.forget()
+    vectors.switch.fail_after = 0
+    async with opened("stopped", vectors) as kb:
+        with pytest.raises(errors.Away):
+            await kb.ingest(sent)
+    asked = fake.count(path="/api/chat")
+    for stop in range(1, 40):
+        vectors.switch.fail_after = stop
+        async with opened("stopped", vectors) as kb:
+            await kb.recovery.sweep(before=clock() + timedelta(seconds=1))
+            if await kb.ledger.count() == {intent.State.FINISHED: 1}:
+                vectors.switch.fail_after = None
+                assert await kb.state() == expected
+                assert await vectors.known(scopes.SHOP, identity.document(scopes.SHOP, sent.source_urn)) != {}
+                break
+    else:
+        pytest.fail("it never ended")
+    assert stop > 2
+    assert fake.count(path="/api/chat") == asked == 3 + len(reply.chunk_ids)
 
 
 async def test_what_cannot_be_looked_at_is_said_and_the_rest_is_seen(
