@@ -56,7 +56,7 @@ def stated(text: str) -> api.LinkSource:
 
 
 class Reader:
-    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows; `rules` bound the hosts."""
+    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows; `rules` bound hosts."""
 
     def __init__(
         self,
