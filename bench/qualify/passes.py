@@ -13,8 +13,8 @@ from datetime import timedelta
 from typing import Any
 
 from bench.qualify import items, site, spy
+from controllers.pendingtask.effects import ingest
 from controllers.pendingtask.policy import qualifying
-from crds import pendingtask
 from kb import api, client
 
 ERROR = "Error"
@@ -61,7 +61,7 @@ def decide(item: items.Item, reply: api.IngestReply, shared: items.Shared) -> qu
     """The operator's route for what the knowledge base replied."""
     return qualifying.of_hints(
         item.type,
-        pendingtask.Hints.model_validate(reply.hints.model_dump()),
+        ingest.stored_hints(reply.hints),
         reply.hints.reason,
         lead=timedelta(days=shared.lead_days),
         now=shared.today,

@@ -9,7 +9,7 @@ import struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from crds import priority, scope
-from kb import errors
+from kb import errors, fence
 from kb.ingest import answers, prompt
 
 PROMPT = "kb.describe/v1"
@@ -63,7 +63,7 @@ async def describe(
     asked: answers.Answers, body: bytes, owner: scope.Scope, *, title: str, kind: str, urgency: priority.Priority
 ) -> Sight:
     """What the model of `asked` sees; kept, so that the same image of a client is looked at once."""
-    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {' '.join(title.split())}"
+    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {fence.line(title)}"
     messages = (
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": said, "images": [base64.b64encode(body).decode()]},

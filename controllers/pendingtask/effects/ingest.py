@@ -282,7 +282,7 @@ class Qualifier:
         wanted = task.spec.attachments and reply.superseded_by is None
         attached = await ingest_files(self._kb, task, urgency) if wanted else None
         chunk_ids = [*reply.chunk_ids, *(attached.chunk_ids if attached else ())]
-        hints = _hints(reply.hints)
+        hints = stored_hints(reply.hints)
         asks = bool(reply.hints.questions or reply.hints.failure)
         if asks or hints.has_actionable_content or task.spec.type in qualifying.ORDERED:
             # Before the route is persisted: afterwards the knowledge base is not asked for these again.
@@ -306,7 +306,7 @@ def _bug(error: Exception) -> Trouble:
     return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
 
 
-def _hints(found: api.Hints) -> pendingtask.Hints:
+def stored_hints(found: api.Hints) -> pendingtask.Hints:
     """The hints as the status stores them. A deadline out of range (a model's 9999-12-31) is left out."""
     fields = found.model_dump()
     try:

@@ -7,19 +7,13 @@ from collections import Counter
 import pytest
 
 from bench.qualify import items, passes, report, site
-from tests.kb import conftest
 
 MOST_CALLS = 12
 """Ten calls for a chunk is the limit of qualification; an item of the set has one chunk. Two more are retries."""
 
 
 @pytest.mark.services
-async def test_no_item_gets_a_wrong_route() -> None:
-    where = site.Services(
-        conftest.required("JERVIS_TEST_WEAVIATE_URL"),
-        int(conftest.required("JERVIS_TEST_WEAVIATE_GRPC_PORT")),
-        conftest.required("JERVIS_TEST_MONGODB_URI"),
-    )
+async def test_no_item_gets_a_wrong_route(where: site.Services) -> None:
     shared, todo = items.shared(), items.load()
     async with site.opened(where, shared.today) as place:
         place.fake.set_script(items.script(todo))
