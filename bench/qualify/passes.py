@@ -24,7 +24,10 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 
 @dataclass
 class Outcome:
-    """What became of an item. `route` is a decision, or Error; `calls` are those to models for its prompts."""
+    """What became of an item. `route` is a decision, or Error; `calls` are those to models for its prompts.
+
+    `hidden`: the kinds of text in it that its reader does not see; other versions of the service do not say.
+    """
 
     item: items.Item
     route: str
@@ -33,6 +36,7 @@ class Outcome:
     seconds: float
     tries: int
     chunk_ids: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     calls: list[spy.Call] = field(default_factory=list)
 
     @property
@@ -103,5 +107,14 @@ async def _qualify(place: site.Site, item: items.Item, shared: items.Shared) -> 
             seconds = time.perf_counter() - started
             chosen = decide(item, reply, shared)
             said = observed_hints(reply.hints)
-            return Outcome(item, chosen.decision.value, said, chosen.reason, seconds, tries, tuple(reply.chunk_ids))
+            return Outcome(
+                item,
+                chosen.decision.value,
+                said,
+                chosen.reason,
+                seconds,
+                tries,
+                chunk_ids=tuple(reply.chunk_ids),
+                hidden=tuple(one.kind for one in reply.hidden),
+            )
     return Outcome(item, ERROR, {}, reason, time.perf_counter() - started, _TRIES)

@@ -161,6 +161,7 @@ class Ingested:
     """The knowledge base has read the content; `attached` is None if no attachments were processed.
 
     `superseded`: why the content is not stored, as a sentence; "" if it is.
+    `hidden`: what a reader of the content does not see, as "kind: quote".
     `questions`, `failure`: what the qualifier needs a person to answer, and why the task cannot be done.
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
@@ -175,6 +176,7 @@ class Ingested:
     questions: tuple[str, ...] = ()
     failure: str = ""
     superseded: str = ""
+    hidden: tuple[str, ...] = ()
     generation: int | None = None
     digest: str = ""
 

@@ -124,6 +124,16 @@ class Hints(message.Reply):
 Superseded = Literal["Version", "Deletion"]
 
 
+class HiddenText(message.Reply):
+    """A part of a document that its reader does not see, and the beginning of what it says (`kb.hidden`).
+
+    NotDisplayed, SameColour, Comment and AltText are of HTML; ZeroWidth and TagCharacters of any text.
+    """
+
+    kind: Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", "TagCharacters"]
+    quote: str = Field(max_length=200)
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
@@ -132,6 +142,8 @@ class IngestReply(message.Reply):
 
     `problems` names the passages from which no entities could be extracted; they can be found by their words all the
     same, and a repeated ingest tries them again.
+
+    `hidden` lists the parts of the content that its reader does not see; in the stored text they stand between marks.
     """
 
     source_urn: str
@@ -143,6 +155,7 @@ class IngestReply(message.Reply):
     summary: str
     hints: Hints
     problems: list[str] = Field(default_factory=list)
+    hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
 
 
 class IndexReply(message.Reply):

@@ -10,6 +10,8 @@ from urllib.parse import urldefrag, urljoin
 
 import justhtml
 
+from kb import hidden
+
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
     {"p", "div", "section", "article", "li", "ul", "ol", "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6"}
@@ -101,7 +103,8 @@ class _Reader:
 def read(body: bytes, url: str, charset: str | None) -> Page:
     """A page that came from `url`; `charset` as its header said."""
     reader = _Reader(url)
-    reader.take(_decode(body, charset))
+    # What the page does not show is text of it like any other, and says so.
+    reader.take(hidden.marked(_decode(body, charset)))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(

@@ -21,7 +21,7 @@ import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import api, errors, identity, metrics
+from kb import api, errors, hidden, identity, metrics
 from kb.ingest import (
     answers,
     commit,
@@ -224,6 +224,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
+            hidden=_hidden(begun.text),
         )
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
@@ -389,4 +390,9 @@ class Pipeline:
             summary=summary,
             hints=found,
             problems=extracted.problems,
+            hidden=_hidden(begun.text),
         )
+
+
+def _hidden(text: str) -> list[api.HiddenText]:
+    return [api.HiddenText(kind=one.kind, quote=one.quote) for one in hidden.listed(text)]

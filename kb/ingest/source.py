@@ -1,11 +1,11 @@
-"""The text of a request: given with it, or stored beforehand; checked before anything is done with it."""
+"""The text of a request: given with it, or stored beforehand; checked, and its hidden parts marked (`kb.hidden`)."""
 
 from __future__ import annotations
 
 import pydantic
 
 from crds import scope
-from kb import api, errors, identity
+from kb import api, errors, hidden, identity
 from kb.content import store as content
 
 
@@ -35,7 +35,7 @@ async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: 
             field=field,
             remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
         )
-    return said
+    return hidden.marked(said)
 
 
 def record(request: api.IngestRequest) -> str:

@@ -298,6 +298,7 @@ class Qualifier:
             questions=tuple(reply.hints.questions),
             failure=reply.hints.failure,
             superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
+            hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
         )
 
 

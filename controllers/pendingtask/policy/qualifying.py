@@ -91,6 +91,7 @@ def of_hints(
 
 
 CONDITION = "AttachmentsIngested"
+UNSEEN = "HiddenText"
 STALE_SECONDS = 1.0
 """Delay of the next reading, if the last one was of another version of the task."""
 _SHOWN = 10
@@ -129,7 +130,7 @@ def chat(view: View) -> Decision | None:
     if spec.type not in CHAT:
         return None
     if isinstance(found, Ingested):
-        conds = _attachments(view, found)
+        conds = _told(view, found)
     elif spec.attachments:
         return None
     else:
@@ -196,7 +197,7 @@ def route(view: View) -> Decision | None:
         chosen = replace(chosen, reason=f"{chosen.reason}. {found.superseded}")
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, found, asked)
-    return _route(view, chosen, found.hints, found.summary, conds=_attachments(view, found))
+    return _route(view, chosen, found.hints, found.summary, conds=_told(view, found))
 
 
 def restart(view: View) -> Decision | None:
@@ -227,7 +228,7 @@ def _hand_over(view: View, chosen: Directive, found: Ingested, asked: tuple[pend
         chosen.decision.value,
         "\n".join(one.text for one in asked) if asks else chosen.reason,
         condition(view, "Qualified", True, chosen.decision.value, reason),
-        *_attachments(view, found),
+        *_told(view, found),
         fields={
             "route": pendingtask.Route(decision=chosen.decision, hints=found.hints, reason=reason),
             "messages_seen": len(view.task.spec.messages),
@@ -252,6 +253,21 @@ def _route(
     if chosen.due is not None:
         fields["scheduled_for"] = moment(chosen.due)
     return to(view, chosen.phase, chosen.decision.value, chosen.reason, done, *conds, fields=fields)
+
+
+def _told(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """What a person should know about the content beside its route."""
+    return (*_attachments(view, found), *_unseen(view, found))
+
+
+def _unseen(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """What a reader of the content does not see; empty where there is nothing."""
+    if not found.hidden:
+        return ()
+    shown = "; ".join(one[:_REASON_CHARS] for one in found.hidden[:_SHOWN])
+    more = f"; and {len(found.hidden) - _SHOWN} more" if len(found.hidden) > _SHOWN else ""
+    message = f"A reader does not see all of the content. {shown}{more}"
+    return (condition(view, UNSEEN, True, "HiddenTextFound", message[:2048]),)
 
 
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:

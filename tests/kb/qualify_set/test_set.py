@@ -22,6 +22,7 @@ async def test_no_item_gets_a_wrong_route(where: site.Services) -> None:
     found = report.document(outcomes)
     assert found["wrong"] == []
     assert found["hints"] == []
+    assert {one.item.id: one.hidden for one in outcomes if one.hidden != one.item.hidden} == {}
     assert all(one.tries == 1 and one.chunk_ids for one in outcomes)
     assert {one.item.id: len(one.calls) for one in outcomes if not 0 < len(one.calls) <= MOST_CALLS} == {}
     answered = Counter(call.digest for call in calls if call.whole)
