@@ -19,7 +19,8 @@ import httpx
 import pymongo
 
 from bench.qualify import spy as spies
-from kb import client
+from crds import scope
+from kb import api, client
 from kb.vectors import weaviate
 from tests import ports
 from tests.fakes.ollama import process
@@ -101,7 +102,15 @@ async def opened(
                 url = f"http://127.0.0.1:{port}"
                 async with httpx.AsyncClient(trust_env=False, timeout=600, verify=False) as http:
                     await _serving(running, http, url, log)
-                    yield Site(client.Client(url, http, attempts=1), http, url, spy, fake, log)
+                    kb = client.Client(url, http, attempts=1)
+                    # Models are loaded and collections made before anything is measured.
+                    owner = scope.Scope(client_id="warm-up")
+                    await kb.ingest(
+                        api.IngestRequest(scope=owner, source_urn="a", kind="wiki", content="The rack is new.")
+                    )
+                    spy.calls.clear()
+                    fake.forget()
+                    yield Site(kb, http, url, spy, fake, log)
             finally:
                 running.send_signal(signal.SIGTERM)
                 try:
