@@ -17,6 +17,7 @@ its time grows with the length alone.
 from __future__ import annotations
 
 import binascii
+import contextlib
 import email
 import email.policy
 import re
@@ -24,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from email import errors as mail_errors
+from email.message import Message
 from html import unescape
 from typing import Literal, get_args
 
@@ -69,6 +71,7 @@ _RUN = re.compile(
 )
 _TAGS = re.compile("(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0020-\U000e007f]+")
 _BESIDE = 20
+_NO_MAIL = (mail_errors.MessageError, ValueError, LookupError, binascii.Error)
 _ENCODED = frozenset({"quoted-printable", "base64"})
 _MAIL = re.compile(r"\A(?:[A-Za-z][A-Za-z0-9-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}")
 
@@ -264,19 +267,39 @@ def _without_unseen(text: str) -> tuple[str, list[Part]]:
 
 def _encoded(text: str) -> Iterator[Part]:
     """Hidden parts of what a mail carries encoded."""
-    if not _MAIL.match(text) or not re.search(r"^content-transfer-encoding:", text, re.IGNORECASE | re.MULTILINE):
-        return
+    if _MAIL.match(text) and re.search(r"^content-transfer-encoding:", text, re.IGNORECASE | re.MULTILINE):
+        with contextlib.suppress(*_NO_MAIL):  # a mail that cannot be taken apart is text
+            message = email.message_from_string(text, policy=email.policy.compat32)
+            for part in message.walk():
+                if str(part.get("Content-Transfer-Encoding", "")).strip().lower() in _ENCODED:
+                    body = _body(part)
+                    yield from _without_unseen(body)[1]
+                    yield from _parts(body)
+
+
+def behind(raw: bytes, *, mail: bool) -> str:
+    """Marks for behind the text that another program has read from HTML or a mail: it has lost what hides."""
+    found: list[Part] = []
+    with contextlib.suppress(*_NO_MAIL):
+        if mail:
+            for part in email.message_from_bytes(raw, policy=email.policy.compat32).walk():
+                found += _parts(_body(part))
+        else:
+            found += _parts(raw.decode("utf-8", "replace"))
+    return "".join(f"\n[hidden text: {one.kind}]{one.quote}{_END}" for one in dict.fromkeys(found[:_MARKED]))
+
+
+def _body(part: Message) -> str:
+    """The text of a part of a mail; empty for all that is no text."""
+    raw = part.get_payload(decode=True) if part.get_content_maintype() == "text" else b""
     try:
-        message = email.message_from_string(text, policy=email.policy.compat32)
-        for part in message.walk():
-            how = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
-            if part.get_content_maintype() == "text" and how in _ENCODED:
-                raw = part.get_payload(decode=True)
-                body = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
-                plain, unseen = _without_unseen(body)
-                yield from unseen
-                for kind, start, end in _regions(plain):
-                    if quote := _quoted(plain[start:end].replace(_END, "")):
-                        yield Part(kind, quote)
-    except (mail_errors.MessageError, ValueError, LookupError, binascii.Error):
-        return  # a mail that cannot be taken apart is text
+        return raw.decode(part.get_content_charset() or "utf-8", "replace") if isinstance(raw, bytes) else ""
+    except LookupError:
+        return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
+
+
+def _parts(text: str) -> Iterator[Part]:
+    plain = _without_unseen(text)[0]
+    for kind, start, end in _regions(plain):
+        if quote := _quoted(plain[start:end].replace(_END, "")):
+            yield Part(kind, quote)

@@ -161,7 +161,7 @@ class IngestReply(message.Reply):
 class IndexReply(message.Reply):
     """The document can be found by its words now. `queued`: its entities are extracted later, at `priority` (0 to 3).
 
-    `id` names the document in the queue.
+    `id` names the document in the queue; `hidden` is as in IngestReply.
     """
 
     id: str
@@ -170,3 +170,4 @@ class IndexReply(message.Reply):
     chunk_ids: list[str]
     queued: bool
     priority: int
+    hidden: list[HiddenText] = Field(default_factory=list, max_length=20)

@@ -224,7 +224,7 @@ class Pipeline:
             edge_count=0,
             summary=summary,
             hints=found,
-            hidden=_hidden(begun.text),
+            hidden=self._hidden(begun.text),
         )
 
     def _judgement(self, judged: hints.Judgement | root.JervisError, failed: str) -> tuple[str, api.Hints]:
@@ -241,7 +241,7 @@ class Pipeline:
         queue = self._documents.queue()
         document_id = identity.document(request.scope, request.source_urn)
         async with self._documents.writing(request.scope, document_id) as turn:
-            _, made = await self._draft(document_id, request, turn)
+            text, made = await self._draft(document_id, request, turn)
             former = await self._former(document_id, source.record(request))
             put = await self._put(document_id, request, urgency, turn)
             opened = await self._open(document_id, request, turn)
@@ -262,6 +262,7 @@ class Pipeline:
                 chunk_ids=list(built.patch.chunk_ids),
                 queued=extracted.missing > 0,
                 priority=int(put.urgency),
+                hidden=self._hidden(text),
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -390,9 +391,12 @@ class Pipeline:
             summary=summary,
             hints=found,
             problems=extracted.problems,
-            hidden=_hidden(begun.text),
+            hidden=self._hidden(begun.text),
         )
 
-
-def _hidden(text: str) -> list[api.HiddenText]:
-    return [api.HiddenText(kind=one.kind, quote=one.quote) for one in hidden.listed(text)]
+    def _hidden(self, text: str) -> list[api.HiddenText]:
+        """What is hidden in a text that was taken, listed and counted."""
+        found = hidden.listed(text)
+        for one in found:
+            self._meters.hidden.labels(one.kind).inc()
+        return [api.HiddenText(kind=one.kind, quote=one.quote) for one in found]

@@ -20,9 +20,7 @@ def test_the_set_holds_every_kind_language_category_and_decision() -> None:
     assert {one.category for one in SET} == set(items.CATEGORIES)
     assert {route.value for one in SET for route in one.expected.route} == DECISIONS
     pairs = {(one.language, one.category) for one in SET}
-    wanted = set(
-        itertools.product(items.LANGUAGES, ("plain", "conflicting", "incomplete", "others", "nothing", "attack"))
-    )
+    wanted = set(itertools.product(items.LANGUAGES, items.CATEGORIES))
     assert pairs >= wanted
     assert {folder.name for folder in items.FOLDER.iterdir() if folder.is_dir()} == set(items.KINDS)
 

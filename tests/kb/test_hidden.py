@@ -107,6 +107,16 @@ def test_parts_of_a_mail_that_are_encoded(how: str) -> None:
     assert hidden.marked(mail).startswith(mail)
 
 
+@pytest.mark.parametrize("how", ["8bit", "quoted-printable", "base64"])
+def test_files_say_at_their_end_what_was_hidden_in_them(how: str) -> None:
+    html = f'<html><p>Paid, \u010desky.</p><div style="display:none">{TOLD}</div><!-- a -->'.encode()
+    ways = {"8bit": html, "quoted-printable": quopri.encodestring(html), "base64": base64.encodebytes(html)}
+    head = f"From: a@vendor.example\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: {how}\n\n"
+    for marks in (hidden.behind(head.encode() + ways[how], mail=True), hidden.behind(html, mail=False)):
+        assert [(one.kind, one.quote) for one in hidden.listed(marks)] == [("NotDisplayed", TOLD), ("Comment", "a")]
+    assert hidden.behind(b"From: a\n\n\xff\xfe<p>Seen.", mail=True) == hidden.behind(b"<p>\xff", mail=False) == ""
+
+
 def test_the_list_is_bounded() -> None:
     found = parts("".join(f"<p hidden>{number} {'long ' * 100}</p>" for number in range(1000)))
     assert len(found) == hidden.LISTED
