@@ -33,6 +33,7 @@ Kind = Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", 
 LISTED, QUOTE_CHARS = 20, 200
 """How many are listed of a document, and of how many characters each."""
 _MARKED = 200
+_CERTAIN = frozenset({"NotDisplayed", "Comment", "ZeroWidth", "TagCharacters"})
 _END = "[end of hidden text]"
 _MARK = re.compile(rf"\[hidden text: ({'|'.join(get_args(Kind))})\](.*?)\[end of hidden text\]", re.DOTALL)
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,30})((?:\s[^<>]*|/)?)>|<!--")
@@ -118,6 +119,14 @@ def listed(text: str) -> list[Part]:
         if len(found) == LISTED:
             break
     return list(found)
+
+
+def seen(text: str) -> str:
+    """A text that `marked` has made without what its reader certainly does not see, and whole otherwise.
+
+    Text in the colour of its background stays, because a style sheet may give it another one.
+    """
+    return _MARK.sub(lambda found: "" if found[1] in _CERTAIN else found[0], text)
 
 
 def _quoted(text: str) -> str:

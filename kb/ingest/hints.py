@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from kb import api
+from kb import api, hidden
 
 # The model reads at most this much: the beginning, where requests stand, and the end, where they are repeated.
 HEAD_CHARS = 9000
@@ -44,7 +44,8 @@ class Judgement(BaseModel):
 
 
 def excerpt(text: str) -> str:
-    """The part of a document that is judged."""
+    """The part of a document that is judged: what its reader does not see asks for nothing."""
+    text = hidden.seen(text)
     if len(text) <= HEAD_CHARS + TAIL_CHARS:
         return text
     return f"{text[:HEAD_CHARS]}\n[...]\n{text[-TAIL_CHARS:]}"
