@@ -20,6 +20,7 @@ import binascii
 import contextlib
 import email
 import email.policy
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from email import errors as mail_errors
 from email.message import Message
 from html import unescape
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 Kind = Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", "TagCharacters"]
 LISTED, QUOTE_CHARS = 20, 200
@@ -35,7 +36,7 @@ LISTED, QUOTE_CHARS = 20, 200
 _MARKED = 200
 _CERTAIN = frozenset({"NotDisplayed", "Comment", "ZeroWidth", "TagCharacters"})
 _END = "[end of hidden text]"
-_MARK = re.compile(rf"\[hidden text: ({'|'.join(get_args(Kind))})\](.*?)\[end of hidden text\]", re.DOTALL)
+_BEGIN = re.compile(rf"\[hidden text: ({'|'.join(get_args(Kind))})\]")
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]{0,30})((?:\s[^<>]*|/)?)>|<!--")
 _WORTH = re.compile(r"<!--|\bstyle\s*=|\bhidden\b|\balt\s*=|\bcolor\s*=|\bbgcolor\s*=", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([a-zA-Z-]{1,40})\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -72,8 +73,13 @@ _RUN = re.compile(
 )
 _TAGS = re.compile("(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0020-\U000e007f]+")
 _BESIDE = 20
-_NO_MAIL = (mail_errors.MessageError, ValueError, LookupError, binascii.Error)
+# A parser's time grows with the depth of a mail's parts times its lines.
+_MAIL_CHARS, _BOUNDARIES, _MAIL_PARTS = 1 << 20, 40, 50
+_NO_MAIL = (mail_errors.MessageError, ValueError, LookupError, RecursionError, binascii.Error)
 _ENCODED = frozenset({"quoted-printable", "base64"})
+_CODED = re.compile(
+    r"^(content-transfer-encoding:)[ \t]*(?:quoted-printable|base64)[ \t]*\r?$", re.IGNORECASE | re.MULTILINE
+)
 _MAIL = re.compile(r"\A(?:[A-Za-z][A-Za-z0-9-]*:[^\n]*\n(?:[ \t][^\n]*\n)*){2,200}")
 
 _Colour = tuple[int, int, int] | None
@@ -99,21 +105,25 @@ class _Open:
 def marked(text: str) -> str:
     """`text` with its hidden parts marked; the same text where there are none."""
     plain, unseen = _without_unseen(text)
-    insertions = sorted(_insertions(plain), key=lambda one: one[0])[: 2 * _MARKED]
-    pieces, at = [], 0
-    for position, mark in insertions:
-        pieces += [plain[at:position], mark]
-        at = position
     ends = [*unseen, *_encoded(text)][:_MARKED]
     told = "".join(f"\n[hidden text: {one.kind}]{one.quote}{_END}" for one in ends)
-    return "".join([*pieces, plain[at:]]) + (f"\n{told}\n" if told else "")
+    return _inline(plain) + (f"\n{told}\n" if told else "")
+
+
+def _inline(plain: str) -> str:
+    pieces, at = [], 0
+    for position, mark in sorted(_insertions(plain), key=lambda one: one[0]):
+        pieces += [plain[at:position], mark]
+        at = position
+    return "".join([*pieces, plain[at:]])
 
 
 def listed(text: str) -> list[Part]:
     """The hidden parts of a text that `marked` has made, in their order, each once."""
     found: dict[Part, None] = {}
-    for mark in _MARK.finditer(text):
-        part = Part(mark[1], _quoted(mark[2]))  # type: ignore[arg-type]  # the pattern has the kinds
+    for kind, start, end in _marks(text):
+        said = text[start + len(f"[hidden text: {kind}]") : end - len(_END)]
+        part = Part(kind, _quoted(said))
         if part.quote:
             found.setdefault(part)
         if len(found) == LISTED:
@@ -122,11 +132,38 @@ def listed(text: str) -> list[Part]:
 
 
 def seen(text: str) -> str:
-    """A text that `marked` has made without what its reader certainly does not see, and whole otherwise.
+    """A text that `marked` has made without what its reader certainly does not see; parts of a mail are decoded.
 
     Text in the colour of its background stays, because a style sheet may give it another one.
     """
-    return _MARK.sub(lambda found: "" if found[1] in _CERTAIN else found[0], text)
+    text = _without_certain(text)
+    if not _is_encoded(text):
+        return text
+    with contextlib.suppress(*_NO_MAIL):
+        parts = email.message_from_string(text, policy=email.policy.compat32).walk()
+        for part in itertools.islice(parts, _MAIL_PARTS):
+            payload = part.get_payload()
+            if _encoding(part) in _ENCODED and isinstance(payload, str) and payload and (body := _body(part)):
+                text = text.replace(payload, _without_certain(_inline(_without_unseen(body)[0])), 1)
+        text = _CODED.sub(r"\1 8bit", text)
+    return text
+
+
+def _without_certain(text: str) -> str:
+    pieces, at = [], 0
+    for kind, start, end in _marks(text):
+        if kind in _CERTAIN:
+            pieces.append(text[at:start])
+            at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _marks(text: str) -> Iterator[tuple[Kind, int, int]]:
+    """Each part with its marks, in order."""
+    at = 0
+    while (begin := _BEGIN.search(text, at)) is not None and (end := text.find(_END, begin.end())) >= 0:
+        at = end + len(_END)
+        yield cast(Kind, begin[1]), begin.start(), at
 
 
 def _quoted(text: str) -> str:
@@ -262,6 +299,8 @@ def _without_unseen(text: str) -> tuple[str, list[Part]]:
         return ""
 
     def zero(found: re.Match[str]) -> str:
+        if len(parts) >= _MARKED:
+            return ""
         before, after = (
             found.string[max(0, found.start() - _BESIDE) : found.start()],
             found.string[found.end() : found.end() + _BESIDE],
@@ -274,13 +313,26 @@ def _without_unseen(text: str) -> tuple[str, list[Part]]:
     return plain, parts[:_MARKED]
 
 
+def _is_encoded(text: str) -> bool:
+    return (
+        len(text) <= _MAIL_CHARS
+        and _MAIL.match(text) is not None
+        and _CODED.search(text) is not None
+        and text.lower().count("boundary") <= _BOUNDARIES
+    )
+
+
+def _encoding(part: Message) -> str:
+    return str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+
+
 def _encoded(text: str) -> Iterator[Part]:
     """Hidden parts of what a mail carries encoded."""
-    if _MAIL.match(text) and re.search(r"^content-transfer-encoding:", text, re.IGNORECASE | re.MULTILINE):
+    if _is_encoded(text):
         with contextlib.suppress(*_NO_MAIL):  # a mail that cannot be taken apart is text
             message = email.message_from_string(text, policy=email.policy.compat32)
             for part in message.walk():
-                if str(part.get("Content-Transfer-Encoding", "")).strip().lower() in _ENCODED:
+                if _encoding(part) in _ENCODED:
                     body = _body(part)
                     yield from _without_unseen(body)[1]
                     yield from _parts(body)
@@ -291,6 +343,7 @@ def behind(raw: bytes, *, mail: bool) -> str:
     found: list[Part] = []
     with contextlib.suppress(*_NO_MAIL):
         if mail:
+            # `kb.files.inspection` has bounded its parts.
             for part in email.message_from_bytes(raw, policy=email.policy.compat32).walk():
                 found += _parts(_body(part))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import email
 import quopri
 
 import pytest
@@ -90,6 +91,37 @@ def test_what_is_judged_is_what_a_reader_sees() -> None:
     tags = "".join(chr(0xE0000 + ord(letter)) for letter in TOLD)
     assert hidden.seen(hidden.marked(f"Seen.{tags}")).strip() == "Seen."
     assert hidden.seen("Seen.") == "Seen."
+
+
+@pytest.mark.parametrize("how", ["quoted-printable", "base64"])
+def test_encoded_parts_of_a_mail_are_judged_as_a_reader_sees_them(how: str) -> None:
+    encode = quopri.encodestring if how == "quoted-printable" else base64.encodebytes
+    html = f'<p>P\u0159\u00edloha: \u010desky = dob\u0159e.</p><div style="display:none">{TOLD}</div>'
+    mail = (
+        "From: Ji\u0159\u00ed <a@vendor.example>\nSubject: Faktura\nMIME-Version: 1.0\n"
+        'Content-Type: multipart/alternative; boundary="b"\n\n'
+        f"--b\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: {how}\n\n"
+        f"{encode('Obyčejný text.'.encode()).decode()}\n"
+        f"--b\nContent-Type: text/html; charset=utf-8\nContent-Transfer-Encoding: {how}\n\n"
+        f"{encode(html.encode()).decode()}\n--b--\n"
+    )
+    judged = hidden.seen(hidden.marked(mail))
+    assert TOLD not in judged
+    assert all(words in judged for words in ("From: Jiří <a@", "Obyčejný text.", "Příloha: česky = dobře.", "--b--"))
+    read = email.message_from_string(judged)
+    assert [part["Content-Transfer-Encoding"] for part in read.walk() if not part.is_multipart()] == ["8bit", "8bit"]
+    assert hidden.listed(hidden.marked(mail)) == [hidden.Part("NotDisplayed", TOLD)]
+
+
+@pytest.mark.parametrize("depth", [3, 30, 3000])
+def test_a_mail_that_nests_without_end_is_text(depth: int) -> None:
+    parts = "".join(f"Content-Type: multipart/mixed; boundary=b{number}\n\n--b{number}\n" for number in range(depth))
+    body = base64.encodebytes(b"<p hidden>a").decode()
+    mail = f"From: a\nSubject: b\n{parts}Content-Transfer-Encoding: base64\n\n{body}"
+    marked = hidden.marked(mail)
+    assert marked.startswith(mail)
+    assert hidden.listed(marked) == ([hidden.Part("NotDisplayed", "a")] if depth < 40 else [])
+    assert "<p hidden>" in hidden.seen(marked) or depth > 40
 
 
 def test_a_hidden_part_cannot_end_its_own_mark() -> None:
