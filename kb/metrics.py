@@ -53,6 +53,9 @@ class Metrics:
         )  # fmt: skip
         self.stages = Stages(stages, self.spans)
         self.ingested = Counter("jervis_kb_ingests", "Documents by outcome.", ("outcome",), registry=registry)
+        self.hidden = Counter(
+            "jervis_kb_hidden_parts", "Parts of documents that their reader does not see.", ("kind",), registry=registry
+        )
         self.chunks = Counter("jervis_kb_chunks", "Chunks ingested.", registry=registry)
         self.embedded = Counter("jervis_kb_embedded_texts", "Texts sent to the embedding model.", registry=registry)
         self.answers = Counter(

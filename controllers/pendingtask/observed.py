@@ -191,6 +191,7 @@ class Ingested:
 
     `superseded`, `forbidden`: why the content is not stored, as a sentence; "" if it is. `linked`: the tasks of its
     links. `directive`: what the task needs first; None: nothing, the hints decide.
+    `hidden`: what a reader of the content does not see, as "kind: quote".
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
@@ -207,6 +208,7 @@ class Ingested:
     linked: Linked | None = None
     forbidden: str = ""
     ruled: Ruled | None = None
+    hidden: tuple[str, ...] = ()
     generation: int | None = None
     digest: str = ""
 

@@ -167,6 +167,16 @@ class RuleActed(message.Reply):
 Superseded = Literal["Version", "Deletion"]
 
 
+class HiddenText(message.Reply):
+    """A part of a document that its reader does not see, and the beginning of what it says (`kb.hidden`).
+
+    NotDisplayed, SameColour, Comment and AltText are of HTML; ZeroWidth and TagCharacters of any text.
+    """
+
+    kind: Literal["NotDisplayed", "SameColour", "Comment", "AltText", "ZeroWidth", "TagCharacters"]
+    quote: str = Field(max_length=200)
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
@@ -184,6 +194,8 @@ class IngestReply(message.Reply):
 
     `rules` are the hard rules that decided something, beside what models say. `indexed` is false when one of them
     forbids to store the document: it was judged all the same, and is not known any more if it was.
+
+    `hidden` lists the parts of the content that its reader does not see; in the stored text they stand between marks.
     """
 
     source_urn: str
@@ -201,6 +213,7 @@ class IngestReply(message.Reply):
     link: linked.LinkReport | None = None
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
+    hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
 
 
 class IndexReply(message.Reply):
@@ -208,6 +221,7 @@ class IndexReply(message.Reply):
 
     `id` names the document in the queue. `supersededBy` is set when a version with a later `observedAt` was accepted
     before: nothing of this one is stored, and it has no chunks. `indexed` is false when `rules` forbid to store it.
+    `hidden` is as in IngestReply.
     """
 
     id: str
@@ -219,3 +233,4 @@ class IndexReply(message.Reply):
     priority: int
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
+    hidden: list[HiddenText] = Field(default_factory=list, max_length=20)

@@ -18,6 +18,7 @@ from urllib.parse import urldefrag, urljoin
 import justhtml
 
 from crds import errors
+from kb import hidden
 
 _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object"})
 _BLOCKS = frozenset(
@@ -148,7 +149,9 @@ def read(
 ) -> Page:
     """A page that came from `url`; `charset` as its header said. Raises `Costly` after `seconds` of processor time."""
     reader = _Reader(url)
-    reader.take(_bounded(justhtml.stream(decode(body, charset)), seconds, clock))
+    # What the page does not show is text of it like any other, and says so.
+    shown = hidden.marked(decode(body, charset))
+    reader.take(_bounded(justhtml.stream(shown), seconds, clock))
     lines = (" ".join(line.split()) for line in "".join(reader.text).splitlines())
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return Page(

@@ -8,7 +8,7 @@ import struct
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kb import errors
+from kb import errors, fence
 from kb.ingest import prompt
 
 PROMPT = "kb.describe/v1"
@@ -60,7 +60,7 @@ def check(body: bytes) -> str:
 
 def question(body: bytes, *, title: str, kind: str) -> prompt.Prompt:
     """What a model sees in an image; its answer is kept by it."""
-    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {' '.join(title.split())}"
+    said = f"Kind: {re.sub(r'[^ -~]+', ' ', kind)}\nTitle: {fence.line(title)}"
     messages = (
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": said, "images": [base64.b64encode(body).decode()]},

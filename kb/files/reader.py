@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crds import errors as root
 from crds import priority, scope
-from kb import errors, identity, metrics
+from kb import errors, hidden, identity, metrics
 from kb.files import image, inspection, sniff, tika, vision
 
 
@@ -78,7 +78,11 @@ class Reader:
                 remedy="Set JERVIS_KB_TIKA_URL, or send the file's text.",
             )
         with self._meters.stages.labels("tika").time():
-            return await self._tika.extract(raw, kind)
+            found = await self._tika.extract(raw, kind)
+        if kind not in (sniff.Type.HTML, sniff.Type.EML):
+            return found
+        unseen = await asyncio.to_thread(hidden.behind, raw, mail=kind is sniff.Type.EML)
+        return replace(found, text=f"{found.text}\n{unseen}") if unseen else found
 
     @contextlib.contextmanager
     def _counted(self, media_type: str) -> Iterator[None]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import pydantic
 from pydantic import AwareDatetime, Field, JsonValue, StringConstraints
 
-from kb import api, errors
+from kb import api, errors, fence
 from kb.http import body, exploring, learning, links, openapi
 
 _Reply = TypeVar("_Reply", bound=pydantic.BaseModel)
@@ -202,7 +202,7 @@ async def _graph(asked: Graph, call: Call) -> Answer:
         lines.append("There are more: give fewer hops or a larger limit.")
     walked = _data(walk)
     data = {"nodes": _data(nodes)["nodes"], "visits": walked["nodes"], "edges": walked["edges"]}
-    return Answer(_fenced("\n".join(lines)), {**data, "truncated": nodes.truncated or walk.truncated})
+    return Answer(fence.document("\n".join(lines)), {**data, "truncated": nodes.truncated or walk.truncated})
 
 
 async def _document_from_web(asked: DocumentFromWeb, call: Call) -> Answer:
@@ -212,7 +212,7 @@ async def _document_from_web(asked: DocumentFromWeb, call: Call) -> Answer:
     found = await call(links.READ, api.IngestReply, given=given)
     report = found.link or api.LinkReport(url=asked.url, outcome=api.LinkOutcome.REFUSED, reason="")
     # A reason may repeat what the site or its model said.
-    return Answer(f"{report.outcome.value}: {report.url}\n{_fenced(report.reason)}", _data(report))
+    return Answer(f"{report.outcome.value}: {report.url}\n{fence.document(report.reason)}", _data(report))
 
 
 async def _manage_link_safety(asked: ManageLinkSafety, call: Call) -> Answer:
@@ -223,7 +223,7 @@ async def _manage_link_safety(asked: ManageLinkSafety, call: Call) -> Answer:
     lines = [
         f"- {one.pattern} is {one.list.value}" + (f": {one.reason}" if one.reason else "") for one in held.patterns
     ]
-    return Answer(_fenced("\n".join(lines)) if lines else "There are no patterns in this scope.", _data(held))
+    return Answer(fence.document("\n".join(lines)) if lines else "There are no patterns in this scope.", _data(held))
 
 
 ALL = (
@@ -307,12 +307,7 @@ def _passages(passages: Sequence[str], what: str, data: Mapping[str, Any]) -> An
 def _passage(number: int, text: str, source: Iterable[str], rank: str, ended: str) -> str:
     # Titles and URNs are words of documents, too.
     named = " | ".join(" ".join(part.split()) for part in source if part)
-    return f"[{number}] {rank}{ended}\n" + _fenced("\n".join([named, text] if named else [text]))
-
-
-def _fenced(text: str) -> str:
-    # As in prompts (`kb.ingest.prompt`): a document must not be able to close its own fence.
-    return f"<document>\n{text.replace('</document', '< /document')}\n</document>"
+    return f"[{number}] {rank}{ended}\n" + fence.document("\n".join([named, text] if named else [text]))
 
 
 def _day(moment: AwareDatetime | None) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from crds import errors
-from kb import api
+from kb import api, hidden
 from kb.api import directive
 
 # The model reads at most this much: the beginning, where requests stand, and the end, where they are repeated.
@@ -58,7 +58,11 @@ class Judgement(BaseModel):
 
 
 def excerpt(text: str, most: int = HEAD_CHARS + TAIL_CHARS) -> str:
-    """The part of a document that is judged: at most `most` characters, three quarters of them its beginning."""
+    """The part of a document that is judged: at most `most` characters, three quarters of them its beginning.
+
+    What its reader does not see asks for nothing.
+    """
+    text = hidden.seen(text)
     if len(text) <= most:
         return text
     tail = most // 4

@@ -22,7 +22,7 @@ import structlog
 
 from crds import errors as root
 from crds import priority, scope
-from kb import api, errors, identity, metrics
+from kb import api, errors, hidden, identity, metrics
 from kb.ingest import (
     answers,
     commit,
@@ -241,6 +241,7 @@ class Pipeline:
             directive=hints.direct(judged, found, self._clock()),
             problems=list(qualified.errors),
             qualification=qualified.qualification(),
+            hidden=self._hidden(begun.text),
             rules=[*begun.met.unindexed, *acted],
             indexed=False,
         )
@@ -312,6 +313,7 @@ class Pipeline:
             directive=hints.direct(qualified.judged, found, self._clock()),
             qualification=qualified.state.qualification(),
             rules=acted,
+            hidden=self._hidden(qualified.state.original_text),
         )
 
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
@@ -385,6 +387,7 @@ class Pipeline:
                 chunk_ids=list(built.patch.chunk_ids),
                 queued=extracted.missing > 0,
                 priority=int(put.urgency),
+                hidden=self._hidden(text),
             )
 
     async def retry(self, document_id: str, urgency: priority.Priority) -> bool:
@@ -523,4 +526,12 @@ class Pipeline:
             qualification=qualified.created().qualification(),
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,
+            hidden=self._hidden(begun.text),
         )
+
+    def _hidden(self, text: str) -> list[api.HiddenText]:
+        """What is hidden in a text that was taken, listed and counted."""
+        found = hidden.listed(text)
+        for one in found:
+            self._meters.hidden.labels(one.kind).inc()
+        return [api.HiddenText(kind=one.kind, quote=one.quote) for one in found]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from kb import fence
 from kb.ingest import entitytypes
 
 EXTRACT = "kb.extract/v1"
@@ -59,38 +60,29 @@ def under(question: Prompt, rules: Sequence[str]) -> Prompt:
     if not rules:
         return question
     system, *others = question.messages
-    lines = "\n".join(f"- {_line(one.replace('</rules', '< /rules'))}" for one in rules)
+    lines = "\n".join(f"- {fence.line(one).replace('</rules', '< /rules')}" for one in rules)
     said = f"{system['content']}{_RULES}\n<rules>\n{lines}\n</rules>"
     return Prompt(question.name, ({**system, "content": said}, *others))
 
 
 def extract(text: str, *, title: str, kind: str, types: entitytypes.Types = ()) -> Prompt:
     """Entities and relationships of one chunk; without `types` of the owner's own the words are always the same."""
-    lines = [f"- {one.name}: {_line(one.description)}" for one in types]
+    lines = [f"- {one.name}: {fence.line(one.description)}" for one in types]
     system = "\n".join([_EXTRACT_SYSTEM + _OWN_TYPES, *lines]) if types else _EXTRACT_SYSTEM
-    return _prompt(EXTRACT, system, [f"Kind: {kind}", f"Title: {title}", _document(text)])
+    return _prompt(EXTRACT, system, [f"Kind: {kind}", f"Title: {title}", fence.document(text)])
 
 
 def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str]) -> Prompt:
     """Routing hints of one document."""
-    lines = [f"Today: {today.isoformat()}", f"Team: {', '.join(_line(name) for name in team)}"]
-    return _prompt(HINTS, _HINTS_SYSTEM, [*lines, f"Kind: {kind}", f"Title: {title}", _document(text)])
+    lines = [f"Today: {today.isoformat()}", f"Team: {', '.join(fence.line(name) for name in team)}"]
+    return _prompt(HINTS, _HINTS_SYSTEM, [*lines, f"Kind: {kind}", f"Title: {title}", fence.document(text)])
 
 
 def compose(name: str, instructions: str, lines: Sequence[str], document: str) -> Prompt:
     """A prompt in the agreed layout: `instructions` to the system, then `lines` and the fenced document."""
-    return _prompt(name, f"[prompt:{name}]\n{instructions}", [*lines, _document(document)])
+    return _prompt(name, f"[prompt:{name}]\n{instructions}", [*lines, fence.document(document)])
 
 
 def _prompt(name: str, system: str, parts: Sequence[str]) -> Prompt:
-    user = "\n".join(part if part.startswith("<document>") else _line(part) for part in parts)
+    user = "\n".join(part if part.startswith("<document>") else fence.line(part) for part in parts)
     return Prompt(name, ({"role": "system", "content": system}, {"role": "user", "content": user}))
-
-
-def _document(text: str) -> str:
-    # A document must not be able to close its own fence and speak as the prompt.
-    return f"<document>\n{text.replace('</document', '< /document')}\n</document>"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

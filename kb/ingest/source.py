@@ -1,12 +1,16 @@
-"""The text of a request: given with it, or stored beforehand; checked before anything is done with it."""
+"""The text of a request: given with it, or stored beforehand; checked, and its hidden parts marked (`kb.hidden`)."""
 
 from __future__ import annotations
+
+import asyncio
 
 import pydantic
 
 from crds import scope
-from kb import api, errors, identity
+from kb import api, errors, hidden, identity
 from kb.content import store as content
+
+_LONG = 100_000
 
 
 async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: int) -> str:
@@ -35,7 +39,7 @@ async def text(request: api.IngestRequest, stored: content.Store, *, max_chars: 
             field=field,
             remedy="Split the document, or raise JERVIS_KB_MAX_CHARS.",
         )
-    return said
+    return hidden.marked(said) if len(said) < _LONG else await asyncio.to_thread(hidden.marked, said)
 
 
 def record(request: api.IngestRequest) -> str:

@@ -24,8 +24,8 @@ MODELS = {
 
 
 def files() -> list[Path]:
-    """Manifests: every YAML but the chart's values and the patches."""
-    return sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("values", "patches"))
+    """Manifests: every YAML but the chart's values, the patches and the set of qualification."""
+    return sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("values", "patches", "qualify"))
 
 
 def documents() -> list[tuple[str, dict[str, Any]]]:

@@ -113,6 +113,16 @@ async def test_a_script_is_used_up_in_order_and_then_fails(http: httpx.AsyncClie
     assert fake.state()["script"] == {"job.respond/v1": 0}
 
 
+async def test_an_answer_to_every_prompt_that_contains_a_text(http: httpx.AsyncClient, fake: process.Fake) -> None:
+    fake.set_script({"kb.hints/v2": [{"when": "Title: Scan", "answer": {"a": 1}}]})
+    tagged = {"system": "[prompt:kb.hints/v2] x", "stream": False}
+    scanned = [(await post(http, prompt="Title: Scan 7", **tagged)).json()["response"] for _ in range(2)]
+    assert scanned == ['{"a": 1}', '{"a": 1}']
+    assert (await post(http, prompt="Title: Mail", **tagged)).json()["response"] != '{"a": 1}'
+    with pytest.raises(ValueError, match="`when` must be a text"):
+        fake.set_script({"kb.hints/v2": [{"when": "", "answer": "x"}]})
+
+
 async def test_a_wrong_plan_is_refused_and_changes_nothing(http: httpx.AsyncClient, fake: process.Fake) -> None:
     with pytest.raises(ValueError, match="exactly one of"):
         fake.set_faults([{"match": {}}])

@@ -75,6 +75,16 @@ def test_a_bulk_mail_may_say_please() -> None:
     assert not judge(mail)["hasActionableContent"]
 
 
+def test_a_mail_that_a_program_sent_by_itself_asks_for_nothing() -> None:
+    absent = documents.REQUEST.replace("Message-ID:", "Auto-Submitted: auto-replied\nMessage-ID:")
+    assert not judge(absent)["hasActionableContent"]
+    assert judge(absent.replace("auto-replied", "no"))["hasActionableContent"]
+
+
+def test_what_asks_for_nothing_has_no_deadline() -> None:
+    assert judge(documents.ISSUE.replace('"To Do"', '"Done"'))["suggestedDeadline"] is None
+
+
 @pytest.mark.parametrize(
     ("sentence", "asks"),
     [
@@ -94,6 +104,14 @@ def test_a_bulk_mail_may_say_please() -> None:
         ("The backup took 41 minutes.", False),
         ("Petr updated the runbook of the gateway.", False),
         ("If you have any questions, please contact the service desk.", False),
+        ("Můžete nám poslat smlouvu?", True),
+        ("Je potřeba obnovit certifikát.", True),
+        ("Jen pro informaci: certifikát je nový.", False),
+        ("V případě dotazů prosím volejte podporu.", False),
+        ("Bitte erneuern Sie das Zertifikat.", True),
+        ("Könnten Sie uns den Vertrag schicken?", True),
+        ("Bei Fragen wenden Sie sich an den Support.", False),
+        ("Nur zur Information: das Zertifikat ist neu.", False),
     ],
 )
 def test_wording_of_requests(sentence: str, asks: bool) -> None:
@@ -115,6 +133,20 @@ def test_wording_of_requests(sentence: str, asks: bool) -> None:
         ("by Friday, 4 December 2026", "2026-12-04"),
         ("by 1. 12. 2026", "2026-12-01"),
         ("by 12/24/2026", "2026-12-24"),
+        ("do pátku", "2026-11-27"),
+        ("nejpozději do zítřka", "2026-11-22"),
+        ("do konce příštího týdne", "2026-11-27"),
+        ("do 15. ledna 2027", "2027-01-15"),
+        ("do 4. 12.", "2026-12-04"),
+        ("do konce měsíce", "2026-11-30"),
+        ("do dvou týdnů", "2026-12-05"),
+        ("bis Freitag", "2026-11-27"),
+        ("bis Freitag, 4. Dezember 2026", "2026-12-04"),
+        ("bis zum 15. Januar 2027", "2027-01-15"),
+        ("bis Ende nächster Woche", "2026-11-27"),
+        ("spätestens bis morgen", "2026-11-22"),
+        ("innerhalb von zwei Wochen", "2026-12-05"),
+        ("for release 2.3.", None),
         ("before 1 November 2026", None),
         ("as you promised on 30 November 2026", None),
         ("as soon as you can", None),
@@ -139,6 +171,10 @@ def test_the_earliest_deadline_ahead_counts() -> None:
         ("Please tidy up the wiki, no rush.", "low"),
         ("Please tidy up the wiki. This is not urgent.", "low"),
         ("Please send the figures.", "normal"),
+        ("Pošlete prosím čísla co nejdříve.", "high"),
+        ("Pošlete prosím čísla, nespěchá to.", "low"),
+        ("Bitte schicken Sie die Zahlen, es ist dringend.", "high"),
+        ("Bitte schicken Sie die Zahlen, es ist nicht dringend.", "low"),
     ],
 )
 def test_urgency(text: str, urgency: str) -> None:

@@ -373,7 +373,7 @@ class Qualifier:
 def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingested:
     """A reply of the knowledge base as an observation. One without a directive says in its hints what is needed."""
     return Ingested(
-        hints=_hints(reply.hints),
+        hints=stored_hints(reply.hints),
         reason=reply.hints.reason,
         summary=reply.summary,
         chunk_ids=(*reply.chunk_ids, *(attached.chunk_ids if attached else ())),
@@ -383,6 +383,7 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         forbidden=_forbidden(reply),
         ruled=_ruled(reply),
+        hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
     )
 
 
@@ -422,7 +423,7 @@ def _bug(error: Exception) -> Trouble:
     return Trouble(f"qualification failed: {error!r}", operational=False, remedy="Report it with the logs.")
 
 
-def _hints(found: api.Hints) -> pendingtask.Hints:
+def stored_hints(found: api.Hints) -> pendingtask.Hints:
     """The hints as the status stores them. A deadline out of range (a model's 9999-12-31) is left out."""
     fields = found.model_dump()
     try:

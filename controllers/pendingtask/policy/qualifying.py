@@ -27,6 +27,7 @@ CHAT = order.CHAT
 
 
 CONDITION = "AttachmentsIngested"
+UNSEEN = "HiddenText"
 STALE_SECONDS = 1.0
 """Delay of the next reading, if the last one was of another version of the task."""
 _SHOWN = 10
@@ -65,7 +66,7 @@ def chat(view: View) -> Decision | None:
     if spec.type not in CHAT:
         return None
     if isinstance(found, Ingested):
-        conds = _attachments(view, found)
+        conds = _told(view, found)
     elif spec.attachments:
         return None
     else:
@@ -125,7 +126,7 @@ def route(view: View) -> Decision | None:
     spec = view.task.spec
     chosen = directive.choose(spec.type, found, lead=view.state.limits.clients.of(spec.client_id).lead, now=view.now)
     links = found.linked.sentence() if found.linked is not None else ""
-    return directive.transition(view, chosen, found.hints, found.summary, beside=links, conds=_attachments(view, found))
+    return directive.transition(view, chosen, found.hints, found.summary, beside=links, conds=_told(view, found))
 
 
 def restart(view: View) -> Decision | None:
@@ -137,6 +138,21 @@ def restart(view: View) -> Decision | None:
         return wait()
     stale = isinstance(view.state.observed, Ingested | Trouble)
     return act(Ingest(after=STALE_SECONDS if stale else 0.0))
+
+
+def _told(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """What a person should know about the content beside its route."""
+    return (*_attachments(view, found), *_unseen(view, found))
+
+
+def _unseen(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """What a reader of the content does not see; empty where there is nothing."""
+    if not found.hidden:
+        return ()
+    shown = "; ".join(one[:_REASON_CHARS] for one in found.hidden[:_SHOWN])
+    more = f"; and {len(found.hidden) - _SHOWN} more" if len(found.hidden) > _SHOWN else ""
+    message = f"A reader does not see all of the content. {shown}{more}"
+    return (condition(view, UNSEEN, True, "HiddenTextFound", message[:2048]),)
 
 
 def _attachments(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:

@@ -85,6 +85,29 @@ def test_a_bad_file_is_named_and_holds_nothing_up(away: bool, reason: str) -> No
         (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
     ],
 )
+def test_what_a_reader_does_not_see_is_told(hints: Hints, failure: str, phase: Phase) -> None:
+    mail = task(Phase.QUALIFYING)
+    unseen = tuple(f"Comment: {number} {'x' * 300}" for number in range(12))
+    given = api.QualifierDirective(action=api.DirectiveAction.FAIL, message=failure) if failure else None
+    found = observed.Ingested(hints, directive=given, hidden=unseen)
+    status = after(mail, decide(mail, ObservedState(observed=found), NOW))
+    assert status.phase is phase
+    [told] = [one for one in status.conditions if one.type == "HiddenText"]
+    assert (told.status.value, told.reason) == ("True", "HiddenTextFound")
+    assert told.message.startswith("A reader does not see all of the content. Comment: 0 xxx")
+    assert told.message.endswith("; and 2 more")
+    seen = after(mail, decide(mail, ObservedState(observed=replace(found, hidden=())), NOW))
+    assert all(one.type != "HiddenText" for one in seen.conditions)
+
+
+@pytest.mark.parametrize(
+    ("hints", "failure", "phase"),
+    [
+        (Hints(has_actionable_content=False), "", Phase.DONE),
+        (Hints(has_actionable_content=True), "", Phase.READY_FOR_GPU),
+        (Hints(has_actionable_content=True), "It could not be judged.", Phase.USER_TASK),
+    ],
+)
 def test_superseded_content_is_routed_by_its_hints_and_its_conditions_say_what_is_stored(
     hints: Hints, failure: str, phase: Phase
 ) -> None:

@@ -4,16 +4,22 @@
       - {answer: "Friday [1].", citations: [1], confidence: 0.9, needsInput: false, questions: []}
       - fault: {status: {code: 503, retryAfter: 1}}
       - "plain text"
+    kb.hints/v2:
+      - {when: "Title: Scan 0007", answer: "I cannot read this."}
 
 An object is sent as JSON, a string as it is, `{fault: ...}` is a fault without a match. A tag that the script does not
 name is answered by the rules; the tag `*` catches all the others. When a tag's list is used up, the next request
 fails: a test that asks once more than it said must not get an answer.
+
+An entry with `when` is not used up: it answers each request of its tag whose messages contain that text. A tag that has
+such entries only leaves all other requests to the rules.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from tests.fakes.ollama import faults
@@ -26,14 +32,38 @@ class Exhausted(Exception):  # noqa: N818 -- the contract calls it that
         super().__init__(f"script exhausted for tag {tag}")
 
 
+@dataclass(frozen=True)
+class Standing:
+    """An answer to every prompt that contains `when`."""
+
+    when: str
+    answer: str | faults.Fault
+
+
+_Entry = str | faults.Fault | Standing
+
+
 class Script:
     """What is left of the script."""
 
-    def __init__(self, answers: dict[str, list[str | faults.Fault]]) -> None:
-        self._left = {tag: deque(entries) for tag, entries in answers.items()}
+    def __init__(self, answers: dict[str, list[_Entry]]) -> None:
+        self._standing = {
+            tag: [one for one in entries if isinstance(one, Standing)] for tag, entries in answers.items()
+        }
+        self._left = {
+            tag: deque(one for one in entries if not isinstance(one, Standing))
+            for tag, entries in answers.items()
+            if not entries or not all(isinstance(one, Standing) for one in entries)
+        }
 
-    def take(self, tag: str | None) -> str | faults.Fault | None:
-        """The next answer for this tag; None if the script does not speak about it. Raises Exhausted."""
+    def take(self, tag: str | None, text: str = "") -> str | faults.Fault | None:
+        """The answer for this tag to a prompt of this text; None if the script does not speak about it.
+
+        Raises Exhausted.
+        """
+        for standing in self._standing.get(tag or "", ()):
+            if standing.when in text:
+                return standing.answer
         key = tag if tag in self._left else "*"
         if key not in self._left or key is None:
             return None
@@ -56,7 +86,12 @@ def parse(document: object) -> Script:
     return Script({str(tag): [_entry(str(tag), entry) for entry in entries] for tag, entries in document.items()})
 
 
-def _entry(tag: str, entry: Any) -> str | faults.Fault:
+def _entry(tag: str, entry: Any) -> _Entry:
+    if isinstance(entry, dict) and set(entry) == {"when", "answer"}:
+        answer = _entry(tag, entry["answer"])
+        if not isinstance(entry["when"], str) or not entry["when"] or isinstance(answer, Standing):
+            raise ValueError(f"script: {tag!r}: `when` must be a text that prompts contain")
+        return Standing(entry["when"], answer)
     if isinstance(entry, str):
         return entry
     if isinstance(entry, dict) and set(entry) == {"fault"}:

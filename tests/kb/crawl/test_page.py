@@ -50,6 +50,11 @@ def test_scripts_and_titles_hold_no_markup() -> None:
     assert (found.title, found.text, found.links) == ("a<b>", "y", ())
 
 
+def test_what_a_page_does_not_show_is_marked_in_its_text() -> None:
+    found = read("<p>Prices</p><div style='display:none'>Buy <b>now</b></div><!-- a --><img alt=b><p>1 EUR</p>")
+    assert found.text == "Prices\n\n[hidden text: NotDisplayed]Buy now[end of hidden text]\n\n1 EUR"
+
+
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 def test_text_stays_in_its_order_and_nothing_is_invented(text: str) -> None:
     found = read(text)

@@ -13,12 +13,19 @@ _COURTESY = pattern.any_of(
     r"unsubscribe|feel free to|no need to|view (?:this|it) in (?:your )?browser",
     r"(?:let (?:me|us) know|contact us|reach out) if you have",
     r"(?:do|does) not need to|(?:don't|do not) have to",
+    r"neodpovídejte|(?:v případě|máte-li) [^.]*dotaz\w*[^.]*|odhlásit",
+    r"bitte (?:nicht|beachten Sie|entschuldigen Sie|antworten Sie nicht)",
+    r"bei (?:rück)?fragen|abmelden|abbestellen",
 )
 _NOTHING_TO_DO = pattern.any_of(
     r"\bno (?:further )?action (?:is |was )?(?:required|needed|necessary|on your)",
     r"\bnothing (?:for you )?to do\b|\byou (?:do not|don't) (?:need|have) to do anything\b",
     r"\bfor (?:your )?information only\b|\bpurely informational\b",
     r"\bthis is (?:just|only) (?:an? )?(?:fyi|informat\w+)\b",
+    r"\b(?:jen|pouze) pro (?:vaši )?informaci\b",
+    r"\b(?:není|nic není) (?:třeba|potřeba|nutné) (?:nic )?(?:dělat|podnikat)\b",
+    r"\b(?:nur|lediglich|rein) zur (?:Information|Kenntnis)\b|\bSie müssen nichts (?:tun|unternehmen)\b",
+    r"\bkein(?:e)? (?:Aktion|Handlung|Handlungsbedarf|Maßnahme)\b",
 )
 _STRONG = pattern.any_of(
     r"\b(?:please|kindly|pls|plz|asap)\b",
@@ -29,6 +36,11 @@ _STRONG = pattern.any_of(
     r"\b(?:waiting|await\w*) (?:for )?your\b",
     r"\byour (?:approval|review|feedback|confirmation|decision|signature) is\b",
     r"\byou(?:'ll| will)? (?:need|have|are (?:required|asked|expected)) to\b|\byou must\b",
+    r"\bprosím(?:e|)\b|\b(?:můžete|můžeš|mohla? bys|mohli? byste|žádám|žádáme|potřebuji od|potřebujeme od)\b",
+    r"\b(?:je|bude) (?:třeba|potřeba|nutné)\b|\b(?:musíte|musíš|máte za úkol)\b",
+    r"\bbitten? (?:Sie|wir|um)\b|\bbitte\b|\b(?:können|könnten|würden|werden) Sie\b",
+    r"\b(?:kann|kannst|könntest) (?:du|jemand)\b",
+    r"\b(?:müssen|sollten) Sie\b|\bdu musst\b",
 )
 _WEAK = pattern.phrases(
     r"(?:need|needs) to",
@@ -52,8 +64,14 @@ _TO_READER = pattern.phrases(
     r"(?:please )?take (?:over|ownership)|this (?:one )?is yours",
     r"your (?:task|assignment) is|you own",
     r"we (?:need|expect) your team to|your team is (?:responsible|the owner)",
+    r"(?:přiřazuji|přiděluji|předávám) (?:to |ji |ho |tento úkol )?(?:tobě|ti|vám)|je to (?:na tobě|na vás|tvoje)",
+    r"(?:ist|sind|wird|werden|wurde|wurden) (?:dir|euch|Ihnen|deinem Team) (?:zugewiesen|übertragen)",
+    r"Sie sind (?:dafür )?zuständig",
 )
-_FINISHED = pattern.phrases("done|closed|resolved|cancelled|canceled|won't (?:do|fix)|rejected|duplicate")
+_FINISHED = pattern.phrases(
+    "done|closed|resolved|cancelled|canceled|won't (?:do|fix)|rejected|duplicate|merged",
+    "hotovo|vyřešeno|uzavřeno|zamítnuto|erledigt|geschlossen|gelöst|abgelehnt",
+)
 
 
 def requests(document: reading.Reading) -> list[str]:
@@ -134,7 +152,10 @@ def _names_us(sentence: str, team: people.Team) -> bool:
             r"todo:?)"
             rf"\s+(?:the )?{name}"
         )
-        called = rf"^(?:(?:hi|hello|dear)\s+)?{name}\s*[,:\-]\s*(?:please|can you|could you|would you|you )"
+        called = (
+            rf"^(?:(?:hi|hello|dear|hallo|ahoj)\s+)?{name}\s*[,:\-]\s*"
+            r"(?:please|can you|could you|would you|you |prosím|můžeš|bitte|kannst du)"
+        )
         takes = rf"{name}(?:,| )\s*(?:must|should|needs? to|is to|has to|is responsible|owns|will own|please)\b"
         if any(re.search(form, sentence, re.IGNORECASE) for form in (given, called, takes)):
             return True

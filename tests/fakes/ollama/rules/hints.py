@@ -9,19 +9,25 @@ from typing import Any
 
 from tests.fakes.ollama.rules import asking, dates, directing, pattern, people, prompt, reading, text
 
-_CUE_ANYWHERE = pattern.phrases("deadline|due(?! to)|at the latest|no later than")
+_CUE_ANYWHERE = pattern.phrases(
+    "deadline|due(?! to)|at the latest|no later than|spätestens|nejpozději|termín(?:em)?|Frist"
+)
 _NOT_A_DEADLINE = pattern.phrases("since|valid|open|available|closed|on leave|out of office|away|holiday")
 _NOT_WANTED = re.compile(r"\b(?:on|from|of|since|at|dated|was|were)\s+$", re.IGNORECASE)
 _HIGH = pattern.phrases(
     r"urgent(?:ly)?|asap|as soon as possible|immediate(?:ly)?|right away|critical|emergency|outage|blocker|blocking",
     r"sev-?1|p1|production (?:is )?down|is down|data loss|security incident|highest",
+    r"co nejdříve|naléhav\w+|urgentní|okamžitě|ihned|výpadek|kritick\w+",
+    r"dringend\w*|sofort|umgehend|so (?:schnell|bald) wie möglich|eilt(?! nicht)|Ausfall|kritisch\w*",
 )
 _DENIED = re.compile(
-    r"\b(?:not|no|non|isn't|nothing)[ -](?:\w+ )?(?:urgent|critical|blocking|immediate)\w*", re.IGNORECASE
+    r"\b(?:not|no|non|isn't|nothing|nicht|kein|není(?: to)?|nic)[ -](?:\w+ )?"
+    r"(?:urgent|critical|blocking|immediate|dringend|kriti|naléhav)\w*",
+    re.IGNORECASE,
 )
 _LOW = pattern.phrases(
     "no rush|no hurry|low priority|priority low|whenever|when you (?:have|find) time|nice to have|minor|someday|lowest",
-    "not urgent",
+    "not urgent|nespěchá|není to (?:urgentní|naléhavé)|až bude čas|eilt nicht|nicht dringend|keine Eile|hat Zeit",
 )
 _NEAR_DAYS = 2
 _SUMMARY = 400
@@ -42,7 +48,7 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
     wanted = asking.requests(document)
     assigned = asking.assignment(document, people.Team(asked.team))
     actionable = bool(wanted or assigned) or asking.is_open_issue(document)
-    deadline = next_deadline(document, today, wanted)
+    deadline = next_deadline(document, today, wanted) if actionable else None
     urgency = _urgency(document, actionable, deadline, today)
     return {
         "hasActionableContent": actionable,

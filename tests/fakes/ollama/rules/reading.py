@@ -29,9 +29,12 @@ _FIELD_BLOCK = re.compile(r"\A(?:#.*\n)?(?:[A-Z][\w ]{0,20}: .*\n)+")
 _COMMIT = re.compile(r"^commit ([0-9a-f]{7,40})\b", re.MULTILINE)
 _KEY = re.compile(r"\b([A-Z][A-Z0-9]{1,9}-\d{1,6})\b")
 _QUOTED_REPLY = re.compile(
-    r"^(?:>.*|On .{4,80} wrote:|-{2,} ?(?:Original|Forwarded) [Mm]essage ?-{2,}.*)$", re.MULTILINE
+    r"^(?:>.*|On .{4,80} wrote:|Dne .{4,80} napsal(?:a|\(a\))?:|Am .{4,80} schrieb .{2,60}:|"
+    r"-{2,} ?(?:(?:Original|Forwarded) [Mm]essage|(?:Přeposlaná|Původní) zpráva|"
+    r"(?:Weitergeleitete|Ursprüngliche) Nachricht) ?-{2,}.*)$",
+    re.MULTILINE,
 )
-_FORWARDED_DATE = re.compile(r"^\W*(?:Date|Sent):.*$", re.MULTILINE)
+_FORWARDED_DATE = re.compile(r"^\W*(?:Date|Sent|Datum|Odesláno|Gesendet):.*$", re.MULTILINE)
 _ENCODED = {"quoted-printable", "base64"}
 _INLINE = {"text", "mention", "emoji", "inlineCard", "date", "status"}
 _BULK = {"bulk", "list", "junk"}
@@ -106,8 +109,18 @@ def _mail(text: str) -> Reading:
         priority=next((mark for mark in sorted(marked) if mark), ""),
         due=fields.get("due", ""),
         sent=_sent(str(message.get("Date", ""))),
-        bulk="List-Unsubscribe" in message or str(message.get("Precedence", "")).lower() in _BULK,
+        bulk=_is_bulk(message),
         fields=fields,
+    )
+
+
+def _is_bulk(message: EmailMessage) -> bool:
+    """A mass mailing, or a mail that a program sent by itself (RFC 3834): an absence, a bounce."""
+    automatic = str(message.get("Auto-Submitted", "no")).strip().lower()
+    return (
+        "List-Unsubscribe" in message
+        or str(message.get("Precedence", "")).lower() in _BULK
+        or automatic.partition(";")[0].strip() != "no"
     )
 
 

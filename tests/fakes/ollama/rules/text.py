@@ -13,6 +13,10 @@ _ABBREVIATIONS = (
     "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec",
 )  # fmt: skip
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-ZÀ-Ž0-9@])")
+_MONTH = re.compile(
+    r"(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|"
+    r"January|February|March|June|July|October|December)\b"
+)
 _HEADER = re.compile(r"[A-Z][A-Za-z\-]{0,20}(?: [A-Za-z]{1,12})?:\s")
 _MARK = re.compile(r"(?:[-*•+]\s+|#{1,6}\s+|(?:>\s?)+|\d{1,2}[.)]\s+)")
 _ALONE = re.compile(r"(?:[-*•+]\s|\d{1,2}[.)]\s|#{1,6}\s|>|[A-Z][A-Za-z\-]{0,20}(?: [A-Za-z]{1,12})?:\s|[AMD]\t)")
@@ -27,7 +31,7 @@ def spans(text: str) -> list[tuple[int, int]]:
     for start, end in _blocks(text):
         block, head = text[start:end], 0
         for match in _END.finditer(block):
-            if not _goes_on(block[head : match.start()], block[match.end()]):
+            if not _goes_on(block[head : match.start()], block[match.end() : match.end() + 10]):
                 found.append((start + head, start + len(block[: match.end()].rstrip())))
                 head = match.end()
         found.append((start + head, end))
@@ -70,13 +74,14 @@ def _score(sentence: str, weights: Counter[str], position: int) -> float:
 
 
 def _goes_on(head: str, following: str) -> bool:
-    """Whether the full stop at the end of `head` is an abbreviation's, an initial's, or that of `1. 12. 2026`."""
+    """Whether the full stop at the end of `head` is an abbreviation's, an initial's, or that of `1. 12. 2026`
+    or `1. Dezember`."""
     last = re.search(r"([A-Za-z.]+|\d{1,2})\.$", head)
     if last is None:
         return False
     word = last.group(1)
     if word.isdigit():
-        return following.isdigit()
+        return following[0].isdigit() or _MONTH.match(following) is not None
     return word.lower() in _ABBREVIATIONS or re.fullmatch(r"[A-Z]", word) is not None
 
 

@@ -119,7 +119,7 @@ async def _text(turn: exchange.Exchange, wanted: request.Generation) -> str:
     A scripted fault takes effect here.
     """
     try:
-        scripted = turn.service.script.take(turn.entry.tag)
+        scripted = turn.service.script.take(turn.entry.tag, "\n".join(message.content for message in wanted.messages))
     except script.Exhausted as exhausted:
         raise errors.Refusal(500, str(exhausted)) from exhausted
     if isinstance(scripted, faults.Fault):

@@ -1,0 +1,1 @@
+"""The set of examples/qualify against the whole knowledge base."""
