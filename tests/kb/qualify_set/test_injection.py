@@ -126,8 +126,9 @@ async def test_a_model_that_obeys_is_bounded(where: site.Services) -> None:
     for reply, chosen in outcomes:
         assert set(reply.hints.model_dump(by_alias=True)) == {
             "hasActionableContent", "isAssignedToMe", "hasFutureDeadline", "suggestedDeadline", "urgency", "reason",
-            "questions", "failure",
+            "questions", "failure", "route", "deferMinutes",
         }  # fmt: skip
+        assert (reply.hints.route, reply.hints.defer_minutes) == (None, 0), "rules alone fill these"
         assert reply.hints.urgency in ("low", "normal", "high")
         assert len(reply.hints.reason) <= 2000
         assert len(reply.summary) <= 4000
