@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from controllers.pendingtask import directive, observed
 from controllers.pendingtask.decide import decide
 from crds.pendingtask import Decision, Hints, Type
 from crds.phases import Phase
+from kb import api
 from tests.controllers import build
 from tests.controllers.build import NOW
 
@@ -93,8 +93,8 @@ def test_a_hard_rule_decides_whatever_the_hints_say(
     asked = ("Who has paid?",) if decision is Decision.ASK else ()
     failure = "No orders by chat." if decision is Decision.FAIL else ""
     ruled = observed.Ruled(decision, ("letters (version 2): route",), 90, asked, failure)
-    others: dict[str, Any] = {"questions": ("Of the model?",), "failure": "Of the model."}
-    seen = observed.ObservedState(observed=observed.Ingested(found, reason="a letter", ruled=ruled, **others))
+    said = api.QualifierDirective(action=api.DirectiveAction.FAIL, message="Of the model.")
+    seen = observed.ObservedState(observed=observed.Ingested(found, reason="a letter", ruled=ruled, directive=said))
     made = decide(build.task(Phase.QUALIFYING, spec={"type": type_.value}), seen, NOW)
     assert made.phase is phase
     [qualified] = [one for one in made.status_patch["conditions"] if one["type"] == "Qualified"]

@@ -46,6 +46,13 @@ async def kb(
         yield opened
 
 
+def untimed(reply: api.IngestReply) -> api.IngestReply:
+    """Without what the qualifier's phases took, which the answers that are kept make less."""
+    assert reply.qualification is not None
+    found = reply.qualification.model_copy(update={"metrics": api.ProcessingMetrics()})
+    return reply.model_copy(update={"qualification": found})
+
+
 async def test_a_rule_changes_the_route_whatever_the_model_says(
     kb: world.ObservedState, meters: metrics.Metrics, kept: Kept
 ) -> None:
@@ -59,9 +66,8 @@ async def test_a_rule_changes_the_route_whatever_the_model_says(
     assert (elsewhere.hints.route, elsewhere.rules) == (None, [])
     kept.rules = []
     again = await kb.ingest(world.request())
-    assert again == reply.model_copy(
-        update={"replaced": True, "rules": [], "hints": reply.hints.model_copy(update={"route": None})}
-    )
+    hints = reply.hints.model_copy(update={"route": None})
+    assert untimed(again) == untimed(reply.model_copy(update={"replaced": True, "rules": [], "hints": hints}))
 
 
 async def test_a_rule_decides_where_no_model_could(kb: world.ObservedState, fake: process.Fake) -> None:
@@ -105,7 +111,7 @@ async def test_what_is_not_to_be_stored_is_judged_and_leaves_nothing(
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
     assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "left_out"}) == 1
     again = await kb.ingest(world.request(f"{world.MAIL}\nThis is CONFIDENTIAL."))
-    assert again == reply.model_copy(update={"replaced": False})
+    assert untimed(again) == untimed(reply.model_copy(update={"replaced": False}))
 
 
 async def test_what_is_not_to_be_stored_is_stored_on_no_way(kb: world.ObservedState, kept: Kept) -> None:
