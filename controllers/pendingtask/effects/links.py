@@ -11,6 +11,7 @@ Source: seed 000 "Link Handling Flow - SEPARATE PENDING TASKS".
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +32,9 @@ _SEPARATOR = "\x1f"  # stands in no client's id
 
 def name(client_id: str, url: str) -> str:
     """The same for every document of the client that has the link."""
-    return f"link-{hashlib.sha256(f'{client_id}{_SEPARATOR}{url}'.encode()).hexdigest()[:32]}"
+    digest = hashlib.sha256(f"{client_id}{_SEPARATOR}{url}".encode()).digest()
+    # 95 bits in letters that a name may have: with 24 characters `kubectl get -o wide` keeps its width.
+    return f"link-{base64.b32encode(digest).decode().lower()[:19]}"
 
 
 def manifest(task: pendingtask.PendingTask, link: kb_api.Link, about: Mapping[str, str]) -> kube.Object:
