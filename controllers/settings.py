@@ -176,7 +176,7 @@ class Settings(BaseSettings):
     notices: bool = True
     """Call the webhooks that hard rules name (`enforce: notify`)."""
     notice_seconds: Annotated[float, Field(gt=0)] = 15
-    """Between two searches for what webhooks are to be told."""
+    """Between two searches for what is to be reported to webhooks."""
     notice_networks: Names = ()
     """Networks (CIDR) whose webhooks may be called beside public addresses."""
     notice_secret_file: str = ""
@@ -334,7 +334,7 @@ class Settings(BaseSettings):
         return reporter.Pace(every=self.outcome_seconds, window=timedelta(days=self.outcome_days))
 
     def notice_pace(self) -> notifier.Pace:
-        """When webhooks are told."""
+        """When events are reported to webhooks."""
         window = min(notifier.WINDOW, timedelta(days=self.retention_days))
         return notifier.Pace(every=self.notice_seconds, window=window)
 

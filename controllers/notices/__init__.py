@@ -1,4 +1,4 @@
-"""Tells webhooks what becomes of tasks, as the hard rules of their scopes say (`enforce: notify`).
+"""Reports to webhooks what becomes of tasks, as the hard rules of their scopes say (`enforce: notify`).
 
 I own the collection `task_notices`: one document per task, event and address. `notice` is pure, `mongo` keeps them,
 `sender` calls the webhooks, `reconcile` is the loop. No task waits for me. My root is operator/main.py.

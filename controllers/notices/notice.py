@@ -1,6 +1,6 @@
 """What happened to a task, and the notice of it for one webhook. Pure.
 
-A notice's id follows from the task, the event, its occasion and the address: whoever sees the same event again makes
+A notice's id follows from the task, the event, its occasion and the address: a second reading of the same event makes
 the same notice.
 """
 

@@ -1,9 +1,9 @@
-"""The loop that tells webhooks of tasks. On the leader only.
+"""The loop that reports tasks to webhooks. On the leader only.
 
 Events are seen in the state: tasks that wait for a person in the task cache, ended ones in the archive. So nothing that
-writes a task knows about webhooks, and what happened while nobody looked is seen afterwards. Each event makes its
-notices once, whoever sees it; a notice is sent until the webhook takes it or `WINDOW` has passed. A webhook can get a
-notice twice, when this process ends between the webhook's answer and the record of it: with the same id.
+writes a task knows about webhooks, and events of a time without a leader are seen afterwards. Each event makes its
+notices once, however often it is seen; a notice is sent until the webhook takes it or `WINDOW` has passed. A webhook
+can get a notice twice, when this process ends between the webhook's answer and the record of it: with the same id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Result(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Pace:
     """`every`: seconds between two rounds. `window`: at most as long as a task's leftovers are kept, its notices among
-    them: without those it would be told again."""
+    them: without those it would be reported again."""
 
     every: float = 15.0
     window: timedelta = WINDOW

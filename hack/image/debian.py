@@ -51,7 +51,7 @@ def _bootstrap(root: Path) -> None:
 
 
 def clean(root: Path) -> None:
-    """Take away what no process needs, and what tells of the machine and the mirror that it was made on and from."""
+    """Take away what no process needs, and what names the machine and the mirror that it was made on and from."""
     # Licences ask that their text goes along with a copy of the program.
     for document in (root / "usr/share/doc").rglob("*"):
         if not document.is_dir() and document.name != "copyright":

@@ -74,7 +74,7 @@ class GivenRelationship(message.Request):
 
 
 class File(message.Request):
-    """An image that comes with a document, as `/ingest/attachment` is to be told its name."""
+    """An image that comes with a document, by the name that `/ingest/attachment` gives it."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
     content_ref: ContentRef

@@ -143,7 +143,7 @@ class AttachmentAnalysis(Value):
 
 
 class RoutingDecision(Value):
-    """DONE: knowledge alone. LIFT_UP: somebody has to act. The operator's route follows from the hints."""
+    """DONE: knowledge alone. LIFT_UP: a run or a person has to act. The operator's route follows from the hints."""
 
     decision: Literal["DONE", "LIFT_UP"]
     reason: str

@@ -188,7 +188,7 @@ class Committer:
 
 
 def _qualified(request: api.IngestRequest, made: draft.Draft, before: Sequence[graph_model.Version]) -> draft.Draft:
-    """With what models said of the base node before, where the document is the same and nobody has asked them now."""
+    """With what models said of the base node before, where the document is the same and no model was asked now."""
     present = next((one for one in before if one.document.until_ms is None), None)
     revision = history.revision([piece.id for piece in made.pieces], made.given.stated)
     if made.given.qualified or present is None or present.revision != revision:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kb import api, identity, selection
 from kb.ingest import anchor, chunk, given, sentence
-from kb.qualify import base
+from kb.qualify import base_node
 
 # Where senders put who speaks.
 _SPEAKERS = ("speaker", "author", "from", "reporter", "sender")
@@ -52,7 +52,7 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
     pieces = _pieces(document_id, heading, chunk.split(text, size=size, overlap=overlap))
     own = anchor.derive(request.source_urn, request.kind, request.scope)
     made = Draft(document_id, own, heading, pieces)
-    return given_to(made, facts(request, base.parsed(request, text, own), own))
+    return given_to(made, facts(request, base_node.parsed(request, text, own), own))
 
 
 def facts(request: api.IngestRequest, node: given.Base | None, derived: anchor.Anchor) -> given.Given:

@@ -20,7 +20,7 @@ from kb.crawl import page
 CONTEXT_CHARS = 200
 URL_CHARS = 1000
 """A longer URL is left out: it would not fit into a source URN, and carries a token rather than a name."""
-# Not blanks, quotes, what RFC 3986 leaves out, or characters that nobody sees (zero-width, direction marks); and not
+# Not blanks, quotes, what RFC 3986 leaves out, or characters that are not seen (zero-width, direction marks); and not
 # the end of a Markdown label that is a URL itself.
 _URL = re.compile(
     r"(?<![A-Za-z0-9+.-])https?://"

@@ -95,7 +95,7 @@ _VERBS = _words(
     login="logout signin magiclink",
 )
 _ANSWERS = _set("yes no maybe accepted declined tentative ano ne ja nein")
-# A parameter of that name, or of a name that ends so, is somebody's own.
+# A parameter of that name, or of a name that ends so, belongs to one person.
 _CREDENTIALS = _set("otp jwt pwd passwd password wpnonce secret sessionid phpsessid jsessionid tokenhash")
 _NO_CREDENTIAL = _set("pagetoken nextpagetoken nexttoken continuationtoken synctoken csrftoken")
 _ACTING = ("confirm", "verif", "activat", "reset", "unsub", "invit", "optin", "saml")

@@ -20,7 +20,7 @@ from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
 from kb.ingest import anchor, answers, draft, extraction, hints, prompt
-from kb.qualify import base, mail, state, typed
+from kb.qualify import base_node, mail, state, typed
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
@@ -321,7 +321,7 @@ class Qualifier:
     async def _detect(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
-        known = base.KINDS.get(work.request.kind.casefold())
+        known = base_node.KINDS.get(work.request.kind.casefold())
         if known is not _Type.LOG and (known is not None or not typed.looks_like_log(work.text)):
             work.start_chunks()
         if known is not None:
@@ -388,7 +388,7 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         assert now.extraction is not None
-        node = base.made(work.request, work.text, work.derived, now.extraction, qualified=True)
+        node = base_node.made(work.request, work.text, work.derived, now.extraction, qualified=True)
         work.start_chunks()
         if now.content_type is not _Type.GENERIC:
             # One of no type says no more by its node than when it came by a way on which no model is asked.
@@ -396,7 +396,7 @@ class Qualifier:
         summary = now.judgement.summary if now.judgement else ""
         indexing = state.IndexingState(
             base_node_key=node.key,
-            base_info=base.info(now.extraction, work.request, summary),
+            base_info=base_node.info(now.extraction, work.request, summary),
             chunks=tuple(piece.id for piece in work.made.pieces),
         )
         return now.model_copy(update={"base_node": node, "indexing": indexing})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from email import errors as mail_errors
 from email import message_from_string, policy, utils
 
-# A header is short; what comes behind that is read by nobody here.
+# A header is short; what comes behind that is not read here.
 _HEAD_CHARS = 65_536
 _LINE = re.compile(r"^(?:[!-9;-~]+:|[ \t])")
 _MOST_RECIPIENTS = 200

@@ -122,6 +122,23 @@ def test_a_setting_becomes_a_variable_that_the_process_understands(
     assert "JERVIS_ROUTER_MEMORY_LIMIT_BYTES" not in rendering.environment(pod)
 
 
+@pytest.mark.parametrize(
+    ("given", "links"),
+    [
+        ([], "0"),
+        (["kb.settings.linksPerDocument=7"], "7"),
+        (["networkPolicy.enabled=false"], None),
+        (["networkPolicy.kbEgress[0].ports[0].port=443"], None),
+    ],
+)
+def test_links_become_tasks_where_a_site_can_be_reached(chart: Chart, given: list[str], links: str | None) -> None:
+    objects = chart.render(*(part for value in given for part in ("--set", value)))
+    [pod] = [one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"].endswith("-kb")]
+    variables = pod["spec"]["template"]["spec"]["containers"][0]["env"]
+    found = [one["value"] for one in variables if one["name"] == "JERVIS_KB_LINKS_PER_DOCUMENT"]
+    assert found == ([] if links is None else [links])
+
+
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:
     rendered = chart.render("--set", "router.terminationGracePeriodSeconds=45")
     pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]

@@ -146,7 +146,7 @@ def _header(task: pendingtask.PendingTask, name: str) -> str:
 
 
 def link_source(task: pendingtask.PendingTask) -> dict[str, str]:
-    """What the task of a link is told about the document that has it."""
+    """What the task of a link knows about the document that has it."""
     sender = _header(task, "From") if task.spec.type is Type.EMAIL else ""
     return {
         "source_urn": content_source(task),

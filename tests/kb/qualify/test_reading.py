@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kb import api
 from kb.ingest import anchor, draft
-from kb.qualify import base, fields, mail, typed
+from kb.qualify import base_node, fields, mail, typed
 from tests.kb import world
 
 HEADERS = """From: =?utf-8?q?Jana_Nov=C3=A1kov=C3=A1?= <jana@acme.com>
@@ -95,7 +95,7 @@ def test_the_fields_of_an_issue_need_no_model(text: str, expected: dict[str, str
 
 def _key(kind: str, urn: str, text: str, **metadata: Any) -> str:
     request = world.request(text, kind=kind, urn=urn, metadata=metadata)
-    found = base.parsed(request, text, anchor.derive(urn, kind, request.scope))
+    found = base_node.parsed(request, text, anchor.derive(urn, kind, request.scope))
     assert found is not None
     return found.key
 
@@ -112,7 +112,9 @@ def test_the_base_node_is_what_the_source_says_and_the_correlation_id_only_where
 
 def test_typed_facts_are_relationships_of_the_base_node() -> None:
     text = json.dumps(ISSUE)
-    found = base.parsed(world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "x"))
+    found = base_node.parsed(
+        world.request(text, kind="issue", urn="jira::JERV-9"), text, anchor.Anchor("jira::JERV-9", "x")
+    )
     assert found is not None
     assert [(one.relation, one.key, one.type) for one in found.facts] == [
         ("assigned_to", "person:petr svoboda", "person"),

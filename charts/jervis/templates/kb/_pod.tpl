@@ -142,6 +142,11 @@ containers:
       - name: JERVIS_KB_TOKENS_FILE
         value: {{ printf "/etc/jervis/tokens/%s" $values.kb.tokens.existingSecret.key | quote }}
       {{- end }}
+      {{- if and $values.networkPolicy.enabled (not $values.networkPolicy.kbEgress) (kindIs "invalid" (index ($values.kb.settings | default dict) "linksPerDocument")) }}
+      # No site can be reached: tasks of links would wait for nothing, in places that other tasks need.
+      - name: JERVIS_KB_LINKS_PER_DOCUMENT
+        value: "0"
+      {{- end }}
       {{- with include "jervis.settingsEnv" (dict "prefix" "JERVIS_KB_" "settings" $values.kb.settings) | trim }}
       {{- . | nindent 6 }}
       {{- end }}
