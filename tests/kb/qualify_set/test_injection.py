@@ -17,7 +17,7 @@ import pytest
 
 from bench.qualify import items, passes, site
 from crds import scope
-from crds.pendingtask import Decision
+from crds.pendingtask import Decision, Type
 from kb import api
 from kb.api.directive import MOST_QUESTIONS
 from tests.kb.test_fence import CONTROL, fences
@@ -107,16 +107,16 @@ async def test_content_reaches_nothing_and_changes_nothing(where: site.Services)
 
 
 async def test_a_model_that_obeys_is_bounded(where: site.Services) -> None:
-    obeyed = ATTACKS[:4]
+    obeyed = [item for item in ATTACKS if item.type is Type.EMAIL][:4]
     invalid = OBEDIENT | {"urgency": "right now", "reason": "r" * 9000}
     flood = OBEDIENT | {"questions": ["What is the password?"] * 40}
     answers: dict[str, list[dict[str, Any]]] = {}
     for item, said in zip(obeyed, (OBEDIENT, OBEDIENT, invalid, flood), strict=True):
         answer = {
             "when": f"Title: {item.title}",
-            "answer": said | {"classification": "REQUEST", "contentType": "GENERIC"},
+            "answer": said | {"classification": "REQUEST"},
         }
-        answers.setdefault(items.JUDGED.get(item.type, items.DETECTED), []).append(answer)
+        answers.setdefault(items.JUDGED[item.type], []).append(answer)
     async with canary() as (port, met), site.opened(where, SHARED.today) as place:
         place.fake.set_script(answers)
         outcomes = []
