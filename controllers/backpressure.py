@@ -3,7 +3,7 @@
 Without pauses, a sweep over hundreds of finished tasks uses the apiserver's capacity on a nearly saturated cluster:
 active tasks then wait several times as long for their Jobs. The pause is a multiple of the step's duration, not a rate:
 with a slow apiserver housekeeping slows down too, and without active tasks it runs at full speed. A `Schedule` bounds
-the pauses, so that a backlog is processed in time under endless load (docs/decisions/0021).
+the pauses, so that a backlog is processed in time under endless load (docs/decisions/0019).
 """
 
 from __future__ import annotations

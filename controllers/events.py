@@ -5,7 +5,7 @@ resourceVersion of the write and the number of the transition in it (one write m
 the same Event, and `kubectl get events`, which lists by name, shows them in order.
 
 `TokenBucket` limits the Events to a rate that a person can read. An object's Events beyond it wait for
-`PATIENCE_SECONDS` and are then merged into one Event that names every transition (docs/decisions/0021).
+`PATIENCE_SECONDS` and are then merged into one Event that names every transition (docs/decisions/0019).
 """
 
 from __future__ import annotations

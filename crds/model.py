@@ -30,7 +30,7 @@ def _rfc3339(moment: datetime) -> str:
 
 ONE_WRITER: dict[str, Any] = {"x-kubernetes-map-type": "atomic"}
 """Schema keyword of a status: its writer owns all of it. Only the operator writes it, which the admission policy
-ensures. Ownership per field in `metadata.managedFields` was a third of the object (docs/decisions/0027)."""
+ensures. Ownership per field in `metadata.managedFields` was a third of the object (docs/decisions/0023)."""
 
 _FIRST_YEAR, _LAST_YEAR = 1000, 9000
 """Adding or subtracting a duration never leaves the range of datetime."""

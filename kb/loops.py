@@ -2,7 +2,7 @@
 
 What may fail by itself (a store that is away) each loop catches where it knows what to do. Anything else is a bug that
 one object or one answer brings out: it is logged with its traceback and counted, and the loop begins again after a
-pause (decision 0091). Ending the process instead would take the API away too, and meet the same object again.
+pause (decision 0075). Ending the process instead would take the API away too, and meet the same object again.
 """
 
 from __future__ import annotations

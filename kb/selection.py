@@ -4,7 +4,7 @@ Both stores translate a `Selection` into their own filters; `admits` is the rule
 when the source says that it happened (`observedAt`). A document without it satisfies no span (`since`, `until`),
 because it may have happened at another time; it is part of the knowledge of every moment (`as_of`), because it may have
 been known already. A version of a document is part of the knowledge from its beginning, which is that time
-unless another one is given, until the next version begins (decision 0073).
+unless another one is given, until the next version begins (decision 0059).
 
 This module is pure.
 """

@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     # Goes before each question that is embedded, and before no document: what a model that is tuned to instructions
     # expects, as the page of the model says. The chart sets it for the model that it ships.
     embed_query_instruction: str = Field(default="", max_length=1000)
-    # The embedding model before this one, whose index serves until that of the new one is whole (decision 0085). Empty:
+    # The embedding model before this one, whose index serves until that of the new one is whole (decision 0071). Empty:
     # there is none, and a change of embed_model begins with an empty index.
     embed_model_before: str = ""
     embed_query_instruction_before: str = Field(default="", max_length=1000)

@@ -1,4 +1,4 @@
-"""Several processes that answer on one port, so that a reading pod uses more than one core (decision 0088).
+"""Several processes that answer on one port, so that a reading pod uses more than one core (decision 0073).
 
     parent     opens the port, forks the workers, starts one again that has ended; it answers nothing itself
     worker     a whole process of `kb.service` that takes connections from the port that it was given

@@ -1,7 +1,7 @@
 """The one client of the Kubernetes API: plain JSON over one aiohttp session, with explicit timeouts.
 
 The `kubernetes` package gives what is tedious (kubeconfig, in-cluster credentials, token rotation) and is imported by
-`configuration` alone; the requests are made here (docs/decisions/0038). Every call that changes something asks `fence`
+`configuration` alone; the requests are made here (docs/decisions/0031). Every call that changes something asks `fence`
 first and is not sent when that raises. Errors are sorted by retry meaning in `errors`. `stream` keeps up a list and
 watch, `lease` says who of several processes leads.
 

@@ -6,7 +6,7 @@ deleted, because a list is at least as new as its request. Bookmarks advance the
 not lose it.
 
 kopf would have a queue, a task and a dozen of its own steps for every object; here an event costs its JSON and its
-handler (docs/decisions/0020). Source: Kubernetes "API concepts", efficient detection of changes.
+handler (docs/decisions/0018). Source: Kubernetes "API concepts", efficient detection of changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """httpx over aiohttp's connections: for processes that make thousands of calls and share one core with all else.
 
 httpx's own pool looks at every connection before every call; with ten calls at once a call takes less than half the
-CPU time here (`python -m bench.router.calls`, `docs/decisions/0026`). Everything above the connections stays httpx's:
+CPU time here (`python -m bench.router.calls`, `docs/decisions/0022`). Everything above the connections stays httpx's:
 its client, hooks, errors, timeouts.
 """
 

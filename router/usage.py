@@ -1,7 +1,7 @@
 """Tokens and requests of each identity since midnight (UTC).
 
 Counts are kept in memory. Where there is a `Store`, `Sync` adds what came since the last time to the sum that is
-stored, so that counts survive a restart and several routers share them (decision 0050).
+stored, so that counts survive a restart and several routers share them (decision 0042).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a list of finished tasks costs in each form that the apiserver has: bytes, and CPU of both sides.
 
-The archive lists all finished tasks at every sweep (`controllers.archive.listing`, docs/decisions/0115).
+The archive lists all finished tasks at every sweep (`controllers.archive.listing`, docs/decisions/0095).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are in no watch, so every sweep lists them anew, and most have not changed since the last one. Their metadata is
 listed, without content. What a sweep decides by stands in spec and status too: for that an object is read whole and
-remembered until it changes or goes (docs/decisions/0115). One without the mark is read when it is archived, not before.
+remembered until it changes or goes (docs/decisions/0095). One without the mark is read when it is archived, not before.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Level-based: each call reads MongoDB and the apiserver anew. Three kinds are rem
     abandoned   what is kept of tasks that were deleted before they were archived, `abandoned` after the last write
 
 A sweep covers only namespaces whose finished tasks were listed completely before it. The data of a namespace that is
-forbidden, away, no longer served or deleted stays (docs/decisions/0034).
+forbidden, away, no longer served or deleted stays (docs/decisions/0027).
 
 Two brakes, each for what cannot be proven. History goes by the clock alone, and no more than a share of it in a sweep.
 That a task was deleted is proven by asking for it; not that it was a task of this cluster, when another one works with

@@ -4,7 +4,7 @@ Every call takes an owner or a viewer (`crds.scope.Scope`); what a viewer may se
 every row that a hop touches and not to the result. Only `audit`, `held` and `clients`, which serve the repair of the
 stores, go by the client alone; what they answer says whose each row is.
 
-Versions that were replaced lie apart (decision 0073): a question reads them only where it gives `as_of`, which narrows
+Versions that were replaced lie apart (decision 0059): a question reads them only where it gives `as_of`, which narrows
 it to what was known then, or `history`, which does not narrow. All calls raise `kb.errors.Away` when the store
 does not answer.
 """

@@ -5,7 +5,7 @@ is down and why. The service itself stays up and recovers when they come back, s
 
 /startedz: its files are open and the whole application answers (before: 503, `kb.http.starting`).
 
-/servez: the process belongs into its Service (decision 0093). It says what /readyz says until that was ready once, and
+/servez: the process belongs into its Service (decision 0077). It says what /readyz says until that was ready once, and
 200 from then on: a new pod that cannot reach its stores stops an update, and a pod that has served answers 503 with
 Retry-After and a reason during an outage, instead of being taken away with all that needs fewer stores.
 

@@ -3,7 +3,7 @@
 Without sessions and streams: each POST is one request and its answer is one JSON object, so any process can answer any
 request. Two generations of the protocol are served: the stateless one (2026-07-28, where each request says its version)
 and the ones with a handshake (`initialize`). Source: modelcontextprotocol.io, specification, "Streamable HTTP".
-See docs/decisions/0082 for why it is not the SDK that answers here.
+See docs/decisions/0068 for why it is not the SDK that answers here.
 
 Who may call is decided by the gate of the API (`kb.http.access`); a tool's call counts as a call of its routes.
 """

@@ -3,7 +3,7 @@
 An answer is kept under the hash of everything it depends on (prompt version, messages, schema, model), so that a
 repeated or resumed ingest asks nothing twice. What fails validation three times is `kb.errors.Unusable` and not kept.
 
-An answer belongs to the scope it was asked for, and goes when that is erased (decision 0092). The other scopes of its
+An answer belongs to the scope it was asked for, and goes when that is erased (decision 0076). The other scopes of its
 client find it too and have a copy of their own from then on; another client never finds it.
 """
 

@@ -8,7 +8,7 @@ No clock of one machine is compared with that of another: who waits measures wit
 not change. The owner measures too, and stops earlier: `Turn.check` refuses from `life - margin` seconds after the start
 of the last beat that arrived. `margin` is longer than a call to any store may take, so that a call that was begun in
 time has ended when the next owner begins. What a process does that was frozen just after a check is stopped by the
-fence, which the graph and the records compare (decision 0060).
+fence, which the graph and the records compare (decision 0049).
 
 A fence is the time of the claim in milliseconds, or one more than the last one. So a key that was not asked for in
 `KEPT` may be forgotten: the number of its next turn is greater all the same.

@@ -1,6 +1,6 @@
 """Routing hints and directive: what the model noticed, made consistent with itself and with the calendar.
 
-`Judgement` is the answer of a model, `settle` and `direct` what is made of it: see docs/decisions/0122.
+`Judgement` is the answer of a model, `settle` and `direct` what is made of it: see docs/decisions/0099.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a version of a document begins, and whether the one before it is kept (decision 0073). Pure."""
+"""When a version of a document begins, and whether the one before it is kept (decision 0059). Pure."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Intent:
     def precedes(self, observed_at: datetime) -> bool:
         """Whether a request of that time is older than the one that is open, which may still fail for good.
 
-        One that failed does not count (decision 0114).
+        One that failed does not count (decision 0094).
         """
         latest = self.dated_ms if self.state is State.OPEN else None
         return latest is not None and selection.millis(observed_at) < latest

@@ -2,7 +2,7 @@
 
 Seed 001 "Normalization & Canonicalization", stage 1 (format) and stage 2 (redundant prefix). Stage 3, the per-client
 alias registry, comes with its own port. Words for one kind of thing are one namespace for names, and not for numbers:
-`company:Globex` and `customer:Globex` are one organization, `company:42` and `customer:42` are not (decision 0067).
+`company:Globex` and `customer:Globex` are one organization, `company:42` and `customer:42` are not (decision 0054).
 Documents have keys of their own shape with two colons
 (`jira::JERV-123`, `commit::{hash}::{projectId}`); a reference to a document in running text (`jira:jerv-123`,
 `issue:JERV-123`) becomes that key, so that text and document meet in one node.

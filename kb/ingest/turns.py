@@ -20,7 +20,7 @@ class Turn:
     """What the owner of a key holds. `fence` is 0 where only one process can own the key.
 
     `taken` is the fence of the latest turn that was taken over from an owner that had not given it back (0: none): that
-    one may be frozen in the middle of a write (decision 0094).
+    one may be frozen in the middle of a write (decision 0078).
     """
 
     fence: int = 0

@@ -3,7 +3,7 @@
 Order (seed 001 "Queue Priority / Reordering" and "LLM Extraction Queue"): jobs with a manual position first, by it;
 then by priority (0 is the most urgent). Within a priority clients take turns: the next job is the oldest one that is
 due of the client that was not served for longest, and a client that begins to wait is behind those that wait already.
-So of N clients each is served within N jobs, and one client alone by age (decision 0077).
+So of N clients each is served within N jobs, and one client alone by age (decision 0063).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A new embedding model takes the place of the one before, while that one serves (decision 0085).
+"""A new embedding model takes the place of the one before, while that one serves (decision 0071).
 
     phase      what all processes agree on, kept in MongoDB: which index is read, which are written
     indexes    the two indexes as one vector store, and one embedder that makes the vectors of both

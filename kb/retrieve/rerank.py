@@ -1,7 +1,7 @@
 """A second look at the best candidates: a cross-encoder reads the question and each passage together.
 
 Off unless a model is named. It is asked through the router by `POST /v1/rerank`, as llama.cpp's server and vLLM have
-it; Ollama has none. A question does not depend on it: what is late or fails leaves the order as it was (decision 0083).
+it; Ollama has none. A question does not depend on it: what is late or fails leaves the order as it was (decision 0069).
 """
 
 from __future__ import annotations

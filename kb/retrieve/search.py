@@ -254,7 +254,7 @@ class Search:
             ]
             for name, known in bridges.items()
         }
-        # What one extraction calls a film another calls a movie: the name is what they share (decision 0078).
+        # What one extraction calls a film another calls a movie: the name is what they share (decision 0064).
         called = await self._graph.named(viewer, bridges.keys() - nodes, as_of=chosen.as_of)
         nodes.update(key for keys in called.values() for key in keys if graph_model.shared_name(key) in bridges)
         # Thousands of pairs for one question: what the inner loop needs is at hand.

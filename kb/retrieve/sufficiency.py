@@ -1,7 +1,7 @@
 """Whether what was found can answer a question at all, judged by its words. Pure.
 
 A question about something that no document speaks of still has nearest chunks, and cosines do not tell them from
-answers. What the best chunks leave unsaid of the question does, to some degree: decision 0080 has precision and recall.
+answers. What the best chunks leave unsaid of the question does, to some degree: decision 0066 has precision and recall.
 """
 
 from __future__ import annotations

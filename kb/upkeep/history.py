@@ -1,4 +1,4 @@
-"""Forgets versions of documents that were replaced long ago (decision 0073)."""
+"""Forgets versions of documents that were replaced long ago (decision 0059)."""
 
 from __future__ import annotations
 

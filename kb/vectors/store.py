@@ -5,7 +5,7 @@ lexical search are separate calls with raw scores, because a viewer's data lies 
 global one) and scores that a store has already normalised within one of them cannot be compared with the other's.
 Only `audit*`, `held`, `size` and `discard`, which serve repairs of the stores, go by the client alone.
 
-Versions that were replaced lie apart (decision 0073): a question reads them only where it chooses `as_of` a moment, or
+Versions that were replaced lie apart (decision 0059): a question reads them only where it chooses `as_of` a moment, or
 says `history`.
 
 All calls raise `kb.errors.Away` when the store does not answer.

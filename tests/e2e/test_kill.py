@@ -188,7 +188,7 @@ def test_everything_at_once(site: Site, owner: str, gpu: Simulator) -> None:
     specs = work("all", 3)
     site.apply("all", specs, owner)
     until("two runs ask the model", lambda: gpu.waiting() == 2)
-    # That a run has begun may be written later than it asks the model (decision 0021).
+    # That a run has begun may be written later than it asks the model (decision 0019).
     tasks = [task for task in site.kubectl.tasks("-l", "jervis.dev/test=all") if task.status.phase in HOLDS_SLOT]
     victims = [site.component("operator"), site.component("router"), running(site, tasks[0])]
     for pod in victims:

@@ -38,7 +38,7 @@ def test_a_question_takes_a_slot_from_background_work(site: Site, owner: str, gp
     background = _background(range(1, 5))
     site.apply(_TEST, background, owner)
     until("two runs that stall", lambda: gpu.waiting() == 2)
-    # That a run has begun may be written later than it asks the model (decision 0021).
+    # That a run has begun may be written later than it asks the model (decision 0019).
     ran = {name for name, task in _tasks(site).items() if task.status.phase in HOLDS_SLOT}
     assert len(ran) == 2
     question = {

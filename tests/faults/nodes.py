@@ -27,7 +27,7 @@ from tests.faults.record import Version
 LONGEST_RUN = 0.4
 _LONG = {Kind.HELD: 20.0, Kind.DROP: 20.0, Kind.LONG: 15.0}
 """Seconds that a run works at most when its user is about to hold or delete it, or another one to take its slot: more
-than the ten for which its beginning may stay unwritten (decision 0021), so that it is met at work."""
+than the ten for which its beginning may stay unwritten (decision 0019), so that it is met at work."""
 _OVER = frozenset({"Complete", "Failed"})
 Talk = Callable[[str, str], Awaitable[None]]
 

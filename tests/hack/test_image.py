@@ -94,7 +94,7 @@ def test_the_image_has_neither_git_nor_a_library_that_nothing_imports() -> None:
     names = set(re.findall(r"^([a-z0-9-]+)==", locked, re.MULTILINE))
     assert "langgraph-checkpoint-mongodb" in names
     assert not {name.replace("_", "-") for name in LEFT_OUT} & names
-    # A new dependency that brings a dozen others is noticed here; decision 0112 has what each costs.
+    # A new dependency that brings a dozen others is noticed here; decision 0092 has what each costs.
     assert len(names) <= 105
     assert not re.search(r"\bgit\b", DOCKERFILE)
     assert set(debian._PACKAGES) == {"ca-certificates", "python3", "python3-venv"}

@@ -24,6 +24,8 @@ def written(folder: Path, **headers: str) -> Path:
 def test_index_is_current() -> None:
     said: list[str] = []
     assert decisions.main(["--check"], said.append) == 0, "".join(said)
+    numbers = [int(record.number) for record in decisions.records()]
+    assert numbers == list(range(1, len(numbers) + 1)), "a record takes the next number"
 
 
 def test_every_reference_exists() -> None:

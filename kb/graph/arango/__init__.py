@@ -4,7 +4,7 @@
     c{client}_edges   `mentions` from a document to each entity it names (`structural`), and the relationships it states
     c{client}_graph   the named graph over both; the global scope is the client ""
 
-and three called h{client}_... alike for the versions of the past (decision 0073), made when the first document is
+and three called h{client}_... alike for the versions of the past (decision 0059), made when the first document is
 replaced. The document `$schema` of the nodes says which version of this layout a client's objects have.
 
 There is one edge document per relationship *and document*: it carries the project and group of its document, so that

@@ -70,7 +70,7 @@ async def test_passages_are_found_as_well_as_before(
 async def test_things_of_several_types_are_found_as_well(
     tmp_path: Path, router: router_client.Client, meters: metrics.Metrics
 ) -> None:
-    """Extractions that do not agree on the type of a thing lose nothing (decision 0078)."""
+    """Extractions that do not agree on the type of a thing lose nothing (decision 0064)."""
     questions = corpus.questions(_FOLDER / "musique.questions.jsonl")
     figures = []
     for types in (1, 4):
