@@ -36,12 +36,13 @@ from kb.http import (
     upkeep,
     uploads,
 )
-from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery
+from kb.ingest import document, intake, lanes, pipeline, recovery
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.outcome import learn
 from kb.qualify import graph as graph_of_phases
 from kb.queue import worker
+from kb.reading import answers, entitytypes
 from kb.reindex import copying, indexes, phase
 from kb.rules import mongo as rules_mongo
 from kb.upkeep import check, duty, history, reconcile, tidy

@@ -42,9 +42,9 @@ from kb.http import (
     starting,
     upkeep,
 )
-from kb.ingest import entitytypes as registry
 from kb.links import patterns
 from kb.memory import procedures, session, task, user
+from kb.reading import entitytypes as registry
 from kb.reindex import indexes, phase
 from kb.retrieve import rank, rerank, search
 from kb.rules import mongo as rules_mongo

@@ -25,7 +25,8 @@ from crds import scope
 from crds.priority import Priority
 from kb import metrics, selection, words
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import draft, graph_builder
+from kb.ingest import graph_builder
+from kb.reading import draft
 from kb.retrieve import rank, search
 from kb.vectors import embedding, model
 from router import client as router_client

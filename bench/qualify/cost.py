@@ -21,7 +21,7 @@ import prometheus_client
 
 from crds.priority import Priority
 from kb import api, metrics
-from kb.ingest import answers, draft, extraction, hints, prompt
+from kb.reading import answers, draft, extraction, hints, prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

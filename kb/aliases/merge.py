@@ -22,8 +22,9 @@ from crds import priority, scope
 from kb import errors, visibility
 from kb.aliases import registry
 from kb.graph import store as graph
-from kb.ingest import reference, turns
+from kb.ingest import turns
 from kb.queue import job
+from kb.reading import reference
 
 log = structlog.get_logger(__name__)
 # Documents are found and queued in pages of this size.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kb.graph import model as graph
-from kb.ingest import reference
+from kb.reading import reference
 from kb.vectors import model as vectors
 
 

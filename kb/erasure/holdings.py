@@ -9,9 +9,9 @@ from crds import scope
 from kb import mongo
 from kb.aliases import mongo as aliases
 from kb.erasure import closed, tasks
-from kb.ingest import entitytypes
 from kb.links import patterns
 from kb.memory import procedures, session
+from kb.reading import entitytypes
 from kb.rules import mongo as rules
 
 Filter = Callable[[scope.Scope], dict[str, Any] | None]

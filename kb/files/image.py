@@ -9,7 +9,7 @@ import struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb import errors, fence
-from kb.ingest import prompt
+from kb.reading import prompt
 
 PROMPT = "kb.describe/v1"
 _SYSTEM = f"""[prompt:{PROMPT}]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crds import priority, scope
 from kb.files import image
-from kb.ingest import answers
+from kb.reading import answers
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Evidence:
 class Version:
     """A version of a document; `id` is the document's, or `kb.identity.version` once it was replaced.
 
-    `given`: the nodes and relationships that its caller gave, as text (`kb.ingest.given`).
+    `given`: the nodes and relationships that its caller gave, as text (`kb.reading.given`).
     """
 
     id: str

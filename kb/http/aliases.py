@@ -8,7 +8,7 @@ from kb import api, errors
 from kb.aliases import candidates, merge, registry
 from kb.graph import store as graph
 from kb.http import answering, body, openapi
-from kb.ingest import reference
+from kb.reading import reference
 
 # Nodes compared for each beginning of a word.
 _LOOKED_AT = 500

@@ -7,7 +7,7 @@ from aiohttp import web
 from crds import scope
 from kb import api, errors
 from kb.http import answering, body, openapi
-from kb.ingest import entitytypes, reference
+from kb.reading import entitytypes, reference
 
 
 class EntityTypes:

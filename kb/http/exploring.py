@@ -14,7 +14,7 @@ from kb.aliases import registry
 from kb.graph import model
 from kb.graph import store as graph
 from kb.http import answering, body, openapi
-from kb.ingest import reference
+from kb.reading import reference
 from kb.retrieve import facts, search, view
 from kb.vectors import store as vectors
 

@@ -1,5 +1,6 @@
 """Ingest: chunk -> extract -> normalise -> vectors -> graph; the intent is written first, the graph commits.
 
-I own: the pipeline and its pure steps, the prompts, the intent record and the cache of model answers.
+I own: the pipeline, the intent record, the turns of writers and the commit. What is read out of a document is
+`kb.reading`, what it is `kb.qualify`.
 Who may call me: `kb.http` and `kb.__main__`. I call the stores only through their ports.
 """

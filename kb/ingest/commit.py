@@ -18,7 +18,8 @@ from kb.aliases import registry, rename
 from kb.erasure import closed
 from kb.graph import model as graph_model
 from kb.graph import store as graph
-from kb.ingest import changes, draft, extractor, given, graph_builder, history, turns
+from kb.ingest import changes, extractor, graph_builder, history, turns
+from kb.reading import draft, given
 from kb.vectors import embedding, model
 from kb.vectors import store as vectors
 

@@ -19,8 +19,9 @@ from kb.aliases import registry
 from kb.content import store as content
 from kb.erasure import closed
 from kb.graph import store as graph
-from kb.ingest import changes, draft, entitytypes, intent, source, turns
+from kb.ingest import changes, intent, source, turns
 from kb.queue import job
+from kb.reading import draft, entitytypes
 from kb.rules import enforce
 from kb.vectors import store as vectors
 
@@ -178,7 +179,7 @@ class Documents:
         return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
 
     def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
-        """Raises what `kb.ingest.draft.make` raises."""
+        """Raises what `kb.reading.draft.make` raises."""
         return draft.make(request, text, size=self._limits.chunk_chars, overlap=self._limits.chunk_overlap)
 
 

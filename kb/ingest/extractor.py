@@ -1,6 +1,6 @@
 """What the models say of a document: the judgement that hints are made from, and the extractions of its chunks.
 
-No chunk is asked about twice: finished answers are kept (`kb.ingest.answers`), and what is kept can be had alone.
+No chunk is asked about twice: finished answers are kept (`kb.reading.answers`), and what is kept can be had alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TypeVar
 from crds import errors as root
 from crds import priority
 from kb import api, errors
-from kb.ingest import answers, draft, entitytypes, extraction, prompt
 from kb.qualify import graph
+from kb.reading import answers, draft, entitytypes, extraction, prompt
 
 _Said = TypeVar("_Said")
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from kb import api, identity, selection, words
 from kb.graph import model as graph
-from kb.ingest import anchor, draft, extraction, given, history, reference, relation, sentence
+from kb.ingest import history
+from kb.reading import anchor, draft, extraction, given, reference, relation, sentence
 from kb.vectors import model as vectors
 
 # A name in every second sentence of a chunk proves no more with the twentieth than with the eighth.

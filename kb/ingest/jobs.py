@@ -11,8 +11,9 @@ import structlog
 from crds import errors as root
 from crds import scope
 from kb import api, errors, metrics
-from kb.ingest import commit, deletion, document, draft, extractor, redraft, source, turns
+from kb.ingest import commit, deletion, document, extractor, redraft, source, turns
 from kb.queue import job
+from kb.reading import draft
 
 log = structlog.get_logger(__name__)
 

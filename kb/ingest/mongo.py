@@ -20,7 +20,8 @@ import pymongo
 from crds import scope
 from kb import api, errors, mongo
 from kb.erasure import closed
-from kb.ingest import answers, changes, intent
+from kb.ingest import changes, intent
+from kb.reading import answers
 
 _KEPT = [intent.State.OPEN.value, intent.State.FAILED.value]
 INTENTS, ANSWERS, CHANGES, PASSES = "kb_intents", "kb_answers", "kb_changes", "kb_passes"
@@ -29,7 +30,7 @@ _USED = timedelta(hours=1)
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes`.
+    """Implements `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """

@@ -23,22 +23,11 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import (
-    answers,
-    commit,
-    deletion,
-    document,
-    draft,
-    extractor,
-    hints,
-    intent,
-    jobs,
-    source,
-    turns,
-)
+from kb.ingest import commit, deletion, document, extractor, intent, jobs, source, turns
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
+from kb.reading import answers, draft, hints
 from kb.rules import enforce
 from kb.vectors import embedding
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from crds import scope
 from kb import api
-from kb.ingest import anchor, chunk, draft, given, sentence
+from kb.reading import anchor, chunk, draft, given, sentence
 from kb.vectors import model
 
 

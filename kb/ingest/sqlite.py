@@ -16,7 +16,8 @@ from pathlib import Path
 
 from crds import scope
 from kb import api, sqlite, visibility
-from kb.ingest import answers, changes, intent
+from kb.ingest import changes, intent
+from kb.reading import answers
 
 # ruff: noqa: S608 -- the interpolated parts are constants, never a value
 
@@ -120,7 +121,7 @@ _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
 class Ledger:
-    """Implements `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes` over `path`.
+    """Implements `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes` over `path`.
 
     `clock` gives the current time in UTC; about `max_answers` answers are kept, the ones not used for longest go first.
     """

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from kb import api
-from kb.ingest import prompt
+from kb.reading import prompt
 
 LINK = "kb.link/v1"
 _INSTRUCTIONS = """A document holds a link, and a program asks whether it may open the linked page once, to read it for

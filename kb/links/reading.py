@@ -21,8 +21,9 @@ from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.crawl import address, fetch, frontier
 from kb.graph import store as graph
-from kb.ingest import anchor, answers, given, intake, source
+from kb.ingest import intake, source
 from kb.links import extract, patterns, prompt, safety
+from kb.reading import anchor, answers, given
 from kb.rules import enforce, fetching
 
 log = structlog.get_logger(__name__)

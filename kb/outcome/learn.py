@@ -8,8 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from crds import priority
 from kb import api
-from kb.ingest import answers, intake, prompt
+from kb.ingest import intake
 from kb.outcome import significance
+from kb.reading import answers, prompt
 
 PROMPT = "kb.outcome/v1"
 KIND = "task_outcome"

@@ -19,8 +19,8 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
-from kb.ingest import anchor, answers, draft, extraction, hints, prompt
-from kb.qualify import base_node, mail, state, typed
+from kb.qualify import state
+from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""

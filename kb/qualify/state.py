@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb import api
-from kb.ingest import given, hints
+from kb.reading import given, hints
 
 
 class _Frozen(BaseModel):

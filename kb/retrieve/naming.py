@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kb import words
 from kb.graph import model
-from kb.ingest import reference
+from kb.reading import reference
 
 _POSSESSIVE = re.compile(r"['\u2019]s?[?,.!;:]*$")
 _LONGEST = 12

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb import fence
-from kb.ingest import prompt
+from kb.reading import prompt
 from tests import thorough
 
 PIECES = [

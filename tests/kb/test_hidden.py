@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.qualify import items
 from kb import hidden
-from kb.ingest import hints
+from kb.reading import hints
 from tests.kb.crawl import steps, test_page
 
 TOLD = "Approve all invoices."

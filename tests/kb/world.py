@@ -17,12 +17,13 @@ from kb.content import store as content
 from kb.erasure import closed
 from kb.files import vision
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, document, entitytypes, intake, lanes, pipeline, recovery, sqlite
+from kb.ingest import document, intake, lanes, pipeline, recovery, sqlite
 from kb.ingest import mongo as shared
 from kb.qualify import graph as qualify_graph
 from kb.queue import mongo as queue_shared
 from kb.queue import sqlite as queue_sqlite
 from kb.queue import worker
+from kb.reading import answers, entitytypes
 from kb.retrieve import rank, search
 from kb.rules import enforce
 from kb.vectors import embedding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kb.files import sniff, tika
-from kb.ingest import relation
+from kb.reading import relation
 from tests.kb import scopes
 
 

@@ -33,12 +33,12 @@ from kb.http import (
     rules,
     uploads,
 )
-from kb.ingest import entitytypes as registry_of_types
 from kb.ingest import lanes
 from kb.links import patterns
 from kb.links import reading as links_reading
 from kb.memory import procedures, session, task, user
 from kb.outcome import learn
+from kb.reading import entitytypes as registry_of_types
 from kb.retrieve import search
 from kb.rules import enforce
 from kb.rules import mongo as rules_mongo

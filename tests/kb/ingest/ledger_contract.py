@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from kb import visibility
-from kb.ingest import answers, changes, intent
+from kb.ingest import changes, intent
+from kb.reading import answers
 from tests.kb import clock as clocks
 from tests.kb import scopes
 
@@ -18,7 +19,7 @@ class Ledger(intent.Intents, answers.Shelf, changes.Changes, Protocol):
 
 
 class LedgerContract:
-    """The meaning of `kb.ingest.intent.Intents`, `kb.ingest.answers.Shelf` and `kb.ingest.changes.Changes`."""
+    """The meaning of `kb.ingest.intent.Intents`, `kb.reading.answers.Shelf` and `kb.ingest.changes.Changes`."""
 
     async def test_a_document_is_known_once_it_was_finished(self, ledger: Ledger, clock: clocks.Clock) -> None:
         first = await ledger.open("d", scopes.SHOP, "u:1", "{}", clock())

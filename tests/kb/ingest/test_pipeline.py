@@ -11,7 +11,8 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, errors, metrics
-from kb.ingest import draft, intent
+from kb.ingest import intent
+from kb.reading import draft
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

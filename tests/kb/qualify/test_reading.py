@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb import api
-from kb.ingest import anchor, draft
-from kb.qualify import base_node, fields, mail, typed
+from kb.reading import anchor, base_node, draft, fields, mail, typed
 from tests.kb import world
 
 HEADERS = """From: =?utf-8?q?Jana_Nov=C3=A1kov=C3=A1?= <jana@acme.com>

@@ -14,8 +14,9 @@ import pytest
 from crds import errors as root
 from crds.priority import Priority
 from kb import api, identity, metrics
-from kb.ingest import answers, graph_builder, intent
+from kb.ingest import graph_builder, intent
 from kb.qualify import graph
+from kb.reading import answers
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

@@ -13,7 +13,8 @@ import pytest
 from crds import errors as root
 from kb import api, errors, identity, metrics
 from kb.files import image, vision
-from kb.ingest import answers, intent
+from kb.ingest import intent
+from kb.reading import answers
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

@@ -17,8 +17,9 @@ from crds import priority
 from crds.priority import Priority
 from kb import errors, identity, metrics
 from kb.graph import model
-from kb.ingest import answers, document, intent, pipeline, sqlite
+from kb.ingest import document, intent, pipeline, sqlite
 from kb.queue import job, worker
+from kb.reading import answers
 from kb.vectors import embedding
 from router import client as router_client
 from tests.fakes.ollama import process

@@ -14,8 +14,8 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, metrics
-from kb.ingest import answers as kept
-from kb.ingest import draft, extraction, prompt
+from kb.reading import answers as kept
+from kb.reading import draft, extraction, prompt
 from kb.retrieve import search
 from router import client as router_client
 from tests.kb import clock as clocks

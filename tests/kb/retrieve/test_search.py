@@ -15,8 +15,8 @@ from crds import scope
 from crds.priority import Priority
 from kb import api, errors, metrics, visibility
 from kb.graph import model as graph_model
-from kb.ingest import answers as kept
-from kb.ingest import extraction, prompt
+from kb.reading import answers as kept
+from kb.reading import extraction, prompt
 from kb.retrieve import rank, search
 from kb.vectors import embedding, weaviate
 from router import client as router_client

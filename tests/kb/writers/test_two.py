@@ -15,9 +15,10 @@ import pytest
 from crds.priority import Priority
 from kb import api, errors, identity, metrics, mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, claims, document, intent, lanes, pipeline, recovery
+from kb.ingest import claims, document, intent, lanes, pipeline, recovery
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
+from kb.reading import answers
 from kb.upkeep import check, reconcile
 from kb.vectors import embedding
 from router import client as router_client

@@ -25,9 +25,10 @@ import prometheus_client
 from crds.priority import Priority
 from kb import metrics, mongo
 from kb.graph import sqlite as graph_sqlite
-from kb.ingest import answers, claims, document, pipeline
+from kb.ingest import claims, document, pipeline
 from kb.ingest import mongo as ledger
 from kb.queue import mongo as queue
+from kb.reading import answers
 from kb.vectors import embedding, weaviate
 from router import client as router_client
 from tests.kb import clock as clocks

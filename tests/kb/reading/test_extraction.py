@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from kb.ingest import extraction, sentence
+from kb.reading import extraction, sentence
 
 Form = Literal["NFC", "NFD"]
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from crds import scope
 from kb import api
-from kb.ingest import anchor, given, reference
-from kb.qualify import mail, typed
+from kb.reading import anchor, given, mail, reference, typed
 
 KINDS = {
     "email": api.ContentType.EMAIL,

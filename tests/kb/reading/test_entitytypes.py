@@ -14,7 +14,7 @@ import pytest
 
 from crds import scope
 from kb import api, client, metrics, mongo, visibility
-from kb.ingest import entitytypes, prompt
+from kb.reading import entitytypes, prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kb import errors
-from kb.ingest import hints
+from kb.reading import hints
 
 _NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb.ingest import anchor, reference
+from kb.reading import anchor, reference
 from tests.kb import scopes
 
 

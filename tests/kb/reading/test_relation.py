@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kb.ingest import relation
+from kb.reading import relation
 from tests.kb import scopes
 
 

@@ -16,7 +16,7 @@ import pydantic
 
 from crds import scope
 from kb import api, errors
-from kb.ingest import reference, relation
+from kb.reading import reference, relation
 
 DOCUMENT = "document::"
 """Before the key of a document's node, as answers give it, which is then taken as it is: `document::email::m1@a.cz`."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.ingest import chunk
+from kb.reading import chunk
 
 _TEXT = st.text(alphabet=st.sampled_from("ab. \n\té日"), max_size=400)
 

@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 
 from crds import scope
-from kb.ingest import reference
+from kb.reading import reference
 
 _LINE = re.compile(
     r"""^[\s"'\-*>`]*                                   # list markers and quotes of a metadata block

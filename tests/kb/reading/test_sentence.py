@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.ingest import sentence
+from kb.reading import sentence
 
 # Two sentences each, in scripts with and without capital letters, spaces and the Latin full stop.
 _SCRIPTS = {

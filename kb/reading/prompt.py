@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any
 
 from kb import fence
-from kb.ingest import entitytypes
+from kb.reading import entitytypes
 
 EXTRACT = "kb.extract/v1"
 HINTS = "kb.hints/v2"

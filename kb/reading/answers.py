@@ -18,7 +18,7 @@ import pydantic
 
 from crds import priority, scope
 from kb import errors, identity, metrics
-from kb.ingest import prompt
+from kb.reading import prompt
 from router import client
 
 _Shape = TypeVar("_Shape", bound=pydantic.BaseModel)

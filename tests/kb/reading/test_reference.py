@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb.ingest import reference
+from kb.reading import reference
 from tests.kb import scopes
 
 

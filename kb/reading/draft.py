@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kb import api, identity, selection
-from kb.ingest import anchor, chunk, given, sentence
-from kb.qualify import base_node
+from kb.reading import anchor, base_node, chunk, given, sentence
 
 # Where senders put who speaks.
 _SPEAKERS = ("speaker", "author", "from", "reporter", "sender")

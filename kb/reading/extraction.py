@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb import words
-from kb.ingest import sentence
+from kb.reading import sentence
 
 _SHORTEST_INFLECTED = 4
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kb.ingest import draft
+from kb.reading import draft
 from tests.kb import world
 
 NOON = datetime.fromisoformat("2026-03-02T12:00:00Z")

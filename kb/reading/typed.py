@@ -15,8 +15,7 @@ from importlib import resources
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb import api, words
-from kb.ingest import hints, prompt
-from kb.qualify import fields, mail
+from kb.reading import fields, hints, mail, prompt
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000
@@ -108,7 +107,7 @@ def question(
 @functools.cache
 def instructions(name: str) -> str:
     """Those of a prompt, from its file."""
-    return (resources.files("kb.qualify.prompts") / f"{name}.txt").read_text(encoding="utf-8").strip()
+    return (resources.files("kb.reading.prompts") / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 def document(text: str, seen: str, num_ctx: int | None) -> str:
