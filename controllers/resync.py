@@ -32,9 +32,8 @@ from crds import errors
 
 log = structlog.get_logger(__name__)
 
-EVERY_SECONDS = 30.0
 SHARE = 0.02
-"""Of the time that comparisons may take: after a long one, the next comes later than `EVERY_SECONDS`."""
+"""Of the time that comparisons may take: after a long one, the next comes later than `every` seconds."""
 PAGE = 500
 GRACE_SECONDS = 5.0
 """For so long kopf may be behind a list without coming nearer before what it owes is read here."""
@@ -100,7 +99,7 @@ class Resync:
         limits_changed: Callable[[str], None] = lambda name: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        every: float = EVERY_SECONDS,
+        every: float,
         grace: float = GRACE_SECONDS,
     ) -> None:
         self._api, self._members, self._kinds = api, members, tuple(kinds)

@@ -53,6 +53,7 @@ class Runtime:
             corrected=to.metrics.corrected,
             report=self._wiring.report_namespace,
             limits_changed=self._wiring.limits_changed,
+            every=config.resync_seconds,
         )
         watches.expect(self._beats, self._members)
         self._runs = watches.runs(config, to, self.handlers, self._wiring, self._beats)

@@ -162,7 +162,7 @@ def test_an_object_that_cannot_be_parsed_says_so_and_offers_nothing(space: Space
         found = space.get("gpu-0", "gpubackends")["status"]["conditions"]
         return [(one["reason"], one["message"]) for one in found if one["type"] == "Ready"]
 
-    with start() as operator:
+    with start(BACKEND_GONE_SECONDS=1) as operator:
         space.backend(ollama.url, slots=2)
         until(lambda: operator.metric(TOTAL) == 2, "it offers its slots")
         holder = {"holder": "somebody", "until": "9999-12-31T00:00:00Z"}

@@ -57,7 +57,7 @@ def test_a_forbidden_namespace_holds_back_no_other(
 ) -> None:
     """At the start and later; and it is served as soon as it lets the operator in."""
     other.submit("waits", "INFO")
-    with start([space.name, other.name], KUBECONFIG=limited) as operator:
+    with start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator:
         assert states(operator) == {space.name: "served", other.name: "forbidden"}
         done(space, "first")
         assert other.phase("waits") == "New"
@@ -78,7 +78,7 @@ def test_liveness_outlasts_a_forbidden_namespace(
 ) -> None:
     """Longer than the silence after which a watch counts as dead: its answers are 403, and it is not restarted."""
     account.allow(other.name)
-    with start([space.name, other.name], KUBECONFIG=limited, WATCH_SILENCE_SECONDS=20) as operator:
+    with start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3, WATCH_SILENCE_SECONDS=20) as operator:
         accounts.end(space.api, other.name)
         until(lambda: states(operator)[other.name] != "served", "the namespace is gone")
         gone = time.monotonic()
@@ -95,7 +95,7 @@ def test_a_namespace_that_is_deleted_and_comes_back(
 ) -> None:
     """Its tasks go with it, those of its runs included; a new one of that name is served without a restart."""
     account.allow(other.name)
-    with start([space.name, other.name], KUBECONFIG=limited) as operator:
+    with start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator:
         other.submit("asks", "ASK")
         until(lambda: other.phase("asks") == "ReadyForGpu", "it waits for a GPU")
         done(space, "before")
@@ -122,7 +122,7 @@ def test_the_run_of_a_deleted_namespace_frees_its_slot(
 
     with (
         Kubelet(space.api, space.name, says) as kubelet,
-        start([space.name, other.name], KUBECONFIG=limited) as operator,
+        start([space.name, other.name], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator,
     ):
         space.backend(gpu, slots=1)
         other.submit("runs")
@@ -139,7 +139,7 @@ def test_the_run_of_a_deleted_namespace_frees_its_slot(
 def test_a_new_process_starts_while_a_namespace_is_gone(
     space: Space, start: Start, account: accounts.Account, limited: Path
 ) -> None:
-    with start([space.name, "never-there"], KUBECONFIG=limited) as operator:
+    with start([space.name, "never-there"], KUBECONFIG=limited, RESYNC_SECONDS=3) as operator:
         assert states(operator)["never-there"] == "forbidden"
         done(space, "first")
 

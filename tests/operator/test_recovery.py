@@ -99,7 +99,8 @@ def test_background_that_never_came_to_life_gives_its_slot_back_and_a_users_task
 
 
 def test_a_backend_that_drains_keeps_its_run_and_gets_no_other(space: Space, start: Start, gpu: str) -> None:
-    with Kubelet(space.api, space.name, runs_for_ever) as kubelet, start(BACKEND_GONE_SECONDS=1):
+    soon = {"BACKEND_GONE_SECONDS": 1, "WAIT_REASON_SECONDS": 1}
+    with Kubelet(space.api, space.name, runs_for_ever) as kubelet, start(**soon):
         space.backend(gpu, slots=2)
         space.submit("run")
         until(lambda: space.phase("run") == "Orchestrating", "it runs")

@@ -73,6 +73,7 @@ class Look:
             report=self._report,
             monotonic=lambda: self.time,
             sleep=self._sleep,
+            every=30.0,
             grace=0.3,
         )
 
@@ -320,7 +321,10 @@ class Forgetful:
 @pytest.mark.services
 def test_a_deletion_that_no_watch_reports(kubeconfig: Path, space: Space, start: Start, tmp_path: Path) -> None:
     """One of a task that waits: it is forgotten within two looks, and counted."""
-    with Forgetful(kubeconfig) as proxy, start(KUBECONFIG=proxy.kubeconfig(tmp_path / "door")) as operator:
+    with (
+        Forgetful(kubeconfig) as proxy,
+        start(KUBECONFIG=proxy.kubeconfig(tmp_path / "proxy"), RESYNC_SECONDS=3) as operator,
+    ):
         space.submit("stays", "ASK")
         space.submit("goes", "ASK")
         until(lambda: set(space.phases().values()) == {"ReadyForGpu"}, "both wait for a GPU")

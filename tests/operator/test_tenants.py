@@ -320,7 +320,7 @@ def test_limits_of_the_chart_and_of_the_namespace_hold_for_tasks_that_were_there
         place.submit("other", "INFO", clientId="victim")
     limits = {"limits": {"clients": ["house"]}, "namespaces": {listed.name: {"clients": ["lena"]}}}
     settings = {"ADMISSION": json.dumps(limits), "RECHECK_SECONDS": 1}
-    with start([space.name, team.name, listed.name], **settings):
+    with start([space.name, team.name, listed.name], RESYNC_SECONDS=3, **settings):
         for place in (team, listed, space):
             until(lambda place=place: place.phase("own") == "Done", "the own client's is processed")  # type: ignore[misc]
             until(lambda place=place: "Accepted" in place.conditions("other"), "the other one says why")  # type: ignore[misc]
