@@ -11,9 +11,9 @@ from typing import Any
 
 import pydantic
 
-from cli import attached, errors, mail
+from cli import attached, errors
 from cli.reading import Object
-from crds import labels, pendingtask
+from crds import labels, mail, pendingtask
 from crds.pendingtask import Mode, Type
 from crds.values import STORED_BYTES, ContentRef
 
@@ -135,7 +135,13 @@ def _bounded(file: str, content: str, files: Sequence[attached.File], wishes: Wi
 def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
     """Any file in the form of a mail."""
     if file.lower().endswith(".eml") and type_ is Type.EMAIL:
-        return mail.read(raw)
+        try:
+            found = mail.read(raw)
+        except mail.UnreadableError as error:
+            raise _no_mail(str(error)) from error
+        if not found.body:
+            raise _no_mail("the message has no text")
+        return found
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -145,6 +151,14 @@ def _read(file: str, raw: bytes, type_: Type) -> mail.Mail:
             remedy="Convert it to UTF-8 text first, for example with iconv or pdftotext.",
         ) from error
     return mail.Mail("", "" if file == "-" else PurePath(file).name, text)
+
+
+def _no_mail(why: str) -> errors.Unusable:
+    return errors.Unusable(
+        f"This is no usable mail: {why}.",
+        field="FILE",
+        remedy="Give an RFC 5322 message with a text part, or set --type to submit the file as it is.",
+    )
 
 
 def _name(file: str, raw: bytes, wishes: Wishes, type_: Type) -> str:

@@ -206,6 +206,8 @@ class Settings(BaseSettings):
     qualify_at_once: Annotated[int, Field(ge=1, le=1000)] = 10
     stale_seconds: Annotated[float, Field(gt=0)] = 600
     recheck_seconds: Annotated[float, Field(gt=0)] = 60
+    sources: bool = False
+    """A sources process polls Connections (`controllers.sources`); else they are checked only."""
     resync_seconds: Annotated[float, Field(gt=0)] = 30
     """How often what is known is compared with a list of what there is."""
     backend_gone_seconds: Annotated[float, Field(ge=0, le=86_400)] = 60

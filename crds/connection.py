@@ -123,7 +123,7 @@ class Spec(Model):
             ),
         ),
     ] = "5m"
-    """How often it is asked for news, once sources are polled; this version polls none."""
+    """How often it is asked for news."""
     filter: Filter | None = None
     """Which items are taken."""
     rate_limit: RateLimit | None = None
@@ -131,7 +131,7 @@ class Spec(Model):
     suspend: bool = False
     """Stop polling; what was fetched is still processed."""
     max_in_flight_tasks: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """How many unfinished PendingTasks it may have at once, once sources are polled."""
+    """How many unfinished PendingTasks it may have at once; more items wait."""
 
 
 class Items(Model):
@@ -178,7 +178,9 @@ class Status(Model):
     cursor: Annotated[str, Field(max_length=4096)] = ""
     """Opaque position in the source."""
     last_poll_time: Time | None = None
-    """When the source was last asked; this version polls none."""
+    """When the source was last asked."""
+    last_success_time: Time | None = None
+    """When it was last asked and everything new was stored."""
     items: Items | None = None
     """Source items by state."""
     workspace: Workspace | None = None
@@ -188,11 +190,16 @@ class Status(Model):
 
 
 class Connection(Model):
-    """A source of items. This version checks it and does not poll it yet (Ready=False, PollingNotEnabled): create
-    PendingTasks for the items meanwhile."""
+    """A source of items, each of which becomes a PendingTask, once. This version polls mailboxes (Email with imap:// or
+    imaps://) where the chart's sources.enabled is set; it checks the others (Ready=False, PollingNotEnabled)."""
 
     api_version: Literal["jervis.dev/v1alpha1"] = "jervis.dev/v1alpha1"
     kind: Literal["Connection"] = "Connection"
     metadata: Metadata
     spec: Spec
     status: Status = Field(default_factory=Status)
+
+
+def seconds(interval: str) -> float:
+    """`spec.pollInterval` in seconds, for example of "5m"."""
+    return float(interval[:-1]) * {"s": 1, "m": 60, "h": 3600}[interval[-1]]

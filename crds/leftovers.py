@@ -15,6 +15,8 @@ MEMORY = "task_memory"
 RESULTS = "task_results"
 NOTICES = "task_notices"
 """What webhooks are sent about tasks (`controllers.notices`)."""
+SOURCE_ITEMS = "source_items"
+"""Items of Connections: {_id, scope: {clientId, projectId, groupId}, content?, ...} (`controllers.sources.items`)."""
 OF_RUNS: Mapping[str, str] = {
     # The fence first: a run that is unexpectedly still alive can write nothing after that.
     "orchestrator_fences": "_id",

@@ -19,6 +19,7 @@ from crds.schedule import Recurrence, Schedule
 from crds.values import ContentRef, FixedIdentifier, OptionalIdentifier, Urn
 
 CONTENT_BYTES = 32768
+MOST_ATTACHMENTS = 32
 # etcd's request limit. The schema needs a bound for the cost of CEL; a rule refuses everything over CONTENT_BYTES,
 # because the schema's "too long" cannot name a remedy.
 _REQUEST_BYTES = 1_572_864
@@ -210,7 +211,8 @@ class Spec(Model):
     content_ref: ContentRef | None = None
     """Reference to a larger text."""
     attachments: Annotated[
-        tuple[Attachment, ...], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+        tuple[Attachment, ...],
+        Field(max_length=MOST_ATTACHMENTS, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ] = ()
     """Files that belong to the content."""
     mode: Mode = Mode.BACKGROUND

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from controllers.connection.credentials import Finding
+from controllers.sources.state import State
 from crds import conditions, connection
 from crds.connection import Type
 
@@ -19,22 +20,71 @@ SCHEMES = {
     Type.GIT: ("http", "https", "ssh", "git", "file"),
 }
 
+GRACE = timedelta(seconds=60)
+"""After two intervals, before a Connection without a poll is late."""
 
-def patch(conn: connection.Connection, found: Finding, now: datetime, *, file_urls: bool = False) -> dict[str, Any]:
-    """Merge patch of the status; empty when it already says all of this. `found` is about its credentials; `file_urls`
-    allows file:// for Git."""
+
+def polled(spec: connection.Spec) -> bool:
+    """Whether this version has a protocol for it."""
+    return spec.type is connection.Type.EMAIL and spec.url.startswith(("imap://", "imaps://"))
+
+
+def late_at(conn: connection.Connection, state: State) -> datetime | None:
+    """When the last success is two intervals old; None without one."""
+    if state.succeeded_at is None:
+        return None
+    return state.succeeded_at + timedelta(seconds=2 * connection.seconds(conn.spec.poll_interval)) + GRACE
+
+
+def accepted(conn: connection.Connection, found: Finding, *, file_urls: bool = False) -> bool:
+    """Whether it may be polled; `found` is about its credentials, `file_urls` allows file:// for Git."""
+    stopped = found.ok is False or found.stops or conn.spec.suspend
+    return not stopped and not _url_problem(conn, file_urls) and polled(conn.spec)
+
+
+def patch(
+    conn: connection.Connection,
+    found: Finding,
+    now: datetime,
+    *,
+    file_urls: bool = False,
+    state: State | None = None,
+) -> dict[str, Any]:
+    """Merge patch of the status; empty when it already says all of this. `state`: what the polls came to, None where
+    no sources are polled. Otherwise see `accepted`."""
     listed = conn.status.conditions
-    for one in _conditions(conn, found, now, _url_problem(conn, file_urls)):
+    for one in _conditions(conn, found, now, _url_problem(conn, file_urls), state):
         listed = conditions.put(listed, one)
     said = [(c.type, c.status, c.reason, c.message) for c in listed]
     before = [(c.type, c.status, c.reason, c.message) for c in conn.status.conditions]
-    if said == before and conn.status.observed_generation == conn.metadata.generation:
+    values: dict[str, Any] = {}
+    if state is not None and state.polled_at is not None:
+        values = _values(conn.status, state)
+    if said == before and conn.status.observed_generation == conn.metadata.generation and not values:
         return {}
-    return {"conditions": [c.wire() for c in listed], "observedGeneration": conn.metadata.generation}
+    return {"conditions": [c.wire() for c in listed], "observedGeneration": conn.metadata.generation, **values}
+
+
+def _values(status: connection.Status, state: State) -> dict[str, Any]:
+    """The fields about polls, if they say something else now."""
+    new = status.model_copy(
+        update={
+            "cursor": state.cursor,
+            "last_poll_time": _whole(state.polled_at),
+            "last_success_time": _whole(state.succeeded_at),
+            "items": connection.Items(**{key.casefold(): value for key, value in (state.items or {}).items()}),
+        }
+    )
+    names = ("cursor", "lastPollTime", "lastSuccessTime", "items")
+    return {} if new == status else {name: value for name, value in new.wire().items() if name in names}
+
+
+def _whole(at: datetime | None) -> datetime | None:
+    return at and at.replace(microsecond=0)
 
 
 def _conditions(
-    conn: connection.Connection, found: Finding, now: datetime, problem: str
+    conn: connection.Connection, found: Finding, now: datetime, problem: str, state: State | None
 ) -> tuple[conditions.Condition, ...]:
     generation = conn.metadata.generation
 
@@ -48,11 +98,37 @@ def _conditions(
         return credentials, make("Ready", False, "InvalidURL", problem)
     if conn.spec.suspend:
         return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
+    if state is not None and polled(conn.spec):
+        ready, reason, message = _ready(conn, state, now)
+        if state.generation == generation and (state.rejected or state.succeeded_at is not None):
+            why = ("CredentialsRejected", state.message) if state.rejected else ("Accepted", "The source accepts them.")
+            credentials = make("CredentialsValid", not state.rejected, *why)
+        return credentials, make("Ready", ready, reason, message)
     text = (
         f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
         " operator; create PendingTasks for the items meanwhile."
     )
     return credentials, make("Ready", False, "PollingNotEnabled", text)
+
+
+def _ready(conn: connection.Connection, state: State, now: datetime) -> tuple[bool | None, str, str]:
+    """Two intervals without a success are too long, whatever the reason."""
+    late = late_at(conn, state)
+    if state.polled_at is None or (late is None and not state.failures):
+        return None, "NotPolledYet", "The first poll has not ended yet."
+    if late is not None and now < late:
+        again = f" The last poll failed and is repeated: {state.message}" if state.failures else ""
+        return True, "Polled", f"The source answers; what is new becomes PendingTasks.{again}"[:1024]
+    if state.failures:
+        return False, state.reason, state.message
+    return (
+        False,
+        "NotPolled",
+        (
+            "No poll has ended for two intervals. Look at the sources process:"
+            " kubectl logs -l app.kubernetes.io/component=sources."
+        ),
+    )
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

@@ -12,8 +12,9 @@ import structlog
 
 import kube
 from controllers import admission, backoff, metrics, queue, unreadable
-from controllers.connection import credentials, decide
+from controllers.connection import credentials, decide, polling
 from controllers.connection.credentials import Finding
+from controllers.sources.state import State
 from crds import connection, errors
 from kube import lease
 
@@ -45,6 +46,8 @@ class Connections:
         self._failures: dict[str, int] = {}
         self._unreadable: dict[str, unreadable.Unreadable] = {}
         """By uid: objects that cannot be parsed, until that is written into them."""
+        self.polling: polling.Polling | None = None
+        """None: no sources are polled."""
         self.may_act = asyncio.Event()
 
     def known(self, namespace: str | None) -> Iterator[kube.Object]:
@@ -72,6 +75,15 @@ class Connections:
         self._unreadable.pop(uid, None)
         self._failures.pop(uid, None)
         self._work.forget(uid)
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._known or uid in self._unreadable
+
+    def state_changed(self, uid: str) -> None:
+        """The sources process has written something new about it."""
+        conn = self._known.get(uid)
+        if conn is not None:
+            self._work.put(uid, (conn.metadata.name,))
 
     def observe(self, raw: kube.Object, *, deleted: bool) -> None:
         """An event of a Connection."""
@@ -114,13 +126,28 @@ class Connections:
         if self._known.get(uid) is not conn:
             return  # it changed meanwhile, and is in the queue again
         self._failures[uid] = 0 if found.ok is not False else self._failures.get(uid, 0) + 1
-        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls)
+        state = await self._poll(conn, found)
+        patch = decide.patch(conn, found, self._wall(), file_urls=self._file_urls, state=state)
         if patch:
             await self._write(conn, patch)
+        late = state and decide.late_at(conn, state)
+        if late and uid in self._known and late > self._wall():
+            pause = (late - self._wall()).total_seconds()
+            self._work.wake(uid, (conn.metadata.name,), self._monotonic() + pause)
         if conn.spec.secret_ref is not None and uid in self._known:
             # Secrets are in no watch: most of them are none of our business.
             delay = backoff.SECRET.delay(self._failures[uid]) if found.ok is False else backoff.SECRET.cap
             self._work.wake(uid, (conn.metadata.name,), self._monotonic() + delay)
+
+    async def _poll(self, conn: connection.Connection, found: Finding) -> State | None:
+        """Have it polled or not; what that came to until now. Raises `Operational`."""
+        if self.polling is None:
+            return None
+        if decide.accepted(conn, found, file_urls=self._file_urls):
+            await self.polling.want(conn)
+        else:
+            await self.polling.rest(conn.metadata.uid)
+        return self.polling.state(conn.metadata.uid)
 
     async def _report(self, uid: str, found: unreadable.Unreadable) -> None:
         """Write why the object cannot be parsed. What is newer than it comes with an event."""

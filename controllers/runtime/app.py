@@ -135,6 +135,8 @@ class Runtime:
         for number in range(2):
             start(acting.recorder.run(), f"events {number}")
         start(acting.connections.work(), "connections")
+        if acting.connections.polling is not None:
+            start(acting.connections.polling.run(acting.connections.may_act), "sources")
         start(acting.archivist.work(), "archive")
         if config.outcomes:
             start(acting.reporter.work(), "outcomes")

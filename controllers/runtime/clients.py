@@ -20,6 +20,8 @@ from controllers import metrics, settings, tracing
 from controllers.archive import mongo as archives
 from controllers.memory import mongo
 from controllers.notices import mongo as notices
+from controllers.sources import assignments
+from controllers.sources import mongo as sources
 from crds import authorities
 from kb import client as kb
 from kube import lease
@@ -71,6 +73,8 @@ class Clients:
         self.memory = mongo.Memory(*store, leads=self.lease, at_wire=self._still_leading)
         self.archive = archives.Archive(*store, fence=fence, at_wire=self._still_leading)
         self.outbox = notices.Outbox(*store, fence=fence, at_wire=self._still_leading)
+        self._sources = sources.client(config.mongodb_uri, listeners=[mongo.AtWire(self._still_leading)])
+        self.assignments = assignments.Assignments(self._sources[config.mongodb_database], fence=fence)
         trusted = authorities.context()  # shared: loading the CA certificates is the slowest step here
         self._kb_http = httpx.AsyncClient(
             transport=router.transport(
@@ -103,6 +107,7 @@ class Clients:
         self.memory.close()
         self.archive.close()
         self.outbox.close()
+        self._sources.close()
 
     async def _fenced(self, _: httpx.Request) -> None:
         """Only the leader may write to the knowledge base, and call webhooks."""

@@ -10,9 +10,11 @@ import kube
 from controllers import backpressure, events, namespaces, projects, queue, settings
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention
+from controllers.connection import polling
 from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
+from controllers.namespaces import State
 from controllers.notices import reconcile as notifier
 from controllers.notices import sender
 from controllers.outcomes import reconcile as reporter
@@ -115,6 +117,13 @@ class Wiring:
             wall=wall,
             monotonic=self._monotonic,
         )
+        if self._config.sources:
+            self.connections.polling = polling.Polling(
+                to.assignments,
+                known=self.connections,
+                complete=lambda name: self._served.states().get(name) in (State.SERVED, State.ABSENT),
+                changed=self.connections.state_changed,
+            )
 
     def _backends(self) -> None:
         config, to = self._config, self._to

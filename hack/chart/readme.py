@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings
 
 from controllers import settings as operator
+from controllers.sources import settings as sources
 from kb import settings as kb
 from router import settings as router
 from tests.fakes.ollama import settings as simulator
@@ -28,6 +29,7 @@ _PROCESSES: dict[str, type[BaseSettings]] = {
     "operator.settings": operator.Settings,
     "router.settings": router.Settings,
     "kb.settings": kb.Settings,
+    "sources.settings": sources.Settings,
     "simulator.gpu.settings": simulator.Settings,
     "simulator.cpu.settings": simulator.Settings,
 }

@@ -24,6 +24,7 @@ CLUSTER = {
     "runc": "runc",
     "util-linux": "nsenter",
 }
+SERVERS = {"dovecot-imapd": "dovecot"}  # tests of the sources
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
 SECONDS = 15.0

@@ -1,4 +1,5 @@
-"""What is kept in MongoDB of a scope's tasks: memories, results, checkpoints, the archive. Objects are the apiserver's.
+"""What is kept in MongoDB of a scope's tasks: memories, results, checkpoints, the archive, and items of sources that
+become tasks. Objects are the apiserver's.
 
 A run that still lives loses its fence first, and so may write nothing from then on; its task, if that is still an
 object, begins anew from its own content.
@@ -28,6 +29,9 @@ class Tasks:
         if where.is_global:
             return 0  # a task belongs to a client
         gone: set[str] = set()
+        with mongo.translated():
+            # Items that are no tasks yet: what is erased must not become one.
+            await self._database[leftovers.SOURCE_ITEMS].delete_many(chosen(where, _MEMORY))
         archived = chosen(where, _ARCHIVE)
         # It is indexed at the archive's own level.
         archived["clientId"] = archived.pop(f"{_ARCHIVE}clientId")

@@ -29,6 +29,7 @@ PROCESSES = {
         {"kubeconfig", "gpu_backends", "secrets_dir", "host", "backend_loopback"},
     ),
     "kb": ("kb.settings", "JERVIS_KB_", ("kb",), set[str]()),
+    "sources": ("controllers.sources.settings", "JERVIS_SOURCES_", ("sources",), {"kubeconfig", "metrics_host"}),
     "ollama-gpu": (
         "tests.fakes.ollama.settings", "FAKE_OLLAMA_", ("simulator", "gpu"), {"script", "faults", "ready_file"},
     ),

@@ -106,6 +106,7 @@ VALUES: dict[str, Any] = {
     "stale_seconds": 1163,
     "recheck_seconds": 1171,
     "resync_seconds": 1223,
+    "sources": True,
     "backend_gone_seconds": 1181,
     "max_lost_runs": 1187,
     "max_preemptions": 1193,

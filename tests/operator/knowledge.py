@@ -20,6 +20,7 @@ projects are noted.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import threading
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,7 @@ class Knowledge(ThreadingHTTPServer):
         self.attached: list[api.AttachmentDraft] = []
         self.outcomes: list[api.Outcome] = []
         self.groups: dict[str, str] = {}
+        self.stored: dict[str, bytes] = {}
         self.rules: list[api.Rule] = []
         self.parents: list[str | None] = []
         self.busy = False
@@ -134,6 +136,16 @@ class Knowledge(ThreadingHTTPServer):
         found: dict[str, Any] = json.loads(reply.model_dump_json(by_alias=True))
         return 202, found
 
+    def store(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Status and document for a content that is to be stored."""
+        if self.busy:
+            return 503, {"error": {"code": "busy", "message": "the disk is busy"}}
+        digest = hashlib.sha256(body).hexdigest()
+        with self._lock:
+            self.stored[digest] = body
+        found: dict[str, Any] = api.ContentRef(key=digest, sha256=digest, bytes=len(body)).wire()
+        return 201, found
+
     def outcome(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for what a finished task taught: worth remembering when it had steps."""
         outcome = api.Outcome.model_validate_json(body)
@@ -214,8 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
             "/api/v1/ingest/link": self.server.link,
             "/api/v1/outcomes": self.server.outcome,
             "/api/v1/projects/regroup": self.server.regroup,
+            "/api/v1/content": self.server.store,
         }
-        status, document = others.get(self.path, self.server.ingest)(body)
+        status, document = others.get(self.path.partition("?")[0], self.server.ingest)(body)
         payload = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

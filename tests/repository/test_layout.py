@@ -23,6 +23,7 @@ DRIVERS = {
     "motor": r"(^|/)mongo\.py$",
     "pymongo": r"(^|/)mongo\.py$",
     "gridfs": r"(^|/)mongo\.py$",
+    "imapclient": r"(^|/)imap\.py$",
     "kubernetes": r"^(kube/access|cli/kube)\.py$",
     "kopf": r"^operator/main\.py$",
     "sqlite3": r"(^|/)sqlite(/\w+)?\.py$|^kb/graph/migrations\.py$",

@@ -56,6 +56,11 @@ subjects:
   - kind: ServiceAccount
     name: {{ $operator }}
     namespace: {{ .root.Release.Namespace }}
+  {{- if .root.Values.sources.enabled }}
+  - kind: ServiceAccount
+    name: {{ include "jervis.component" (dict "root" .root "component" "sources") }}
+    namespace: {{ .root.Release.Namespace }}
+  {{- end }}
 {{- end }}
 
 {{- define "jervis.namespace.quota" -}}

@@ -1,0 +1,180 @@
+"""Which Connections are polled, by whom, and what became of it: one MongoDB document per Connection.
+
+The operator writes what is wanted (`want`, `drop`) and reads the state (`states`); the sources process claims a
+Connection for a while and writes its state under the number of that claim, so that a process that was frozen writes
+nothing over its successor. Clocks of the processes may differ by less than a claim lasts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controllers.sources.mongo import AFTER, ASCENDING, trouble
+from controllers.sources.state import State
+from crds import connection, errors, leftovers
+
+CONNECTIONS, ITEMS = "source_connections", leftovers.SOURCE_ITEMS
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Lost(errors.Operational):
+    """The claim ended: another process has the Connection, or it is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A Connection that this process has until `until`. `cursor` is JSON; `fence` grows with each claim."""
+
+    uid: str
+    namespace: str
+    name: str
+    spec: connection.Spec
+    generation: int
+    fence: int
+    cursor: Mapping[str, Any]
+    state: State
+    poll_at: datetime
+
+
+class Assignments:
+    """`database` is one of `mongo.client`. `fence` is asked before what the operator writes. A claim that was not
+    renewed for `lasts` seconds is free."""
+
+    def __init__(self, database: Any, *, fence: Callable[[], None] = lambda: None, lasts: float = 60.0) -> None:
+        self._lasts = timedelta(seconds=lasts)
+        self._rows, self._items, self._fence = database[CONNECTIONS], database[ITEMS], fence
+
+    # -- the operator's side ---------------------------------------------------------------------------------------
+
+    async def want(self, conn: connection.Connection) -> None:
+        """Have it polled as its spec says now. A new spec is polled at once. Raises `Unavailable`."""
+        self._fence()
+        meta, spec = conn.metadata, conn.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+        said = {"namespace": meta.namespace, "name": meta.name, "generation": meta.generation, "spec": spec}
+        now = {"wanted": True, "pollAt": _EPOCH}
+        with trouble("keep a Connection"):
+            first = {"$setOnInsert": {**said, **now, "fence": 0, "revision": 0}}
+            await self._rows.update_one({"_id": meta.uid}, first, upsert=True)
+            changed = {"_id": meta.uid, "$or": [{"generation": {"$ne": meta.generation}}, {"wanted": False}]}
+            await self._rows.update_one(changed, {"$set": {**said, **now}})
+
+    async def rest(self, uid: str) -> None:
+        """Poll it no more for now; its cursor and items stay. Raises `Unavailable`."""
+        self._fence()
+        with trouble("keep a Connection"):
+            await self._rows.update_one({"_id": uid, "wanted": True}, {"$set": {"wanted": False}})
+
+    async def drop(self, uid: str) -> None:
+        """The Connection is gone: so are its cursor and its items. Raises `Unavailable`."""
+        self._fence()
+        with trouble("forget a Connection"):
+            await self._rows.delete_one({"_id": uid})
+            await self._items.delete_many({"connection": uid})
+
+    async def states(self) -> dict[str, tuple[str, int, State]]:
+        """By uid: the namespace, the number of the state's last change, and the state. Raises `Unavailable`."""
+        with trouble("list the Connections"):
+            return {
+                row["_id"]: (row["namespace"], int(row.get("revision", 0)), _state(row))
+                async for row in self._rows.find({}, {"spec": 0, "cursor": 0})
+            }
+
+    # -- the sources' side -----------------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        """Make the indexes. Raises `Unavailable`."""
+        with trouble("make an index"):
+            await self._rows.create_index([("wanted", ASCENDING), ("pollAt", ASCENDING)])
+
+    async def claim(self, owner: str, now: datetime, skip: Collection[str] = ()) -> Claim | None:
+        """The Connection that is due longest and that no process has; None: none. Raises `Unavailable`."""
+        free = [{"until": {"$lt": now}}, {"until": None}]
+        with trouble("claim a Connection"):
+            row = await self._rows.find_one_and_update(
+                {"wanted": True, "pollAt": {"$lte": now}, "_id": {"$nin": list(skip)}, "$or": free},
+                {"$set": {"owner": owner, "until": now + self._lasts}, "$inc": {"fence": 1}},
+                sort=[("pollAt", ASCENDING)],
+                return_document=AFTER,
+            )
+        return None if row is None else _claim(row)
+
+    async def renew(self, claim: Claim, now: datetime) -> None:
+        """Keep it for another while. Raises `Lost`, `Unavailable`."""
+        await self._write(claim, {"until": now + self._lasts})
+
+    async def advance(self, claim: Claim, cursor: Mapping[str, Any], now: datetime) -> None:
+        """What stands before the cursor is stored. Raises `Lost`, `Unavailable`."""
+        until = now + self._lasts
+        await self._write(claim, {"cursor": json.dumps(cursor, sort_keys=True), "until": until})
+
+    async def finish(self, claim: Claim, state: State, poll_at: datetime) -> None:
+        """Give it back with its state; the next poll is at `poll_at`. Raises `Lost`, `Unavailable`."""
+        said = {
+            "polledAt": state.polled_at,
+            "succeededAt": state.succeeded_at,
+            "failures": state.failures,
+            "reason": state.reason,
+            "message": state.message,
+            "rejected": state.rejected,
+            "items": dict(state.items or {}),
+            "shown": state.cursor,
+            "polledGeneration": claim.generation,
+        }
+        # A spec that changed meanwhile is polled at once: what the operator wrote then stays.
+        await self._write(claim, {"state": said, "owner": "", "until": None}, {"revision": 1})
+        with trouble("write the next poll"):
+            await self._rows.update_one(
+                {"_id": claim.uid, "fence": claim.fence, "generation": claim.generation}, {"$set": {"pollAt": poll_at}}
+            )
+
+    async def release(self, claim: Claim) -> None:
+        """Give it back in the middle; it is due as before. Raises `Unavailable`."""
+        with trouble("give a Connection back"):
+            await self._rows.update_one(
+                {"_id": claim.uid, "fence": claim.fence}, {"$set": {"owner": "", "until": None}}
+            )
+
+    async def _write(self, claim: Claim, values: Mapping[str, Any], added: Mapping[str, int] | None = None) -> None:
+        more = {"$inc": dict(added)} if added else {}
+        with trouble("write the state of a Connection"):
+            done = await self._rows.update_one({"_id": claim.uid, "fence": claim.fence}, {"$set": dict(values), **more})
+        if not done.matched_count:
+            raise Lost(f"Connection {claim.namespace}/{claim.name} is another process's now, or gone")
+
+
+def _claim(row: Mapping[str, Any]) -> Claim:
+    return Claim(
+        uid=row["_id"],
+        namespace=row["namespace"],
+        name=row["name"],
+        spec=connection.Spec.model_validate(row["spec"]),
+        generation=int(row["generation"]),
+        fence=int(row["fence"]),
+        cursor=json.loads(row.get("cursor") or "{}"),
+        state=_state(row),
+        poll_at=row["pollAt"],
+    )
+
+
+def _state(row: Mapping[str, Any]) -> State:
+    said = row.get("state")
+    if said is None:
+        return State()
+    return replace(
+        State(),
+        polled_at=said["polledAt"],
+        succeeded_at=said["succeededAt"],
+        failures=int(said["failures"]),
+        reason=said["reason"],
+        message=said["message"],
+        rejected=bool(said["rejected"]),
+        items={key: int(value) for key, value in said["items"].items()},
+        cursor=said["shown"],
+        generation=int(said["polledGeneration"]),
+    )

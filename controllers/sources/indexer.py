@@ -1,0 +1,100 @@
+"""From stored items to PendingTasks: created once each, at most as many unfinished ones as the Connection allows.
+
+The name of a task is made of its item, so a creation that is repeated after a lost answer or a kill meets the task that
+is there. Source: seed 000 "Continuous Indexers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+import kube
+from controllers import backoff
+from controllers.sources import assignments, items, metrics
+from crds import labels, phases
+
+log = structlog.get_logger("sources")
+
+MOST_TRIES = 5
+"""After so many refusals by the apiserver an item is not tried again by itself."""
+AGAIN = backoff.Doubling(first=60.0, cap=3600.0)
+PAGE = 100
+
+
+class Indexer:
+    """`wall` gives the time in UTC."""
+
+    def __init__(
+        self, api: kube.Kube, stored: items.Items, measured: metrics.Metrics, *, wall: Callable[[], datetime]
+    ) -> None:
+        self._api, self._items, self._metrics, self._wall = api, stored, measured, wall
+
+    async def run(self, claim: assignments.Claim) -> bool:
+        """Create tasks while there are items and room; False: items are left because there is no room.
+
+        Raises `crds.errors.Operational`.
+        """
+        room = claim.spec.max_in_flight_tasks - await self._unfinished(claim)
+        while room > 0:
+            found = await self._items.waiting(claim.uid, min(room, PAGE), self._wall())
+            if not found:
+                return True
+            for one in found:
+                room -= await self._create(claim, one)
+        return not await self._items.waiting(claim.uid, 1, self._wall())
+
+    async def _unfinished(self, claim: assignments.Claim) -> int:
+        selector = f"{labels.CONNECTION_UID}={claim.uid}"
+        count = 0
+        pages = self._api.pages(kube.TASKS, claim.namespace, selector, fields=phases.UNFINISHED, metadata=True)
+        async for found, _ in pages:
+            count += len(found)
+        return count
+
+    async def _create(self, claim: assignments.Claim, one: items.Stored) -> bool:
+        await self._items.indexing(one.id)
+        body = task(claim, one)
+        name = body["metadata"]["name"]
+        try:
+            await self._api.create(kube.TASKS, claim.namespace, body)
+        except kube.AlreadyExists:
+            pass  # created before a kill, or by another request of this one
+        except (kube.Forbidden, kube.NotFound, kube.Refused) as error:
+            tries = one.tries + 1
+            final = isinstance(error, kube.Refused) or tries >= MOST_TRIES
+            again = None if final else self._wall() + timedelta(seconds=AGAIN.delay(tries))
+            await self._items.failed(one.id, error.message, again)
+            self._metrics.items.labels(claim.spec.type.value, "refused").inc()
+            log.info("no task of an item", connection=claim.name, item=one.id, reason=error.message)
+            return False
+        await self._items.indexed(one.id, name)
+        self._metrics.items.labels(claim.spec.type.value, "indexed").inc()
+        return True
+
+
+def task(claim: assignments.Claim, one: items.Stored) -> dict[str, Any]:
+    """The PendingTask of an item."""
+    spec = claim.spec
+    said = {
+        "type": one.type,
+        "clientId": spec.client_id,
+        "projectId": spec.project_id,
+        "groupId": spec.group_id,
+        "sourceUrn": one.urn,
+        "mode": "Background",
+        **one.content,
+    }
+    return {
+        "apiVersion": "jervis.dev/v1alpha1",
+        "kind": "PendingTask",
+        "metadata": {
+            "name": f"{claim.name[:32].rstrip('.-')}-{one.id[:20]}",
+            "labels": {labels.CONNECTION_UID: claim.uid},
+            "annotations": {labels.TITLE: one.title, labels.CONNECTION: claim.name},
+        },
+        "spec": {key: value for key, value in said.items() if value not in ("", None)},
+    }

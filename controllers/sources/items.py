@@ -1,0 +1,153 @@
+"""The items of sources: one MongoDB document per item and version, from its first sight to its task.
+
+    New       stored, no task yet
+    Indexing  a task is being created
+    Indexed   the task exists
+    Failed    no task can be made of it, with the reason; one that may still succeed has a time for its next try
+
+Source: seed 000 "Continuous Indexers".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controllers.sources import assignments, port
+from controllers.sources.mongo import ASCENDING, trouble
+from crds import scope
+
+NEW, INDEXING, INDEXED, FAILED = "New", "Indexing", "Indexed", "Failed"
+STATES = (NEW, INDEXING, INDEXED, FAILED)
+_REASON_CHARS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An item whose content is stored: `content` is the part of the task's spec that holds or names it."""
+
+    id: str
+    type: str
+    urn: str
+    title: str
+    content: Mapping[str, Any]
+    tries: int = 0
+
+
+def key(uid: str, source_id: str, version: str) -> str:
+    """The identity of one version of an item of a Connection; its task's name is made of it."""
+    return hashlib.sha256("\0".join((uid, source_id, version)).encode()).hexdigest()[:32]
+
+
+class Items:
+    """`database` is one of `mongo.client`."""
+
+    def __init__(self, database: Any) -> None:
+        self._rows = database[assignments.ITEMS]
+
+    async def prepare(self) -> None:
+        """Make the indexes. Raises `Unavailable`."""
+        with trouble("make an index"):
+            await self._rows.create_index([("connection", ASCENDING), ("state", ASCENDING), ("found", ASCENDING)])
+            await self._rows.create_index([("connection", ASCENDING), ("sourceId", ASCENDING)])
+
+    async def unknown(self, uid: str, found: Sequence[port.Item]) -> list[port.Item]:
+        """Those whose version is not stored yet. Raises `Unavailable`."""
+        keys = {key(uid, one.source_id, one.version): one for one in found}
+        with trouble("look for items"):
+            known = {row["_id"] async for row in self._rows.find({"_id": {"$in": list(keys)}}, {"_id": 1})}
+        return [one for at, one in keys.items() if at not in known]
+
+    async def named(self, uid: str, source_id: str) -> bool:
+        """Whether some version of it is stored. Raises `Unavailable`."""
+        with trouble("look for an item"):
+            return await self._rows.find_one({"connection": uid, "sourceId": source_id}, {"_id": 1}) is not None
+
+    async def add(
+        self, uid: str, owner: scope.Scope, one: port.Item, content: Mapping[str, Any], now: datetime
+    ) -> None:
+        """Keep a new item of `owner`; one that is there already stays as it is. Raises `Unavailable`."""
+        row = {
+            "connection": uid,
+            "scope": owner.model_dump(by_alias=True),
+            "sourceId": one.source_id,
+            "type": one.type.value,
+            "urn": one.urn,
+            "title": one.title,
+            "content": dict(content),
+            "observedAt": one.observed_at,
+            "found": now,
+            "state": NEW,
+            "tries": 0,
+            "reason": "",
+        }
+        with trouble("keep an item"):
+            await self._rows.update_one(
+                {"_id": key(uid, one.source_id, one.version)}, {"$setOnInsert": row}, upsert=True
+            )
+
+    async def add_failure(self, uid: str, owner: scope.Scope, one: port.Failure, now: datetime) -> None:
+        """Keep that there is something of which no task can be made. Raises `Unavailable`."""
+        row = {
+            "connection": uid,
+            "scope": owner.model_dump(by_alias=True),
+            "sourceId": one.source_id,
+            "title": one.title,
+            "found": now,
+            "state": FAILED,
+            "tries": 0,
+            "reason": one.reason[:_REASON_CHARS],
+        }
+        with trouble("keep a failed item"):
+            await self._rows.update_one({"_id": key(uid, one.source_id, "")}, {"$setOnInsert": row}, upsert=True)
+
+    async def backlog(self, uid: str) -> int:
+        """How many have no task yet and are no failures. Raises `Unavailable`."""
+        with trouble("count the items"):
+            return int(await self._rows.count_documents({"connection": uid, "state": {"$in": [NEW, INDEXING]}}))
+
+    async def waiting(self, uid: str, limit: int, now: datetime) -> list[Stored]:
+        """The oldest without a task, those included whose creation was interrupted or is tried again.
+
+        Raises `Unavailable`.
+        """
+        again = {"state": FAILED, "retryAt": {"$lte": now}}
+        wanted = {"connection": uid, "$or": [{"state": {"$in": [NEW, INDEXING]}}, again]}
+        with trouble("list the items"):
+            rows = self._rows.find(wanted).sort("found", ASCENDING).limit(limit)
+            return [
+                Stored(row["_id"], row["type"], row["urn"], row["title"], row["content"], int(row["tries"]))
+                async for row in rows
+            ]
+
+    async def indexing(self, item_id: str) -> None:
+        """Its task is being created. Raises `Unavailable`."""
+        await self._set(item_id, {"state": INDEXING})
+
+    async def indexed(self, item_id: str, task: str) -> None:
+        """Its task exists: the content is not needed here any more. Raises `Unavailable`."""
+        with trouble("write an item"):
+            await self._rows.update_one(
+                {"_id": item_id},
+                {"$set": {"state": INDEXED, "task": task, "reason": ""}, "$unset": {"content": "", "retryAt": ""}},
+            )
+
+    async def failed(self, item_id: str, reason: str, retry_at: datetime | None) -> None:
+        """No task could be made of it; `retry_at` None: it is not tried again. Raises `Unavailable`."""
+        said = {"state": FAILED, "reason": reason[:_REASON_CHARS], "retryAt": retry_at}
+        with trouble("write an item"):
+            await self._rows.update_one({"_id": item_id}, {"$set": said, "$inc": {"tries": 1}})
+
+    async def counts(self, uid: str) -> dict[str, int]:
+        """By state, those without any included. Raises `Unavailable`."""
+        with trouble("count the items"):
+            return {
+                state: int(await self._rows.count_documents({"connection": uid, "state": state})) for state in STATES
+            }
+
+    async def _set(self, item_id: str, values: Mapping[str, Any]) -> None:
+        with trouble("write an item"):
+            await self._rows.update_one({"_id": item_id}, {"$set": dict(values)})

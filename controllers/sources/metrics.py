@@ -1,0 +1,37 @@
+"""The metrics of the sources process; labels are bounded: types of Connections and fixed words."""
+
+from __future__ import annotations
+
+import prometheus_client as prometheus
+
+
+class Metrics:
+    """On a registry of its own."""
+
+    def __init__(self, registry: prometheus.CollectorRegistry) -> None:
+        self.registry = registry
+        self.polls = prometheus.Counter(
+            "jervis_sources_polls_total",
+            "Polls of Connections by type and outcome (Succeeded, or the reason of the condition).",
+            ["type", "outcome"],
+            registry=registry,
+        )
+        self.items = prometheus.Counter(
+            "jervis_sources_items_total",
+            "Items by type of Connection and outcome (found, indexed, refused, unusable).",
+            ["type", "outcome"],
+            registry=registry,
+        )
+        self.seconds = prometheus.Histogram(
+            "jervis_sources_poll_seconds",
+            "Duration of a poll.",
+            ["type"],
+            buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 1800),
+            registry=registry,
+        )
+        self.active = prometheus.Gauge(
+            "jervis_sources_active", "Connections that this process is working on.", registry=registry
+        )
+        self.loop_failures = prometheus.Counter(
+            "jervis_sources_loop_failures_total", "Rounds that ended with an unforeseen error.", registry=registry
+        )

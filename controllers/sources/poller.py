@@ -1,0 +1,283 @@
+"""Polls Connections: claims one that is due, stores what its source has, has tasks created, and gives it back.
+
+Every Connection is claimed by one process at a time. A batch is stored before the cursor moves past it. A long first
+poll is cut after `MOST_BATCHES`, so that a large mailbox does not keep small ones waiting. Source: blueprint
+"Connectors"; seed 000 "CentralPoller".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+import kube
+from controllers import backoff
+from controllers.sources import assignments, indexer, items, limits, metrics, mongo, port
+from controllers.sources.state import State
+from crds import connection, errors, pendingtask, scope
+from kb import client as kb
+
+log = structlog.get_logger("sources")
+
+IDLE_SECONDS = 1.0
+AWAY_SECONDS = 5.0
+WINDOW_SECONDS = 30.0
+"""Items wait for finished tasks, or there are none: the next look (seed 000)."""
+MOST_BATCHES = 20
+JITTER = 0.1
+AGAIN = backoff.Doubling(first=10.0, cap=900.0)
+SUCCEEDED = "Succeeded"
+_REASONS: Mapping[type[errors.JervisError], str] = {
+    port.Rejected: "CredentialsRejected",
+    port.Misconfigured: "Misconfigured",
+    port.Unreachable: "Unreachable",
+    kb.Unavailable: "KnowledgeBaseAway",
+}
+_SHOWN_CHARS = 4096
+_MESSAGE_CHARS = 1024
+
+
+Opens = Callable[[connection.Spec, Mapping[str, str], limits.Bucket], port.Source]
+"""(spec, the values of its Secret, the bucket that its requests go through) -> one poll. Raises `Misconfigured`."""
+
+
+class Poller:
+    """`opens` has the protocols that there are; `width` Connections are worked on at once, and their claims are renewed
+    every `renew` seconds."""
+
+    def __init__(
+        self,
+        api: kube.Kube,
+        knowledge: kb.Client,
+        assigned: assignments.Assignments,
+        stored: items.Items,
+        makes: indexer.Indexer,
+        opens: Mapping[connection.Type, Opens],
+        measured: metrics.Metrics,
+        *,
+        owner: str,
+        width: int,
+        renew: float,
+        wall: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._api, self._kb, self._assigned, self._items = api, knowledge, assigned, stored
+        self._indexer, self._opens, self._metrics = makes, opens, measured
+        self._owner, self._width, self._renew = owner, width, renew
+        self._wall, self._monotonic, self._sleep = wall, monotonic, sleep
+        self._chance = chance or random.SystemRandom()
+        self._buckets: dict[str, tuple[connection.RateLimit, limits.Bucket]] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; what is being done then is given up, and the Connections are given back."""
+        try:
+            while True:
+                try:
+                    claimed = await self._claim()
+                except errors.Operational as error:
+                    log.warning("no Connection claimed", reason=error.message)
+                    await self._sleep(AWAY_SECONDS)
+                    continue
+                if not claimed:
+                    await self._sleep(IDLE_SECONDS)
+        finally:
+            for one in self._busy.values():
+                one.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    async def _claim(self) -> bool:
+        if len(self._busy) >= self._width:
+            return False
+        claim = await self._assigned.claim(self._owner, self._wall(), tuple(self._busy))
+        if claim is None:
+            return False
+        work = asyncio.create_task(self._serve(claim), name=f"poll {claim.namespace}/{claim.name}")
+        self._busy[claim.uid] = work
+        self._metrics.active.set(len(self._busy))
+        work.add_done_callback(lambda _: self._done(claim.uid))
+        return True
+
+    def _done(self, uid: str) -> None:
+        self._busy.pop(uid, None)
+        self._metrics.active.set(len(self._busy))
+
+    async def _serve(self, claim: assignments.Claim) -> None:
+        try:
+            async with self._kept(claim):
+                await self.serve(claim)
+        except asyncio.CancelledError:
+            with suppress(errors.Operational):
+                await self._assigned.release(claim)
+            raise
+        except assignments.Lost as error:
+            log.info("claim lost", reason=error.message)
+        except errors.Operational as error:
+            # Nothing could be written: the claim ends by itself, and the Connection is polled again.
+            log.warning("connection not polled", connection=claim.name, reason=error.message)
+        except Exception:
+            # The edge of a round: one Connection that triggers a bug of ours must not stop the others.
+            self._metrics.loop_failures.inc()
+            log.exception("poll failed", connection=claim.name)
+
+    @asynccontextmanager
+    async def _kept(self, claim: assignments.Claim) -> AsyncIterator[None]:
+        async def renew() -> None:
+            while True:
+                await self._sleep(self._renew)
+                with suppress(mongo.Unavailable):
+                    await self._assigned.renew(claim, self._wall())
+
+        keeping = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def serve(self, claim: assignments.Claim) -> None:
+        """One round for one Connection: poll, create tasks, write the state. Raises `crds.errors.Operational`."""
+        begun, kind = self._monotonic(), claim.spec.type.value
+        more = False
+        try:
+            more, shown = await self._poll(claim)
+            state = replace(
+                claim.state, polled_at=self._wall(), succeeded_at=self._wall(), failures=0, reason="", message="",
+                rejected=False, cursor=shown,
+            )  # fmt: skip
+            outcome = SUCCEEDED
+        except (assignments.Lost, mongo.Unavailable):
+            raise
+        except errors.JervisError as error:
+            outcome, state = self._failed(claim, error)
+        self._metrics.polls.labels(kind, outcome).inc()
+        self._metrics.seconds.labels(kind).observe(self._monotonic() - begun)
+        emptied = await self._indexer.run(claim)
+        state = replace(state, items=await self._items.counts(claim.uid))
+        await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
+
+    def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
+        reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "Failed")
+        remedy = f" {error.remedy}" if isinstance(error, errors.Permanent) and error.remedy else ""
+        log.info("source not polled", connection=claim.name, reason=reason, cause=error.message)
+        state = replace(
+            claim.state,
+            polled_at=self._wall(),
+            failures=claim.state.failures + 1,
+            reason=reason,
+            message=f"{error.message}{remedy}"[:_MESSAGE_CHARS],
+            rejected=isinstance(error, port.Rejected),
+        )
+        return reason, state
+
+    def _next(self, claim: assignments.Claim, state: State, more: bool, emptied: bool, outcome: str) -> datetime:
+        now = self._wall()
+        if more and emptied:
+            return now  # behind the others that are due
+        interval = connection.seconds(claim.spec.poll_interval)
+        pause = interval * (1 + JITTER * (2 * self._chance.random() - 1))
+        if outcome != SUCCEEDED:
+            pause = max(min(pause, AGAIN.delay(state.failures)), 1.0)
+        if not emptied:
+            pause = min(pause, WINDOW_SECONDS)
+        return now + timedelta(seconds=pause)
+
+    async def _poll(self, claim: assignments.Claim) -> tuple[bool, str]:
+        """Store what is new; whether there may be more, and the cursor for people."""
+        opens = self._opens.get(claim.spec.type)
+        if opens is None:
+            raise port.Misconfigured(f"{claim.spec.type.value} sources are not polled by this version.")
+        shown = claim.state.cursor
+        if await self._items.backlog(claim.uid) >= claim.spec.max_in_flight_tasks:
+            return True, shown  # what is stored already has to become tasks first
+        source = opens(claim.spec, await self._credentials(claim), self._bucket(claim))
+        owner = scope.Scope(
+            client_id=claim.spec.client_id, project_id=claim.spec.project_id, group_id=claim.spec.group_id
+        )
+        count = 0
+        async with aclosing(source.batches(claim.cursor)) as batches:
+            async for batch in batches:
+                await self._store(claim, owner, batch)
+                await self._assigned.advance(claim, batch.cursor, self._wall())
+                shown, count = batch.shown[:_SHOWN_CHARS], count + 1
+                if count >= MOST_BATCHES:
+                    return True, shown
+        return False, shown
+
+    async def _store(self, claim: assignments.Claim, owner: scope.Scope, batch: port.Batch) -> None:
+        kind = claim.spec.type.value
+        failures = list(batch.failures)
+        for found in await self._items.unknown(claim.uid, batch.items):
+            one = found
+            if not found.editable and await self._items.named(claim.uid, found.source_id):
+                # Two mails with one Message-ID are two mails; one of them may be forged.
+                one = replace(found, urn=f"{found.urn}#{found.version[:12]}")
+            try:
+                content = await self._content(owner, one)
+            except kb.Rejected as error:
+                why = f"The knowledge base does not store it: {error.message}"
+                failures.append(port.Failure(one.source_id, one.title, why))
+                continue
+            await self._items.add(claim.uid, owner, one, content, self._wall())
+            self._metrics.items.labels(kind, "found").inc()
+        for failure in failures:
+            await self._items.add_failure(claim.uid, owner, failure, self._wall())
+            self._metrics.items.labels(kind, "unusable").inc()
+
+    async def _content(self, owner: scope.Scope, one: port.Item) -> dict[str, Any]:
+        """The part of the task's spec that holds the text, or names it where it is too large for an object."""
+        raw = one.text.encode()
+        content: dict[str, Any] = {"content": one.text}
+        if len(raw) > pendingtask.CONTENT_BYTES:
+            content = {"contentRef": (await self._kb.store(owner, raw)).model_dump(mode="json", by_alias=True)}
+        files = []
+        for file in one.files[: pendingtask.MOST_ATTACHMENTS]:
+            reference = await self._kb.store(owner, file.body, file.media_type)
+            files.append(
+                {
+                    "name": file.name,
+                    "mediaType": file.media_type,
+                    "contentRef": reference.model_dump(mode="json", by_alias=True),
+                }
+            )
+        return {**content, **({"attachments": files} if files else {})}
+
+    async def _credentials(self, claim: assignments.Claim) -> dict[str, str]:
+        reference = claim.spec.secret_ref
+        if reference is None:
+            return {}
+        try:
+            found = await self._api.get(kube.SECRETS, claim.namespace, reference.name)
+        except (kube.NotFound, kube.Forbidden) as error:
+            raise port.Misconfigured(
+                f"Secret {reference.name!r} of namespace {claim.namespace!r} cannot be read: {error.message}",
+                remedy="Create it, and add its name to rbac.connectionSecrets of the chart.",
+            ) from error
+        return _decoded(found.get("data") or {})
+
+    def _bucket(self, claim: assignments.Claim) -> limits.Bucket:
+        wanted = claim.spec.rate_limit or connection.RateLimit()
+        known = self._buckets.get(claim.uid)
+        if known is None or known[0] != wanted:
+            known = (wanted, limits.Bucket(wanted.requests_per_minute, wanted.burst))
+            self._buckets[claim.uid] = known
+        return known[1]
+
+
+def _decoded(data: Mapping[str, str]) -> dict[str, str]:
+    """The values of a Secret that are text."""
+    found = {}
+    for key, value in data.items():
+        with suppress(ValueError):
+            found[key] = base64.b64decode(value).decode()
+    return found

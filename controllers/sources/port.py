@@ -1,0 +1,77 @@
+"""The port of a protocol: what is asked of a source, and what it answers.
+
+A source answers batches. Each has the items and the failures that were found, and the cursor behind them: the caller
+stores both before it stores the cursor, so a kill repeats a batch and loses none. An error is raised and never looks
+like an empty batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from crds import errors, mail, pendingtask
+
+Cursor = Mapping[str, Any]
+"""JSON that only the protocol reads; {} before the first poll."""
+
+
+class Rejected(errors.Permanent):
+    """The source refuses the credentials."""
+
+
+class Misconfigured(errors.Permanent):
+    """The source is there, and what the Connection asks for is not."""
+
+
+class Unreachable(errors.Operational):
+    """The source does not answer, answers nonsense, or asks for a pause (`retry_after`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing of the source. `source_id` is its name there, at most 512 characters and the same for ever; `version`
+    differs where the content does. `observed_at`: the time that the source gives it. What is not `editable` never
+    changes: a second version of it is another thing with the same name."""
+
+    source_id: str
+    version: str
+    type: pendingtask.Type
+    urn: str
+    title: str
+    text: str
+    files: tuple[mail.File, ...] = ()
+    observed_at: datetime | None = None
+    editable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A thing of the source that cannot become a task, and why, in a sentence."""
+
+    source_id: str
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was found next, and the cursor behind it; `shown` says for people where that is."""
+
+    cursor: Cursor
+    shown: str
+    items: tuple[Item, ...] = ()
+    failures: tuple[Failure, ...] = field(default=())
+
+
+class Source(Protocol):
+    """One poll of one Connection."""
+
+    def batches(self, cursor: Cursor) -> AsyncGenerator[Batch]:
+        """What is new behind the cursor, until there is no more.
+
+        Raises `Rejected`, `Misconfigured`, `Unreachable`; what was yielded before that is good.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""One module per protocol: `(cursor) -> items | failures | next cursor`, see `controllers.sources.port`."""

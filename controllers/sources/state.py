@@ -1,0 +1,23 @@
+"""What the polls of a Connection came to: written by the sources process, read by the operator. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the last polls came to. `failures` in a row; `reason` (CamelCase) and `message` of the last one, "" after a
+    success; `rejected`: the source refused the credentials. `items` by state."""
+
+    polled_at: datetime | None = None
+    succeeded_at: datetime | None = None
+    failures: int = 0
+    reason: str = ""
+    message: str = ""
+    rejected: bool = False
+    items: Mapping[str, int] | None = None
+    cursor: str = ""
+    generation: int = 0

@@ -1,0 +1,119 @@
+"""A mail in the form of a task: its text, its URN, and the files that it holds. Pure.
+
+The command line and the sources make tasks of mails; both must make the same one.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from email import errors as mail_errors
+from email import message_from_bytes, policy
+from email.message import EmailMessage, MIMEPart
+
+_HEADERS = ("From", "To", "Cc", "Date", "Message-ID", "In-Reply-To", "References", "Subject")
+_HEADER_CHARS = 4096
+UNKNOWN_TYPE = "application/octet-stream"
+_TYPE = re.compile(r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")
+_NAME_CHARS = 255
+_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
+_WORDS = frozenset({"text/plain", "text/html"})
+
+
+class UnreadableError(ValueError):
+    """These bytes are no mail, or it cannot be taken apart; the text says why."""
+
+
+@dataclass(frozen=True)
+class File:
+    """`name` as it arrived, without folders; `media_type` an IANA media type."""
+
+    name: str
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Mail:
+    """`message_id` without its brackets, "" when it has none; `title` the decoded subject.
+
+    `text` is readable: headers decoded, then the plain text. `body`: there is more than headers. `files` is all that
+    the message holds beside its text.
+    """
+
+    message_id: str
+    title: str
+    text: str
+    body: bool = True
+    files: list[File] = field(default_factory=list)
+
+    @property
+    def urn(self) -> str:
+        """`email::<messageId>` of seed 001; "" without a Message-ID."""
+        return f"email::{self.message_id}" if self.message_id else ""
+
+
+def read(raw: bytes) -> Mail:
+    """Parse a message (RFC 5322, RFC 2045). Raises `UnreadableError`."""
+    try:
+        message = message_from_bytes(raw, policy=policy.default)
+        assert isinstance(message, EmailMessage)
+        headers = {name: str(message[name])[:_HEADER_CHARS] for name in _HEADERS if message[name]}
+        part = message.get_body(preferencelist=("plain", "html"))
+        body = str(part.get_content()) if part is not None else ""
+        files = parts(message, part)
+    except (mail_errors.MessageError, LookupError, ValueError, RecursionError, AttributeError) as error:
+        raise UnreadableError(f"the message cannot be parsed ({error})") from error
+    if not headers:
+        raise UnreadableError("it has none of the headers of a mail")
+    lines = [f"{name}: {' '.join(value.split())}" for name, value in headers.items()]
+    if files:
+        lines.append(f"Attachments: {', '.join(file.name for file in files)}")
+    text = "\n".join([*lines, "", body.replace("\r\n", "\n").strip(), ""])
+    identity = "".join(headers.get("Message-ID", "").split()).strip("<>")
+    return Mail(identity, " ".join(headers.get("Subject", "").split()), text, bool(body.strip()), files)
+
+
+def parts(message: EmailMessage, body: MIMEPart | None) -> list[File]:
+    """What a mail holds beside `body`, its text: attachments, inline images, forwarded mails, further texts.
+
+    Left out are the other forms of the same text, signatures, and parts without content. Raises what `email` raises.
+    """
+    found = []
+    for number, part in enumerate(_leaves(message), start=1):
+        kind = part.get_content_type()
+        if part is body or kind in _SIGNATURES:
+            continue
+        raw = _bytes(part)
+        if raw.strip():
+            unnamed = f"part-{number}{mimetypes.guess_extension(kind) or ''}"
+            name = file_name(part.get_filename() or "", unnamed)
+            found.append(File(name, kind if _TYPE.match(kind) else UNKNOWN_TYPE, raw))
+    return found
+
+
+def file_name(given: str, otherwise: str) -> str:
+    """The last part of a path, on one line, without what steers a terminal; `otherwise` when nothing is left."""
+    last = given.replace("\\", "/").rpartition("/")[2]
+    plain = " ".join("".join(char if char.isprintable() else " " for char in last).split())
+    return (plain or otherwise)[-_NAME_CHARS:]
+
+
+def _leaves(part: EmailMessage, *, alternative: bool = False) -> Iterator[EmailMessage]:
+    """In order. A forwarded mail is one leaf; of alternatives those that are the text in another form are none."""
+    if part.get_content_maintype() != "multipart":
+        if not (alternative and part.get_content_type() in _WORDS and not part.is_attachment()):
+            yield part
+        return
+    for one in part.iter_parts():
+        assert isinstance(one, EmailMessage)
+        yield from _leaves(one, alternative=part.get_content_type() == "multipart/alternative")
+
+
+def _bytes(part: EmailMessage) -> bytes:
+    content = part.get_content()
+    if isinstance(content, str):
+        return content.encode("utf-8", "replace")
+    return content if isinstance(content, bytes) else bytes(content)

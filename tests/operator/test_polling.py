@@ -1,0 +1,170 @@
+"""Mailboxes that are polled: operator, sources process, apiserver, MongoDB's wire and a real Dovecot together."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from controllers.sources import assignments
+from tests.operator.conftest import Space, database_name, until
+from tests.operator.knowledge import Knowledge
+from tests.operator.process import Operator
+from tests.sources import dovecot, process
+from tests.sources.process import Sources
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.services]
+Start = Callable[..., AbstractContextManager[Operator]]
+CLAIM_SECONDS = 6
+Begin = Callable[..., AbstractContextManager[Sources]]
+
+
+@pytest.fixture(scope="module")
+def mailserver() -> Iterator[dovecot.Dovecot]:
+    with dovecot.running() as place:
+        yield place
+
+
+@pytest.fixture
+def sources(kubeconfig: Path, space: Space, knowledge: Knowledge, tmp_path: Path, mongodb_uri: str) -> Begin:
+    """Start a sources process on this namespace's database; settings can be overridden."""
+    known: dict[str, object] = {
+        "KUBECONFIG": kubeconfig,
+        "KB_URL": knowledge.url,
+        "MONGODB_URI": mongodb_uri,
+        "MONGODB_DATABASE": database_name(space),
+        "CLAIM_SECONDS": CLAIM_SECONDS,
+    }
+    return lambda name="sources", **settings: process.running(tmp_path / f"{name}.log", **{**known, **settings})
+
+
+def connect(space: Space, url: str, user: str, name: str = "mailbox", **spec: Any) -> None:
+    """A Connection with its Secret."""
+    secrets: Any = client.CoreV1Api(space.api)
+    body = {"metadata": {"name": name}, "stringData": {"username": user, "password": dovecot.PASSWORD}}
+    secrets.create_namespaced_secret(space.name, body)
+    said = {"type": "Email", "clientId": "acme", "url": url, "secretRef": {"name": name}, "pollInterval": "10s"}
+    space.create("connections", "Connection", name, {**said, **spec})
+
+
+def status(space: Space, name: str = "mailbox") -> dict[str, Any]:
+    found: dict[str, Any] = space.get(name, "connections").get("status", {})
+    return found
+
+
+def condition(space: Space, type_: str, name: str = "mailbox") -> tuple[str, str]:
+    listed = status(space, name).get("conditions", ())
+    return next(((one["status"], one["reason"]) for one in listed if one["type"] == type_), ("", ""))
+
+
+def titles(space: Space) -> list[str]:
+    return sorted(one["metadata"]["annotations"]["jervis.dev/title"] for one in space.every())
+
+
+def test_mails_become_tasks_and_the_status_says_so(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, knowledge: Knowledge
+) -> None:
+    picture = base64.b64encode(b"\x89PNG a picture").decode()
+    attached = (
+        "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nASSIGNED See it.\r\n"
+        "--b\r\nContent-Type: image/png; name=rack.png\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+        f"{picture}\r\n--b--\r\n"
+    )
+    mailserver.put(
+        dovecot.mail(1, "INFO"), dovecot.mail(2, "x" * 40_000), dovecot.mail(3, "", more=attached), user="one"
+    )
+    with start(SOURCES=True), sources() as polling:
+        connect(space, mailserver.url, "one")
+        until(lambda: len(space.every()) == 3, "each mail is a task")
+        until(lambda: condition(space, "Ready") == ("True", "Polled"), "the Connection says that it is polled")
+        assert condition(space, "CredentialsValid") == ("True", "Accepted")
+        until(lambda: status(space).get("items") == {"new": 0, "indexing": 0, "indexed": 3, "failed": 0}, "counted")
+        assert status(space)["cursor"].startswith("INBOX: UID 3 of ")
+        assert status(space)["lastSuccessTime"] <= status(space)["lastPollTime"]
+        by_title = {one["metadata"]["annotations"]["jervis.dev/title"]: one for one in space.every()}
+        large, pictured = by_title["Mail 2"]["spec"], by_title["Mail 3"]["spec"]
+        assert ("content" in large, large["contentRef"]["bytes"] > 40_000) == (False, True)
+        [file] = pictured["attachments"]
+        assert (file["name"], knowledge.stored[file["contentRef"]["key"]]) == ("rack.png", b"\x89PNG a picture")
+        assert {one["spec"]["sourceUrn"] for one in space.every()} == {f"email::{n}@example.com" for n in (1, 2, 3)}
+        mailserver.put(dovecot.mail(4), dovecot.mail(3, "", more=attached), user="one")
+        until(lambda: titles(space) == ["Mail 1", "Mail 2", "Mail 3", "Mail 4"], "one more, and none twice")
+        assert polling.metric("jervis_sources_items_total") >= 8
+        space.mend("mailbox", {"suspend": True}, "connections")
+        until(lambda: condition(space, "Ready") == ("False", "Suspended"), "it rests")
+        polls = polling.metric("jervis_sources_polls_total")
+        mailserver.put(dovecot.mail(5), user="one")
+        space.mend("mailbox", {"suspend": False}, "connections")
+        until(lambda: "Mail 5" in titles(space), "it goes on at once")
+        assert polling.metric("jervis_sources_polls_total") == polls + 1
+
+
+def test_no_more_tasks_than_the_connection_allows(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, knowledge: Knowledge
+) -> None:
+    mailserver.put(*(dovecot.mail(number, "ASSIGNED") for number in range(6)), user="window")
+    knowledge.gate.clear()
+    with start(SOURCES=True), sources():
+        connect(space, mailserver.url, "window", maxInFlightTasks=2)
+        until(lambda: status(space).get("items", {}).get("indexed") == 2, "two are begun")
+        assert status(space)["items"] == {"new": 4, "indexing": 0, "indexed": 2, "failed": 0}
+        assert len(space.every()) == 2
+        for one in space.every():
+            space.delete(one["metadata"]["name"])
+        knowledge.gate.set()
+        until(lambda: status(space)["items"]["indexed"] == 4, "two more have room")
+
+
+def test_a_source_that_fails_says_why_and_is_polled_again(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot
+) -> None:
+    mailserver.put(dovecot.mail(1), user="wrong")
+    with start(SOURCES=True), sources():
+        connect(space, mailserver.url, "wrong")
+        secrets: Any = client.CoreV1Api(space.api)
+        until(lambda: len(space.every()) == 1, "it is polled")
+        connect(space, mailserver.url, "nobody", "other", filter={"include": ["Nowhere"]})
+        until(lambda: condition(space, "Ready", "other") == ("False", "Misconfigured"), "the folder is missed")
+        assert condition(space, "CredentialsValid", "other")[0] != "False"
+        secrets.patch_namespaced_secret("other", space.name, {"stringData": {"password": "no"}})
+        until(lambda: condition(space, "CredentialsValid", "other") == ("False", "CredentialsRejected"), "refused")
+        assert condition(space, "Ready", "other") == ("False", "CredentialsRejected")
+        assert dovecot.PASSWORD not in str(status(space, "other"))
+        secrets.patch_namespaced_secret("other", space.name, {"stringData": {"password": dovecot.PASSWORD}})
+        space.mend("other", {"filter": None}, "connections")
+        until(lambda: condition(space, "Ready", "other") == ("True", "Polled"), "it is polled again")
+        assert condition(space, "Ready") == ("True", "Polled"), "the other one was not disturbed"
+
+
+def test_two_processes_and_kills_make_no_task_twice(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot
+) -> None:
+    mailserver.put(*(dovecot.mail(number, "INFO") for number in range(150)), user="killed")
+    with start(SOURCES=True):
+        with sources("first") as first:
+            connect(space, mailserver.url, "killed")
+            until(lambda: len(space.every()) > 10, "some are made")
+            first.kill()
+        made = len(space.every())
+        assert made < 150
+        with sources("second"), sources("third"):
+            until(lambda: len(space.every()) == 150, "the others are made once the claim of the first has ended")
+        assert len({one["spec"]["sourceUrn"] for one in space.every()}) == 150
+
+
+def test_a_deleted_connection_is_forgotten(
+    space: Space, start: Start, sources: Begin, mailserver: dovecot.Dovecot, database: Any
+) -> None:
+    mailserver.put(dovecot.mail(1), user="gone")
+    with start(SOURCES=True), sources():
+        connect(space, mailserver.url, "gone")
+        until(lambda: len(space.every()) == 1, "it is polled")
+        space.delete("mailbox", "connections")
+        until(lambda: not list(database[assignments.CONNECTIONS].find()), "its cursor goes")
+        assert list(database[assignments.ITEMS].find()) == []
+        assert len(space.every()) == 1, "its tasks stay"

@@ -1,0 +1,60 @@
+"""The sources process as a process of its own: start it, kill it, ask its endpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from tests import ports
+from tests.nursery import children
+
+_START_SECONDS = 60.0
+
+
+class Sources:
+    """One sources process."""
+
+    def __init__(self, log: Path, **settings: object) -> None:
+        self.port, self.log = ports.free(), log
+        own = {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": self.port, "PLAINTEXT": True, **settings}
+        env = {key: value for key, value in os.environ.items() if not key.startswith("JERVIS_")}
+        env |= {f"JERVIS_SOURCES_{key}": str(value) for key, value in own.items()}
+        env["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
+        self.process = children.forked(["controllers.sources"], env, log, log.parent)
+
+    def metric(self, name: str) -> float:
+        """Sum of the samples of that name."""
+        lines = httpx.get(f"http://127.0.0.1:{self.port}/metrics", timeout=10).text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
+
+    def ready(self) -> None:
+        """Return once /readyz is green."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"http://127.0.0.1:{self.port}/readyz", timeout=5).status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"sources not ready: {self.log.read_text()[-3000:]}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait(10)
+
+
+@contextlib.contextmanager
+def running(log: Path, **settings: object) -> Iterator[Sources]:
+    """A ready process that is gone afterwards."""
+    one = Sources(log, **settings)
+    try:
+        one.ready()
+        yield one
+    finally:
+        if one.process.poll() is None:
+            one.kill()

@@ -1,0 +1,182 @@
+"""The mailbox protocol against a real Dovecot: every mail once, and no error looks like an empty mailbox."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import Any
+
+import pytest
+
+from controllers.sources import limits, port
+from controllers.sources.protocols import imap
+from crds import authorities, connection
+from tests.sources import dovecot
+
+pytestmark = pytest.mark.services
+
+
+def mailbox(
+    url: str,
+    *,
+    user: str,
+    password: str = dovecot.PASSWORD,
+    tls: ssl.SSLContext | None = None,
+    plain: bool = True,
+    **more: Any,
+) -> imap.Mailbox:
+    login = imap.Login(url, user, password, tls or authorities.context(), plain)
+    bucket = limits.Bucket(6000, 1000)
+    return imap.Mailbox(login, connection.Filter(**more), bucket, monotonic=time.monotonic)
+
+
+async def poll(
+    box: imap.Mailbox, cursor: port.Cursor | None = None
+) -> tuple[list[port.Item], list[port.Failure], port.Cursor]:
+    items: list[port.Item] = []
+    failures: list[port.Failure] = []
+    last: port.Cursor = cursor or {}
+    async for batch in box.batches(last):
+        items += batch.items
+        failures += batch.failures
+        last = batch.cursor
+    return items, failures, last
+
+
+async def test_every_mail_of_every_folder_once(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(*(dovecot.mail(number) for number in range(120)), user="all")
+    mailserver.put(dovecot.mail(200), folder="Project/Rack", user="all")
+    mailserver.put(dovecot.mail(300), folder="P&AVkA7Q-loha", user="all")  # "Příloha" in modified UTF-7
+    mailserver.put(dovecot.mail(400), folder="Trash", user="all")
+    items, failures, cursor = await poll(mailbox(mailserver.url, user="all"))
+    assert failures == []
+    assert [one.urn for one in items] == [f"email::{number}@example.com" for number in (*range(120), 200, 300)]
+    assert set(cursor["folders"]) == {"INBOX", "Project/Rack", "Příloha"}
+    assert items[0].text.startswith("From: Petra <petra@example.com>\nTo: infra@example.org\n")
+    assert (await poll(mailbox(mailserver.url, user="all"), cursor))[0] == []
+    mailserver.put(dovecot.mail(500), user="all")
+    again, _, _ = await poll(mailbox(mailserver.url, user="all"), cursor)
+    assert [one.urn for one in again] == ["email::500@example.com"]
+    with mailserver.mailbox("all") as client:
+        client.select("INBOX", readonly=True)
+        _, [unseen] = client.search(None, "UNSEEN")
+        assert len(unseen.split()) == 121, "nothing is marked as read"
+
+
+async def test_a_batch_that_is_repeated_has_the_same_items(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(*(dovecot.mail(number) for number in range(130)), user="cut")
+    first: list[port.Batch] = []
+    async for batch in mailbox(mailserver.url, user="cut").batches({}):
+        first.append(batch)
+        break
+    assert len(first[0].items) == imap.BATCH
+    rest, _, _ = await poll(mailbox(mailserver.url, user="cut"), first[0].cursor)
+    everything, _, _ = await poll(mailbox(mailserver.url, user="cut"))
+    assert [*first[0].items, *rest] == everything
+
+
+async def test_a_folder_that_was_made_anew_is_read_from_its_beginning(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(dovecot.mail(1), dovecot.mail(2), folder="Old", user="anew")
+    items, _, cursor = await poll(mailbox(mailserver.url, user="anew", include=("Old",)))
+    with mailserver.mailbox("anew") as client:
+        client.delete("Old")
+    await asyncio.sleep(1.1)  # UIDVALIDITY is made of seconds
+    mailserver.put(dovecot.mail(2), folder="Old", user="anew")
+    again, _, after = await poll(mailbox(mailserver.url, user="anew", include=("Old",)), cursor)
+    assert [(one.source_id, one.version) for one in again] == [(items[1].source_id, items[1].version)]
+    assert after["folders"]["Old"][0] != cursor["folders"]["Old"][0]
+
+
+async def test_what_the_filter_leaves_out_is_asked_for_once(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(dovecot.mail(1), user="since")
+    box = mailbox(mailserver.url, user="since", since="2100-01-01T00:00:00Z")
+    items, _, cursor = await poll(box)
+    assert (items, cursor["folders"]["INBOX"][1]) == ([], 1)
+    mailserver.put(dovecot.mail(9), folder="Spam", user="since")
+    chosen, _, _ = await poll(mailbox(mailserver.url, user="since", exclude=("Spam",)))
+    assert [one.urn for one in chosen] == ["email::1@example.com"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        ({"password": "wrong"}, port.Rejected, "refuses the login of 'errors'"),
+        ({"include": ("INBOX", "Nowhere")}, port.Misconfigured, "no folder 'Nowhere'"),
+        ({"url": "imap://127.0.0.1:9"}, port.Unreachable, "did not answer open"),
+        ({"plain": False}, port.Misconfigured, "offers no STARTTLS"),
+    ],
+)
+async def test_an_error_is_no_empty_mailbox(
+    mailserver: dovecot.Dovecot, given: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        await poll(mailbox(**{"url": mailserver.url, "user": "errors", **given}))
+
+
+async def test_a_server_that_goes_away_in_the_middle(mailserver: dovecot.Dovecot) -> None:
+    mailserver.put(*(dovecot.mail(number) for number in range(60)), user="middle")
+    cursor: port.Cursor = {}
+    ended: list[str] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forwards until the first batch is through, then hangs up."""
+        upstream, out = await asyncio.open_connection("127.0.0.1", mailserver.port)
+
+        async def down() -> None:
+            while chunk := await upstream.read(65536):
+                writer.write(chunk)
+
+        pump = asyncio.create_task(down())
+        while (line := await reader.readline()) and not (cursor and b"FETCH" in line):
+            out.write(line)
+        ended.append("hung up")
+        pump.cancel()
+        writer.close()
+        out.close()
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as server:
+        url = f"imap://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        got: list[port.Item] = []
+        try:
+            async for batch in mailbox(url, user="middle").batches({}):
+                cursor = batch.cursor
+                got += batch.items
+        except port.Unreachable:
+            ended.append("said so")
+    rest, _, _ = await poll(mailbox(mailserver.url, user="middle"), cursor)
+    assert ended == ["hung up", "said so"]
+    assert len({one.source_id for one in [*got, *rest]}) == len([*got, *rest]) == 60
+
+
+async def test_mails_that_are_none_are_failures_and_hold_nothing_up(mailserver: dovecot.Dovecot) -> None:
+    nested = (
+        b"Content-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\nContent-Type: message/rfc822\r\n\r\n" * 3000
+    )
+    wrong = dovecot.mail(2, more="Content-Type: text/plain; charset=no-such-charset")
+    mailserver.put(b"\r\n\r\nno headers\r\n", nested, wrong, dovecot.mail(3), user="odd")
+    started = time.process_time()
+    items, failures, _ = await poll(mailbox(mailserver.url, user="odd"))
+    assert time.process_time() - started < 30, "a bound, not a measurement"
+    assert items[-1].urn == "email::3@example.com"
+    assert len(items) + len(failures) == 4
+    assert all(one.source_id.startswith("INBOX/") and one.reason for one in failures)
+
+
+async def test_tls_is_verified() -> None:
+    with dovecot.running(tls=True) as server:
+        server.put(dovecot.mail(1))
+        with pytest.raises(port.Unreachable, match="certificate"):
+            await poll(mailbox(server.secure, user="ada"))
+        trusted = authorities.context()
+        trusted.load_verify_locations(server.authority)
+        for url in (server.secure, server.url.replace("127.0.0.1", "localhost")):
+            items, _, _ = await poll(mailbox(url, user="ada", tls=trusted, plain=False))
+            assert [one.urn for one in items] == ["email::1@example.com"]
+
+
+def test_a_second_mail_of_one_message_id_is_another_version() -> None:
+    first, second = (imap.item("INBOX/1/1", dovecot.mail(7, text), None) for text in ("One.", "Two."))
+    assert (first.source_id, first.editable) == (second.source_id, False)
+    assert first.version != second.version
+    assert imap.item("INBOX/1/9", b"Subject: No id\r\n\r\nText\r\n", None).source_id == "INBOX/1/9"
