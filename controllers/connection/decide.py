@@ -99,11 +99,11 @@ def _conditions(
     if conn.spec.suspend:
         return credentials, make("Ready", False, "Suspended", "spec.suspend is true; set it to false to go on.")
     if state is not None and polled(conn.spec):
-        ready, reason, message = _ready(conn, state, now)
-        if state.generation == generation and (state.rejected or state.succeeded_at is not None):
-            why = ("CredentialsRejected", state.message) if state.rejected else ("Accepted", "The source accepts them.")
-            credentials = make("CredentialsValid", not state.rejected, *why)
-        return credentials, make("Ready", ready, reason, message)
+        if state.generation == generation and state.rejected:
+            credentials = make("CredentialsValid", False, "CredentialsRejected", state.message)
+        elif state.generation == generation and state.succeeded_at is not None:
+            credentials = make("CredentialsValid", True, "Accepted", "The source accepts them.")
+        return credentials, _ready(conn, state, now)
     text = (
         f"The object is valid. Fetching from {conn.spec.type.value} sources is not part of this version of the"
         " operator; create PendingTasks for the items meanwhile."
@@ -111,24 +111,25 @@ def _conditions(
     return credentials, make("Ready", False, "PollingNotEnabled", text)
 
 
-def _ready(conn: connection.Connection, state: State, now: datetime) -> tuple[bool | None, str, str]:
+def _ready(conn: connection.Connection, state: State, now: datetime) -> conditions.Condition:
     """Two intervals without a success are too long, whatever the reason."""
-    late = late_at(conn, state)
+    late, generation = late_at(conn, state), conn.metadata.generation
+
+    def make(type_: str, ok: bool | None, reason: str, message: str) -> conditions.Condition:
+        return conditions.make(type_, ok, reason, message, now=now, generation=generation)
+
     if state.polled_at is None or (late is None and not state.failures):
-        return None, "NotPolledYet", "The first poll has not ended yet."
+        return make("Ready", None, "NotPolledYet", "The first poll has not ended yet.")
     if late is not None and now < late:
         again = f" The last poll failed and is repeated: {state.message}" if state.failures else ""
-        return True, "Polled", f"The source answers; what is new becomes PendingTasks.{again}"[:1024]
+        return make("Ready", True, "Polled", f"The source answers; what is new becomes PendingTasks.{again}"[:1024])
     if state.failures:
-        return False, state.reason, state.message
-    return (
-        False,
-        "NotPolled",
-        (
-            "No poll has ended for two intervals. Look at the sources process:"
-            " kubectl logs -l app.kubernetes.io/component=sources."
-        ),
+        return make("Ready", False, state.reason, state.message)
+    text = (
+        "No poll has ended for two intervals. Look at the sources process:"
+        " kubectl logs -l app.kubernetes.io/component=sources."
     )
+    return make("Ready", False, "NotPolled", text)
 
 
 def _url_problem(conn: connection.Connection, file_urls: bool) -> str:

@@ -167,7 +167,7 @@ class Poller:
         await self._assigned.finish(claim, state, self._next(claim, state, more, emptied, outcome))
 
     def _failed(self, claim: assignments.Claim, error: errors.JervisError) -> tuple[str, State]:
-        reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "Failed")
+        reason = next((said for kind, said in _REASONS.items() if isinstance(error, kind)), "PollFailed")
         remedy = f" {error.remedy}" if isinstance(error, errors.Permanent) and error.remedy else ""
         log.info("source not polled", connection=claim.name, reason=reason, cause=error.message)
         state = replace(

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+REASONS = ("CredentialsRejected", "Misconfigured", "Unreachable", "KnowledgeBaseAway", "PollFailed")
+"""Why a poll failed: reasons of the condition Ready."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:

@@ -8,7 +8,7 @@ from tests.chart import rendering
 from tests.chart.rendering import Chart, Manifest
 
 # The service accounts that may talk to the apiserver at all.
-TALKERS = {"jervis-operator", "jervis-router", "jervis-wait-for-crds"}
+TALKERS = {"jervis-operator", "jervis-router", "jervis-sources", "jervis-wait-for-crds"}
 
 
 def test_every_pod_meets_the_restricted_standard(manifests: list[Manifest]) -> None:
@@ -42,7 +42,7 @@ def test_every_container_may_write_to_tmp_and_is_bounded(manifests: list[Manifes
             assert "memory" in container["resources"]["limits"], name
 
 
-def test_only_three_accounts_hold_a_token(manifests: list[Manifest]) -> None:
+def test_only_these_accounts_hold_a_token(manifests: list[Manifest]) -> None:
     for name, account in rendering.of_kind(manifests, "ServiceAccount").items():
         assert account["automountServiceAccountToken"] is False, name
     for name, pod in rendering.pods(manifests):

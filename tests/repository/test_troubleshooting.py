@@ -18,6 +18,7 @@ from types import ModuleType
 
 import pytest
 
+from controllers.sources import state
 from crds import exits, pendingtask, waits
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,7 @@ COMPUTED: dict[str, Iterable[str]] = {
     "outcome.exit_reason.value": exits.ExitReason,
     "reason.value": waits.Reason,
     "why.reason.value": (pendingtask.NotAllowed.CLIENT, pendingtask.NotAllowed.UNKNOWN),
+    "state.reason": state.REASONS,
     # Copied from a condition or an Event that is made by another of these calls.
     "cond.reason": (),
     "found.reason": (),
