@@ -14,6 +14,7 @@ from tests import needs
 MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 _CASES: list[tuple[Callable[[], object], str]] = [
     (needs.browser, "no Chromium: make browser"),
+    (needs.ocr, "make ocr"),
     (lambda: needs.program(binaries.HELM, "helm"), "no helm: Go is missing: install Go 1.26"),
 ]
 
