@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 from collections import OrderedDict
 
 LANGUAGES = ("deu", "ces", "eng")
@@ -16,6 +17,7 @@ PACKAGES = ("tesseract-ocr", *(f"tesseract-ocr-{one}" for one in sorted(LANGUAGE
 """Those of Debian that bring it and its languages."""
 _SURE = 60.0
 _COLUMNS = 12
+_MENTION = re.compile(r"^©(?=\w)")
 _KEPT = 512
 
 
@@ -84,7 +86,8 @@ def words(table: str) -> str:
     for row in table.splitlines()[1:]:
         cells = row.split("\t")
         if len(cells) == _COLUMNS and cells[11].strip() and float(cells[10]) >= _SURE:
-            lines.setdefault(tuple(cells[1:5]), []).append(cells[11].strip())
+            # The sign before a name in a chat is often taken for a round letter in a circle.
+            lines.setdefault(tuple(cells[1:5]), []).append(_MENTION.sub("@", cells[11].strip()))
     text, before = "", None
     for place, found in lines.items():
         gap = "" if before is None else "\n" if before == place[:3] else "\n\n"
