@@ -98,7 +98,7 @@ async def _documents(place: site.Site, shared: items.Shared) -> Counter[tuple[st
 
 
 def _state(document: dict[str, Any]) -> str:
-    """That of a document. A picture that no model said anything usable about waits in the queue, indexed: that is
+    """That of a document. The words of a picture are indexed and then wait in the queue for their extraction: that is
     its end here."""
     queued = document["kind"] == api.ATTACHMENT and document["state"] == "Indexed"
     return "Extracted" if queued else str(document["state"])
