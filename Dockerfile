@@ -26,8 +26,20 @@ ENV PATH=/opt/jervis/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1
 WORKDIR /app
 
-# What only the simulator needs, in a layer of its own below the code, so that a change of code never moves it.
+# What only the simulator needs, in layers of its own below the code, so that a change of code never moves them.
 FROM runtime AS simulator
+# Tesseract reads what is written in images, where a vision model would. The PATH above lacks what dpkg runs.
+RUN --mount=type=secret,id=packages \
+    set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && . /etc/os-release && set +a \
+    && export PATH=/usr/local/sbin:/usr/sbin:/sbin:$PATH DEBIAN_FRONTEND=noninteractive \
+    && if [ -n "$JERVIS_DEBIAN_MIRROR" ]; then \
+        echo "deb $JERVIS_DEBIAN_MIRROR $VERSION_CODENAME main" > /tmp/mirror.list \
+        && set -- -o Dir::Etc::SourceList=/tmp/mirror.list -o Dir::Etc::SourceParts=/dev/null; fi \
+    && apt-get "$@" update -q \
+    && apt-get "$@" install -q -y --no-install-recommends \
+        tesseract-ocr tesseract-ocr-ces tesseract-ocr-deu tesseract-ocr-eng \
+    && find /usr/share/doc ! -type d ! -name copyright -delete \
+    && rm -rf /tmp/mirror.list /usr/share/man/* /usr/share/locale/* /var/lib/apt/lists/* /var/cache/* /var/log/*
 COPY requirements/fakes.txt requirements/model.txt /opt/requirements/
 RUN --mount=type=secret,id=packages --mount=type=secret,id=ca \
     set -a && if [ -f /run/secrets/packages ]; then . /run/secrets/packages; fi && set +a \

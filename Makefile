@@ -64,7 +64,7 @@ format: venv ## Apply ruff's automatic fixes and format the code
 	@$(BIN)/mdformat $(PAGES)
 
 .PHONY: unit
-unit: venv ## Tests that need neither a cluster nor a service (they need Chromium and Go)
+unit: venv ## Tests that need neither a cluster nor a service (they need Chromium, Tesseract and Go)
 	$(BIN)/pytest -n auto -m "not apiserver and not services and not e2e"
 
 .PHONY: test-thorough
@@ -73,7 +73,7 @@ test-thorough: venv ## Property tests with all their examples (make unit draws a
 	  $$(grep -rlE "^from hypothesis|^import hypothesis" tests --include="test_*.py")
 
 .PHONY: contract
-contract: venv services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
+contract: venv ocr services-up ## Tests against a real apiserver, MongoDB wire and Weaviate
 	@eval "$$($(BIN)/python -m hack.cluster env)" && unset KUBECONFIG && \
 	  $(BIN)/pytest -n 3 --dist loadfile -m "(apiserver or services) and not e2e" --ignore=tests/faults && \
 	  $(BIN)/pytest -n 2 --dist loadfile -m "apiserver or services" tests/faults
@@ -105,11 +105,11 @@ e2e: venv cluster-up image ## Tests on the whole cluster
 
 .PHONY: test-fast
 test-fast: export JERVIS_TEST_MAY_SKIP := 1
-test-fast: lint types imports unit ## Everything that needs no cluster; without Chromium or Go their tests are skipped, by name
+test-fast: lint types imports unit ## Everything that needs no cluster; without Chromium, Tesseract or Go their tests are skipped, by name
 
 # Not by way of test-fast: here a test that cannot run is an error.
 .PHONY: test
-test: browser lint types imports unit contract e2e ## Everything: lint, types, import law, unit, contract, e2e
+test: browser ocr lint types imports unit contract e2e ## Everything: lint, types, import law, unit, contract, e2e
 
 .PHONY: release
 release: venv ## Wheel, chart, image, bill of materials and SHA256SUMS into dist/ (RELEASE=--trial to try it)

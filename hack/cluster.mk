@@ -38,6 +38,10 @@ image: ## Build the project images and load them into the local cluster
 browser: venv ## Install Chromium for the tests of the pages
 	@$(CLUSTER_PYTHON) -m hack.cluster browser
 
+.PHONY: ocr
+ocr: ## Install Tesseract, with which the simulated vision model reads images
+	@$(CLUSTER_PYTHON) -m hack.cluster ocr
+
 .PHONY: cluster-tools
 cluster-tools: ## Build helm, kubectl and kubeconform into bin of the cluster's directory
 	@$(CLUSTER_PYTHON) -m hack.cluster tool helm kubectl kubeconform >/dev/null

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from hack.cluster import binaries, errors, progress
+from hack.cluster import binaries, errors, prerequisites, progress
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -23,6 +23,12 @@ def browser() -> str:
     return next((found for name in _BROWSERS if (found := shutil.which(name))), None) or _absent(
         "no Chromium: make browser"
     )
+
+
+def ocr() -> None:
+    """Tesseract with its languages and the font of the drawn images."""
+    if absent := prerequisites.missing(prerequisites.OCR):
+        _absent(f"no {', '.join(absent)}: make ocr")
 
 
 def program(tool: binaries.Tool, name: str) -> Path:

@@ -20,13 +20,13 @@ import httpx
 import prometheus_client
 
 from crds.priority import Priority
+from hack import drawing
 from kb import api, metrics
 from kb.reading import answers, draft, extraction, hints, prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
-from tests.kb.files import making
 
 TODAY = date(2026, 3, 2)
 _MODEL = "qwen2.5:7b"
@@ -100,7 +100,7 @@ async def qualified(
     calls = tokens = chunks = 0
     for number, request in enumerate(requests):
         if pictures:
-            body = making.png(20, 10, f"{_SCREEN}\nNumber: {number}")
+            body = drawing.picture(f"{_SCREEN}\nNumber: {number}")
             reference = await made.content.save(request.scope, body, "image/png")
             request = request.model_copy(update={"files": [api.File(name="shot.png", content_ref=reference)]})
         reply = await made.ingest(request)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import mimetypes
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -16,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from controllers.memory import document
 from controllers.pendingtask.effects import ingest
 from crds import API_VERSION, pendingtask
+from hack import drawing
 from kb import api
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "qualify"
@@ -30,7 +33,7 @@ LANGUAGES = ("en", "cs", "de")
 CATEGORIES = ("plain", "misplaced", "conflicting", "incomplete", "others", "nothing", "attack")
 KINDS = (
     "mail", "newsletter", "auto-reply", "invitation", "jira", "github", "gitlab", "confluence", "log", "chat",
-    "meeting", "commit", "attack",
+    "meeting", "commit", "screenshot", "attack",
 )  # fmt: skip
 
 
@@ -70,6 +73,23 @@ class Expected(_Strict):
         }
 
 
+class Picture(_Strict):
+    """An image that comes with an item, drawn from its text. `name` is the only one of its kind in the set."""
+
+    name: str
+    text: str
+    look: drawing.Look = "screen"
+
+    def body(self) -> bytes:
+        """The file. Raises `drawing.Unable`."""
+        return drawing.picture(self.text, name=self.name, look=self.look)
+
+    @property
+    def media_type(self) -> str:
+        """By the name, as its sender says it."""
+        return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+
+
 class _Header(_Strict):
     type: pendingtask.Type
     language: Literal["en", "cs", "de"]
@@ -78,6 +98,7 @@ class _Header(_Strict):
     expect: Expected
     answer: dict[str, Any] | str | None = None
     only: Literal["simulator"] | None = None
+    pictures: list[Picture] = Field(default_factory=list)
     hidden: list[str] = Field(default_factory=list)
 
 
@@ -95,14 +116,15 @@ class Item:
     answer: dict[str, Any] | str | None = None
     only_simulated: bool = False
     hidden: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
     @property
     def kind(self) -> str:
         """The folder."""
         return self.id.split("/")[0]
 
-    def task(self, shared: Shared) -> pendingtask.PendingTask:
-        """The task that a source would make of it."""
+    def task(self, shared: Shared, kept: Sequence[api.ContentRef] = ()) -> pendingtask.PendingTask:
+        """The task that a source would make of it; `kept` is where its pictures were stored, in their order."""
         name = re.sub(r"[^a-z0-9]+", "-", f"q-{self.id}".lower()).strip("-")
         annotations = {} if self.type is pendingtask.Type.EMAIL else {document.TITLE_ANNOTATION: self.title}
         return pendingtask.PendingTask.model_validate(
@@ -124,6 +146,10 @@ class Item:
                     "sourceUrn": f"qualify::{self.id}",
                     "correlationId": f"qualify-{self.kind}",
                     "content": self.content,
+                    "attachments": [
+                        {"name": one.name, "mediaType": one.media_type, "contentRef": where.model_dump()}
+                        for one, where in zip(self.pictures, kept, strict=False)
+                    ],
                 },
             }
         )
@@ -136,7 +162,9 @@ class Item:
         """Another item of the same meaning: its title and, for a mail, its Message-ID differ."""
         content = re.sub(r"^(Subject: .*)$", rf"\1 ({number})", self.content, count=1, flags=re.MULTILINE)
         content = re.sub(r"^(Message-ID: <)", rf"\g<1>{number}.", content, count=1, flags=re.MULTILINE)
-        return replace(self, id=f"{self.id}-{number}", title=f"{self.title} ({number})", content=content)
+        pictures = tuple(one.model_copy(update={"name": f"{number}-{one.name}"}) for one in self.pictures)
+        title = f"{self.title} ({number})"
+        return replace(self, id=f"{self.id}-{number}", title=title, content=content, pictures=pictures)
 
 
 def shared(folder: Path = FOLDER) -> Shared:
@@ -167,6 +195,7 @@ def load(folder: Path = FOLDER) -> list[Item]:
             answer=said.answer,
             only_simulated=said.only is not None,
             hidden=tuple(said.hidden),
+            pictures=tuple(said.pictures),
         )
         if item.type is pendingtask.Type.EMAIL:
             item = replace(item, title=" ".join(item.request(shared(folder)).title.split()))

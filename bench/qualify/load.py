@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.qualify import items, passes, report, site
+from kb import api
 
 _PAGE = 1000
 _ONE_IN = 12
@@ -44,8 +45,10 @@ def varied(count: int, seed: int) -> list[items.Item]:
     Left out are the items that a model must fail on: they would be tried without end by other means.
     """
     base = [item for item in items.load() if not item.only_simulated]
+    chance = random.Random(seed)
+    chance.shuffle(base)
     made = [base[number % len(base)].varied(number) for number in range(count)]
-    random.Random(seed).shuffle(made)
+    chance.shuffle(made)
     return made
 
 
@@ -89,9 +92,16 @@ async def _documents(place: site.Site, shared: items.Shared) -> Counter[tuple[st
     while after is not None:
         query = {"clientId": shared.client_id, "projectId": shared.project_id, "limit": str(_PAGE), "after": after}
         reply = (await place.http.get(f"{place.url}/api/v1/documents", params=query)).raise_for_status().json()
-        found.update((one["sourceUrn"], one["state"]) for one in reply["documents"])
+        found.update((one["sourceUrn"], _state(one)) for one in reply["documents"])
         after = reply.get("next")
     return found
+
+
+def _state(document: dict[str, Any]) -> str:
+    """That of a document. The words of a picture are indexed and then wait in the queue for their extraction: that is
+    its end here."""
+    queued = document["kind"] == api.ATTACHMENT and document["state"] == "Indexed"
+    return "Extracted" if queued else str(document["state"])
 
 
 def _problems(
@@ -100,7 +110,11 @@ def _problems(
     found = [f"{one.item.id} ended in {one.route}: {one.reason}" for one in outcomes if one.route == passes.ERROR]
     if expected_routes:
         found += [f"{one.item.id} was routed {one.route}" for one in outcomes if not one.right]
-    wanted = Counter((f"qualify::{one.item.id}", "Extracted") for one in outcomes)
+    sources = [f"qualify::{one.item.id}" for one in outcomes]
+    sources += [
+        api.attachment_urn(f"qualify::{one.item.id}", picture.name) for one in outcomes for picture in one.item.pictures
+    ]
+    wanted = Counter((source, "Extracted") for source in sources)
     found += [f"{urn} is {state} {times} times too often" for (urn, state), times in (documents - wanted).items()]
     found += [f"{urn} is not {state}" for urn, state in wanted - documents]
     answered = Counter(call.digest for call in place.spy.chats() if call.whole)

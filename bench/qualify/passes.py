@@ -15,6 +15,7 @@ from typing import Any
 from bench.qualify import items, site, spy
 from controllers.pendingtask import directive
 from controllers.pendingtask.effects import ingest
+from crds import priority, scope
 from kb import api, client
 
 ERROR = "Error"
@@ -77,18 +78,27 @@ async def run(place: site.Site, todo: Sequence[items.Item], shared: items.Shared
 
     outcomes = await asyncio.gather(*(one(item) for item in todo))
     by_title = {outcome.item.title: outcome for outcome in outcomes}
+    by_title |= {picture.name: outcome for outcome in outcomes for picture in outcome.item.pictures}
     for call in place.spy.calls[before:]:
         if call.title in by_title:
             by_title[call.title].calls.append(call)
     return outcomes
 
 
+async def _stored(kb: client.Client, item: items.Item, shared: items.Shared) -> list[api.ContentRef]:
+    """The pictures of an item, drawn and stored as a source does before it makes the task."""
+    owner = scope.Scope(client_id=shared.client_id, project_id=shared.project_id)
+    return [await kb.store(owner, await asyncio.to_thread(one.body), one.media_type) for one in item.pictures]
+
+
 async def _qualify(place: site.Site, item: items.Item, shared: items.Shared) -> Outcome:
-    request = item.request(shared)
+    task = item.task(shared, await _stored(place.kb, item, shared))
+    request = ingest.ingest_request(task, shared.team)
     started, wait = time.perf_counter(), _FIRST_WAIT
     for tries in range(1, _TRIES + 1):
         try:
             reply = await place.kb.ingest(request)
+            await ingest.ingest_files(place.kb, task, priority.Priority.P3)
         except client.Unavailable as error:
             reason = error.message
             await asyncio.sleep(wait)

@@ -27,6 +27,15 @@ CLUSTER = {
 SERVERS = {"dovecot-imapd": "dovecot"}  # tests of the sources
 BROWSER = {"chromium": "chromium"}  # tests of the pages
 IMAGE = {"buildah": "buildah", "debootstrap": "debootstrap"}
+_TESSDATA = "/usr/share/tesseract-ocr/5/tessdata"
+OCR = {
+    # What the simulated vision model reads images with, and the font that the tests draw them in.
+    "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "tesseract-ocr": "tesseract",
+    "tesseract-ocr-ces": f"{_TESSDATA}/ces.traineddata",
+    "tesseract-ocr-deu": f"{_TESSDATA}/deu.traineddata",
+    "tesseract-ocr-eng": f"{_TESSDATA}/eng.traineddata",
+}
 SECONDS = 15.0
 """What their installation takes."""
 _SYSTEM_PATHS = "/usr/local/sbin:/usr/sbin:/sbin"

@@ -20,6 +20,7 @@ from hack.demo import (
     diagnosis,
     errors,
     expectation,
+    forward,
     inputs,
     kubectl,
     plugin,
@@ -32,6 +33,7 @@ from hack.demo import (
     watch,
 )
 
+_SHOTS = "one mail twice, with other words in its screenshot"
 _Command = Callable[[argparse.Namespace, settings.Settings, progress.Progress], int]
 
 
@@ -78,7 +80,8 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
     question = inputs.question(wanted.checkout)
     expected: list[expectation.Expectation] = []
     seen: watch.Seen = {}
-    for title, items in (("what arrived", first), ("what a person asks", [question])):
+    shots = inputs.screenshots(wanted.checkout, now)
+    for title, items in (("what arrived", first), (_SHOTS, shots), ("what a person asks", [question])):
         console.print(f"\n[bold]{title}[/] ({len(items)} {'task' if len(items) == 1 else 'tasks'})")
         submit.apply(cluster, items, run)
         batch = _expected(items, run, wanted)
@@ -90,6 +93,9 @@ def _up(_: argparse.Namespace, wanted: settings.Settings, said: progress.Progres
             console.print(diagnosis.table(verdicts))
             diagnosis.explain(console, cluster)
             return 1
+        if items is shots:
+            with forward.opened(cluster, submit.KB_READ, submit.KB_PORT) as url:
+                report.pictures(console, cluster, [seen[submit.name(item, run)] for item in shots], url)
     asked = seen[submit.name(question, run)]
     report.show(console, cluster, wanted, submit.selector(run), question.content, asked)
     said.say(f"{len(expected)} tasks ended as expected in {time.monotonic() - began:.0f} s")

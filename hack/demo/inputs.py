@@ -1,7 +1,8 @@
 """What the demonstration feeds in, and where each piece has to end.
 
 Everything arrives as a connection would hand it over: mails and the issue are read from `examples/demo/`, the commits
-are this checkout's own. Dates in the files are placeholders, so that a deadline stays in the future.
+are this checkout's own, and the screenshots are drawn from their texts. Dates in the files are placeholders, so that a
+deadline stays in the future.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 from email.utils import format_datetime
 from pathlib import Path
 
 from crds import pendingtask
 from crds.phases import Phase
+from hack import drawing
 from hack.demo import commits, jira, mail
 
 FOLDER = Path("examples/demo")
@@ -27,7 +31,10 @@ _COMPLETED = frozenset({Phase.COMPLETED})
 
 @dataclass(frozen=True)
 class Item:
-    """One task to be: `story` says in a few words what it is, `expected` the phases that it may end in."""
+    """One task to be: `story` says in a few words what it is, `expected` the phases that it may end in.
+
+    `message` is the whole mail of one that comes with files, for `kubectl jervis submit`.
+    """
 
     name: str
     story: str
@@ -36,6 +43,7 @@ class Item:
     expected: frozenset[Phase]
     source_urn: str | None = None
     mode: pendingtask.Mode = pendingtask.Mode.BACKGROUND
+    message: bytes = b""
 
 
 def mails(checkout: Path, now: datetime) -> list[Item]:
@@ -50,6 +58,30 @@ def mails(checkout: Path, now: datetime) -> list[Item]:
         read = mail.read(_filled(checkout / FOLDER / file, now).encode())
         items.append(Item(name, story, pendingtask.Type.EMAIL, read.text, expected, read.urn))
     return items
+
+
+def screenshots(checkout: Path, now: datetime) -> list[Item]:
+    """One mail twice, with a screenshot each: its own words ask for nothing, those in the picture may."""
+    cases = (
+        ("backup-failed", f"its picture asks for something in {DEADLINE_DAYS} days: wait", _SCHEDULED),
+        ("backup-complete", "the same mail, other words in its picture: nothing to do", _DONE),
+    )
+    items = []
+    for name, story, expected in cases:
+        filled = _filled(checkout / FOLDER / "backup-console.eml", now).replace("{{picture}}", name)
+        message = message_from_bytes(filled.encode(), policy=policy.SMTP)
+        assert isinstance(message, EmailMessage)
+        shown = screenshot(checkout, now, name)
+        message.add_attachment(drawing.picture(shown), maintype="image", subtype="png", filename=f"{name}.png")
+        raw = message.as_bytes()
+        read = mail.read(raw)
+        items.append(Item(f"mail-{name}", story, pendingtask.Type.EMAIL, read.text, expected, read.urn, message=raw))
+    return items
+
+
+def screenshot(checkout: Path, now: datetime, name: str) -> str:
+    """What stands in the screenshot."""
+    return _filled(checkout / FOLDER / f"{name}.txt", now)
 
 
 def issue(checkout: Path) -> Item:

@@ -9,17 +9,15 @@ import asyncio
 import base64
 import contextlib
 import os
-import re
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
-from subprocess import PIPE, Popen
 from urllib.parse import urlencode
 
 from hack.cluster import errors as cluster_errors
 from hack.cluster import layout, progress
-from hack.demo import errors, inputs, kubectl, settings
+from hack.demo import errors, forward, inputs, kubectl, settings
 from tests import browser
 
 FOLDER = layout.CHECKOUT / "docs" / "pictures"
@@ -32,7 +30,7 @@ _LIGHT = [{"name": "prefers-color-scheme", "value": "light"}]
 async def drawn(cluster: kubectl.Kubectl, wanted: settings.Settings) -> dict[str, bytes]:
     """PNG by the name of its file."""
     token = cluster.run("create", "token", "jervis-operator", "--audience=jervis-router").strip()
-    with _forwarded(cluster, "jervis-router", 11430) as url:
+    with forward.opened(cluster, "jervis-router", 11430) as url:
         async with _opened(f"{url}/router/") as tab:
             await tab.until("!document.getElementById('login').hidden")
             await tab.evaluate(f"document.getElementById('token').value = '{token}'")
@@ -44,7 +42,7 @@ async def drawn(cluster: kubectl.Kubectl, wanted: settings.Settings) -> dict[str
     # Mails alone: commits of the checkout differ from one to the next.
     scope = {"clientId": settings.CLIENT, "projectId": settings.PROJECT, "kinds": "email"}
     asked = urlencode({**scope, "query": question})
-    with _forwarded(cluster, "jervis-kb-read", 8080) as url:
+    with forward.opened(cluster, "jervis-kb-read", 8080) as url:
         async with _opened(f"{url}/kb/#{asked}") as tab:
             await tab.until("document.querySelectorAll('#items button').length > 0")
             await tab.evaluate("document.querySelector('#items button').click()")
@@ -72,21 +70,6 @@ async def _shot(tab: browser.Tab) -> bytes:
     await tab.call("Emulation.setDeviceMetricsOverride", **(sizes | {"height": height}))
     await tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return base64.b64decode((await tab.call("Page.captureScreenshot", format="png"))["data"])
-
-
-@contextlib.contextmanager
-def _forwarded(cluster: kubectl.Kubectl, service: str, port: int) -> Iterator[str]:
-    """The address on this machine at which a Service answers."""
-    command = cluster.command("port-forward", f"svc/{service}", f":{port}")
-    with Popen(command, env=cluster.environment, stdout=PIPE, text=True) as forward:
-        assert forward.stdout is not None
-        found = re.search(r"127\.0\.0\.1:(\d+)", forward.stdout.readline())
-        try:
-            if found is None:
-                raise errors.Failure(f"kubectl port-forward svc/{service} ended: is the demonstration up? `make demo`")
-            yield f"http://127.0.0.1:{found[1]}"
-        finally:
-            forward.terminate()
 
 
 def main() -> int:

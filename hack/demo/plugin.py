@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from hack.cluster import layout
 from hack.demo import errors
@@ -27,13 +28,23 @@ def write(wanted: Settings) -> str:
 
 def run(cluster: Kubectl, *arguments: str) -> str:
     """What `kubectl jervis ARGUMENTS` prints. Raises errors.Refused with its message."""
+    words = ("-m", "cli", f"--namespace={cluster.namespace}", *arguments)
+    return _printed(cluster, f"kubectl jervis {' '.join(arguments)}", words)
+
+
+def known(cluster: Kubectl, *arguments: str) -> str:
+    """What `jervis-kb ARGUMENTS` prints. Raises errors.Refused with its message."""
+    return _printed(cluster, f"jervis-kb {' '.join(arguments)}", ("-m", "cli.knowledge", *arguments))
+
+
+def _printed(cluster: Kubectl, called: str, words: Sequence[str]) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "cli", f"--namespace={cluster.namespace}", *arguments],
+        [sys.executable, *words],
         env={**cluster.environment, "PYTHONPATH": str(layout.CHECKOUT)},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise errors.Refused(f"kubectl jervis {' '.join(arguments)}", done.stderr)
+        raise errors.Refused(called, done.stderr)
     return done.stdout

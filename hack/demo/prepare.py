@@ -83,7 +83,7 @@ def announcement(steps: list[planned.Step], packages: list[str]) -> str:
         lines += [f"  {step.name:<20} {_minutes(step.seconds)}" for step in pending]
     if packages:
         lines.append(f"Installed as root by apt-get: {' '.join(packages)}")
-    return "\n".join([*lines, "Then the cluster starts, the chart is installed, and eight tasks run.", ""])
+    return "\n".join([*lines, "Then the cluster starts, the chart is installed, and ten tasks run.", ""])
 
 
 def _images(place: layout.Layout, targets: list[str], report: progress.Progress) -> list[planned.Step]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 
 from crds import pendingtask
 from hack.demo import plugin
 from hack.demo.kubectl import Kubectl
-from hack.demo.settings import CLIENT, Settings
+from hack.demo.settings import CLIENT, PROJECT, Settings
+
+PICTURED = "Which volume of the storage node orion-3 is full?"
+"""Asked of the knowledge base: the answer stands in a screenshot and in no text."""
 
 
 def show(
@@ -31,6 +37,21 @@ def show(
     console.print("\n[bold]what to try next[/]")
     for command, meaning in _next(asked):
         console.print(f"  {command:<62} [dim]# {meaning}[/]", soft_wrap=True)
+
+
+def pictures(console: Console, cluster: Kubectl, tasks: Sequence[pendingtask.PendingTask], url: str) -> None:
+    """What became of the mails with screenshots, and a fact that stands in one of them alone; `url` is the knowledge
+    base's."""
+    for task in tasks:
+        route = task.status.route
+        console.print(
+            f"  {task.metadata.name:<28} {route.decision.value if route else '':<10} {route.reason if route else ''}",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
+    asked = ("ask", PICTURED, "--client", CLIENT, "--project", PROJECT, "--kind", "attachment", "-n", "1")
+    console.print(f"\n[bold]$ jervis-kb {escape(shlex.join(asked))}[/]")
+    said = plugin.known(cluster, *asked, "--url", url)
+    console.print(said.rstrip(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _next(asked: pendingtask.PendingTask) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 KUBECONFIG           a cluster of yours; without it the local cluster of `hack.cluster` is used
 IMAGE, FAKES_IMAGE   images that your cluster can pull, instead of the locally built ones
 OLLAMA_URL           a real Ollama (reachable from the pods) instead of the simulators
-OLLAMA_MODEL, OLLAMA_QUALIFIER, OLLAMA_EMBEDDING   its models
+OLLAMA_MODEL, OLLAMA_QUALIFIER, OLLAMA_EMBEDDING, OLLAMA_VISION   its models
 MONGODB_URI, WEAVIATE_URL, WEAVIATE_GRPC_PORT      data services as pods reach them
 DEMO_NAMESPACE       where it is installed, default `jervis`
 DEMO_TIMEOUT         the longest that a task may take, in seconds
@@ -61,12 +61,13 @@ def read(environment: Mapping[str, str]) -> Settings:
             ("orchestrator", "OLLAMA_MODEL"),
             ("qualifier", "OLLAMA_QUALIFIER"),
             ("embedding", "OLLAMA_EMBEDDING"),
+            ("vision", "OLLAMA_VISION"),
         )
         if environment.get(variable)
     }
     ollama = _url(environment, "OLLAMA_URL")
     if models and not ollama:
-        raise errors.Failure("OLLAMA_MODEL, OLLAMA_QUALIFIER and OLLAMA_EMBEDDING go with OLLAMA_URL: set that as well")
+        raise errors.Failure("OLLAMA_MODEL, OLLAMA_QUALIFIER and the others go with OLLAMA_URL: set that as well")
     return Settings(
         kubeconfig=str(cluster.kubeconfig) if local else given,
         local=local,

@@ -1,15 +1,21 @@
-"""Items become PendingTasks by server-side apply; what an earlier run left behind goes away first."""
+"""Items become PendingTasks by server-side apply, mails with files by `kubectl jervis submit`, which stores those.
+
+What an earlier run left behind goes away first.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from crds import API_VERSION
-from hack.demo import inputs, settings
+from hack.demo import forward, inputs, plugin, settings
 from hack.demo.kubectl import Kubectl
 
 RUN_LABEL = f"{settings.LABEL}-run"
+KB_READ, KB_WRITE, KB_PORT = f"{settings.RELEASE}-kb-read", f"{settings.RELEASE}-kb-write", 8080
 
 
 def name(item: inputs.Item, run: str) -> str:
@@ -43,7 +49,21 @@ def manifest(item: inputs.Item, run: str) -> dict[str, Any]:
 
 def apply(kubectl: Kubectl, items: Sequence[inputs.Item], run: str) -> None:
     """Hand the items over. Raises errors.Refused with the apiserver's words."""
-    kubectl.apply(manifest(item, run) for item in items)
+    if plain := [manifest(item, run) for item in items if not item.message]:
+        kubectl.apply(plain)
+    for item in items:
+        if item.message:
+            _send(kubectl, item, run)
+
+
+def _send(kubectl: Kubectl, item: inputs.Item, run: str) -> None:
+    labels = (f"{settings.LABEL}=true", f"{RUN_LABEL}={run}")
+    with tempfile.TemporaryDirectory() as folder, forward.opened(kubectl, KB_WRITE, KB_PORT) as url:
+        file = Path(folder) / f"{item.name}.eml"
+        file.write_bytes(item.message)
+        owner = ("--client", settings.CLIENT, "--project", settings.PROJECT)
+        plugin.run(kubectl, "submit", str(file), *owner, "--name", name(item, run), "--kb", url)
+    kubectl.run("label", "pendingtask", name(item, run), *labels)
 
 
 def clear(kubectl: Kubectl) -> int:

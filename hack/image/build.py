@@ -12,7 +12,7 @@ from hack.image.store import Store
 
 IMAGES = {"jervis": "localhost/jervis:dev", "fakes": "localhost/jervis-fakes:dev"}
 """Target of the Dockerfile: name."""
-SECONDS = {"jervis": 50.0, "fakes": 40.0}
+SECONDS = {"jervis": 50.0, "fakes": 60.0}
 """What each takes to build for the first time, the second one after the first."""
 
 

@@ -22,7 +22,8 @@ NAME = f"localhost/jervis-base:{_SUITE}-2"
 def ensure(store: Store, report: progress.Progress) -> str:
     """The base image's name, bootstrapped first if the store lacks it.
 
-    `JERVIS_DEBIAN_MIRROR` names another mirror than debootstrap's own. Raises errors.Failure when that fails.
+    `JERVIS_DEBIAN_MIRROR` names another mirror than debootstrap's own, as `sources` does for the builds on it. Raises
+    errors.Failure when that fails.
     """
     if not store.has(NAME):
         with (

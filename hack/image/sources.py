@@ -19,6 +19,7 @@ _PASSED = (
     "UV_INDEX_URL",
     "UV_DEFAULT_INDEX",
     "UV_INDEX",
+    "JERVIS_DEBIAN_MIRROR",
 )
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 

@@ -65,6 +65,23 @@ def test_the_tag_is_the_version_of_the_chart_unless_it_is_given(chart: Chart) ->
     assert rendering.environment(operator)["JERVIS_OPERATOR_IMAGE"]["value"] == f"jervis:{version}"
 
 
+@pytest.mark.parametrize("vision", ["qwen3-vl:8b", "qwen2.5:7b"])
+def test_the_simulators_have_every_model_that_is_asked(chart: Chart, vision: str) -> None:
+    rendered = chart.render(*rendering.VARIANTS["demo"], "--set", f"models.vision={vision}")
+    backends = rendering.of_kind(rendered, "GpuBackend").values()
+    models = yaml.safe_load((rendering.CHART / "values.yaml").read_text())["models"] | {"vision": vision}
+    for name, does in (
+        ("orchestrator", "generate"), ("qualifier", "generate"), ("embedding", "embed"), ("vision", "vision"),
+    ):  # fmt: skip
+        able = [one for one in backends if does in one["spec"]["capabilities"]]
+        listed = [[model["name"] for model in group["models"]] for one in able for group in one["spec"]["modelSets"]]
+        assert models[name] in {model for group in listed for model in group}, name
+        assert all(len(set(group)) == len(group) for group in listed)
+    pods = [one["spec"]["template"] for one in rendering.of_kind(rendered, "Deployment").values()]
+    served = [rendering.environment(pod).get("FAKE_OLLAMA_MODELS", {}).get("value", "") for pod in pods]
+    assert vision in [model for names in served for model in names.split(",")]
+
+
 def test_an_image_of_others_has_no_tag_of_ours(chart: Chart) -> None:
     message = chart.refusal("--set", "tika.enabled=true,tika.image.tag=")
     assert "tika.image.tag" in message

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from cli import mail as cli_mail
 from crds import pendingtask
+from hack import drawing
 from hack.demo import adf, commits, inputs, mail, submit
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +46,24 @@ def test_the_deadline_stays_ahead() -> None:
 def test_a_mail_without_identity_or_text_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"Message-ID|text/plain"):
         mail.read(raw)
+
+
+def test_screenshots_come_with_the_same_words() -> None:
+    failed, complete = inputs.screenshots(ROOT, NOW)
+    read = [cli_mail.read(item.message) for item in (failed, complete)]
+    assert [(one.urn, one.title) for one in read] == [
+        (failed.source_urn, "Message of the backup console"),
+        (complete.source_urn, "Message of the backup console"),
+    ]
+    assert failed.source_urn != complete.source_urn
+    bodies = [one.text.partition("\n\n")[2] for one in read]
+    assert bodies[0] == bodies[1]
+    assert "archive-2" not in read[0].text
+    for one, name in zip(read, ("backup-failed", "backup-complete"), strict=True):
+        [file] = one.files
+        assert (file.name, file.media_type) == (f"{name}.png", "image/png")
+        assert file.body == drawing.picture(inputs.screenshot(ROOT, NOW, name))
+    assert "by 15 January 2027." in inputs.screenshot(ROOT, NOW, "backup-failed")
 
 
 def test_an_issue_is_read() -> None:
@@ -113,7 +133,8 @@ def test_no_history_is_no_error(tmp_path: Path) -> None:
 
 
 def test_every_item_is_a_valid_task() -> None:
-    items = [*inputs.mails(ROOT, NOW), inputs.issue(ROOT), *inputs.history(ROOT), inputs.question(ROOT)]
+    items = [*inputs.mails(ROOT, NOW), *inputs.screenshots(ROOT, NOW), inputs.issue(ROOT), *inputs.history(ROOT)]
+    items.append(inputs.question(ROOT))
     names = set()
     for item in items:
         task = pendingtask.PendingTask.model_validate(submit.manifest(item, "run"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import pytest
 
 from bench.qualify import items
 from crds import pendingtask
+from hack import drawing
 
 SET = items.load()
 SHARED = items.shared()
@@ -23,6 +25,17 @@ def test_the_set_holds_every_kind_language_category_and_decision() -> None:
     wanted = set(itertools.product(items.LANGUAGES, items.CATEGORIES))
     assert pairs >= wanted
     assert {folder.name for folder in items.FOLDER.iterdir() if folder.is_dir()} == set(items.KINDS)
+
+
+def test_pictures_are_of_several_kinds() -> None:
+    pictures = [(one, picture) for one in SET for picture in one.pictures]
+    assert len(pictures) >= 5
+    assert {one.language for one, _ in pictures} == set(items.LANGUAGES)
+    assert {picture.look for _, picture in pictures} == set(get_args(drawing.Look))
+    assert {picture.media_type for _, picture in pictures} == {"image/png", "image/jpeg", "image/gif", "image/webp"}
+    names = [picture.name for _, picture in pictures]
+    assert len(set(names)) == len(names), "calls about them are told apart by the name"
+    assert [one.id for one, picture in pictures if picture.text.strip() in one.content] == []
 
 
 def test_deadlines_are_near_far_and_relative() -> None:

@@ -11,8 +11,9 @@ import sys
 import tarfile
 from pathlib import Path
 
-from hack.cluster import layout, pause
+from hack.cluster import layout, pause, prerequisites
 from hack.image import build, debian, sources
+from tests.fakes.ollama import tesseract
 from tests.hack import imports
 
 DOCKERFILE = (layout.CHECKOUT / "Dockerfile").read_text()
@@ -98,6 +99,12 @@ def test_the_image_has_neither_git_nor_a_library_that_nothing_imports() -> None:
     assert len(names) <= 105
     assert not re.search(r"\bgit\b", DOCKERFILE)
     assert set(debian._PACKAGES) == {"ca-certificates", "python3", "python3-venv"}
+
+
+def test_the_simulator_s_image_has_the_programs_that_the_tests_are_given() -> None:
+    [installed] = re.findall(r'apt-get "\$@" install [^\n]*\\\n\s+(.*) \\', DOCKERFILE)
+    assert set(installed.split()) == set(tesseract.PACKAGES)
+    assert set(tesseract.PACKAGES) == prerequisites.OCR.keys() - {"fonts-dejavu-core"}, "nothing is drawn in it"
 
 
 def test_a_base_keeps_licences_and_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:

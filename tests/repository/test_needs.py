@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests import needs
 MAKEFILE = Path(__file__).resolve().parents[2] / "Makefile"
 _CASES: list[tuple[Callable[[], object], str]] = [
     (needs.browser, "no Chromium: make browser"),
+    (needs.ocr, "make ocr"),
     (lambda: needs.program(binaries.HELM, "helm"), "no helm: Go is missing: install Go 1.26"),
 ]
 
@@ -39,6 +41,14 @@ def test_it_skips_the_test_where_that_is_allowed(
     monkeypatch.setenv("JERVIS_TEST_MAY_SKIP", "1")
     with pytest.raises(pytest.skip.Exception, match=re.escape(reason)):
         ask()
+
+
+@pytest.mark.parametrize(("target", "installs"), [("test", True), ("contract", True), ("test-fast", False)])
+def test_make_installs_tesseract_where_it_may(target: str, installs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    done = subprocess.run(["make", "-n", target], cwd=MAKEFILE.parent, capture_output=True, text=True, check=True)
+    before = done.stdout.partition("bin/pytest")[0]
+    assert ("-m hack.cluster ocr" in before) is installs
 
 
 def test_only_test_fast_allows_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 from kb import api, client, identity, metrics
 from kb.files import tika
 from router import client as router_client
+from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import conftest, memory, scopes, world
@@ -127,6 +128,7 @@ async def test_an_interrupted_replacement_is_finished_with_its_files(
 
 
 async def test_an_image_is_one_whatever_it_is_called(attach: Attach, fake: process.Fake) -> None:
+    needs.ocr()
     assert (await attach(making.png(20, 10), name="contract.pdf")).media_type == "image/png"
     [asked] = fake.requests(tag="kb.describe/v1")
     assert "contract.pdf" in asked["body"]["messages"][1]["content"]

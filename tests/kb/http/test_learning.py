@@ -11,9 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from hack import drawing
 from kb import api, client, errors, metrics
 from kb.http import learning
 from router import client as router_client
+from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
@@ -273,15 +275,17 @@ async def test_an_outcome_is_found_and_overwritten(
 
 
 async def test_an_image_is_what_the_model_sees_in_it(
-    kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
+    kb: world.ObservedState, kb_client: client.Client, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
-    body = making.png(20, 10)
+    needs.ocr()
+    body = drawing.picture("Login flow\n\nAn unknown device gets a code by mail.")
     reply = await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert (reply.media_type, reply.size) == ("image/png", len(body))
     [asked] = fake.requests(tag="kb.describe/v1")
     assert asked["priority"] == "2"
     assert asked["body"]["messages"][1]["images"]
-    assert reply.characters > 0
+    [item] = (await kb.ask("code for an unknown device", kinds=["image"])).items
+    assert item.content.endswith("Text in the image:\n\nLogin flow\n\nAn unknown device gets a code by mail.")
     await kb_client.learning.image(scopes.SHOP, body, filename="login flow.png")
     assert fake.count(tag="kb.describe/v1") == 1
     with pytest.raises(client.Rejected) as caught:
@@ -293,6 +297,7 @@ async def test_an_image_is_what_the_model_sees_in_it(
 
 
 async def test_an_image_among_files_is_recognised(kb_client: client.Client, fake: process.Fake) -> None:
+    needs.ocr()
     reply = await kb_client.learning.file(scopes.SHOP, making.png(20, 10), filename="login flow.txt")
     assert (reply.media_type, reply.queued) == ("image/png", True)
     assert reply.source_urn.startswith("image::name:login flow.txt,sha256:")

@@ -14,7 +14,7 @@ import pytest
 from crds import scope
 from crds.priority import Priority
 from kb import api, client
-from tests import ports
+from tests import needs, ports
 from tests.fakes.ollama import process
 from tests.kb import scopes, waiting, world
 from tests.kb.files import making
@@ -64,6 +64,7 @@ def tokens(tmp_path: Path) -> dict[str, str]:
 
 async def surface(kb_client: client.Client, http: httpx.AsyncClient, url: str, w: Callable[[], str]) -> None:
     """Everything that takes words, each with words of its own; what is wrong too."""
+    needs.ocr()
     text = f"user:{w()}|OWNS|file:{w()}.py\n\nPetr {w()} wrote {w()}."
     await kb_client.ingest(world.request(text, title=w(), metadata={"author": w()}))
     await kb_client.learning.index(world.request(f"Later {w()}.", urn="u:2", title=w()))

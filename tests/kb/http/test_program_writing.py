@@ -15,6 +15,7 @@ import pytest
 
 from crds.priority import Priority
 from kb import api, client
+from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import scopes, waiting, world
 from tests.kb.files import making
@@ -76,6 +77,7 @@ async def test_the_queue_goes_on_after_a_kill_and_asks_nothing_twice(
 async def test_files_pictures_and_words_of_a_person(
     run: program.Running, http: httpx.AsyncClient, fake: process.Fake
 ) -> None:
+    needs.ocr()
     async with run() as kb:
         kb_client = client.Client(kb.url, http)
         line = "Petr Svoboda wrote UserService.kt last year."

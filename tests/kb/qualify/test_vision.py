@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crds import errors as root
+from hack import drawing
 from kb import api, errors, identity, metrics
 from kb.files import image, vision
 from kb.ingest import intent
 from kb.reading import answers
 from router import client as router_client
+from tests import needs
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
 from tests.kb import memory, scopes, world
-from tests.kb.files import making
 from tests.kb.http import whole
 from tests.kb.qualify.test_scenarios import TYPES, document, qualified
 
 TICKET = "JERV-2080: The page is blank\nStatus: In Progress\nAssignee: Petr Svoboda\nError: NullPointerException"
 LETTERS = "A photo of the office.\nThe desk is new."
+
+
+@pytest.fixture(autouse=True)
+def ocr() -> None:
+    needs.ocr()
 
 
 @pytest.fixture
@@ -38,7 +44,7 @@ async def kb(
 async def attached(kb: world.ObservedState, *texts: str) -> list[api.File]:
     found = []
     for number, text in enumerate(texts):
-        reference = await kb.content.save(scopes.SHOP, making.png(20, 10, text), "image/png")
+        reference = await kb.content.save(scopes.SHOP, drawing.picture(text), "image/png")
         found.append(api.File(name=f"shot-{number}.png", content_ref=reference))
     return found
 
@@ -201,7 +207,7 @@ async def test_the_model_is_chosen_by_number_and_size_and_an_image_is_looked_at_
     assert models.choose([10]) is usual
     assert models.choose([10, 10, 10]) is many
     assert models.choose([600, 600]) is large
-    body = making.png(20, 10, TICKET)
+    body = drawing.picture(TICKET)
     said: dict[str, Any] = {"title": "a.png", "kind": "image/png", "urgency": 2}
     first = await models.describe(body, scopes.SHOP, among=[len(body), 10, 10], **said)
     spent = answers.Spent()
@@ -211,3 +217,31 @@ async def test_the_model_is_chosen_by_number_and_size_and_an_image_is_looked_at_
     [asked] = fake.requests(tag="kb.describe/v1")
     assert asked["model"] == "qwen2.5:7b"
     assert isinstance(first, image.Sight)
+
+
+MAIL = (
+    "From: Eva Mala <eva@customer.example>\nTo: core@acme.com\nSubject: Screenshot\n\nI saw this today.\n\n-- \nEva\n"
+)
+DIALOG = "Backup failed\n\nNo space is left on vega-7.\nPlease free 20 GB on its volume by 6 March 2026."
+DASHBOARD = "Backups\n\nAll 14 backups of the week succeeded.\nThe volume of vega-7 has 20 GB of free space."
+
+
+@pytest.mark.parametrize(
+    ("text", "route", "deadline"),
+    [(DIALOG, "LIFT_UP", datetime(2026, 3, 6, 23, 59, 59, tzinfo=UTC)), (DASHBOARD, "DONE", None)],
+)
+async def test_the_same_mail_with_other_words_in_its_picture_goes_another_way(
+    kb: world.ObservedState, text: str, route: str, deadline: datetime | None
+) -> None:
+    sent = world.request(MAIL, kind="email", urn="email::m2", title="Screenshot", files=await attached(kb, text))
+    reply, found = await qualified(kb, sent)
+    assert found.routing_decision is not None
+    assert (found.routing_decision.decision, reply.hints.suggested_deadline) == (route, deadline)
+
+
+async def test_a_request_about_a_picture_that_cannot_be_read_asks_what_it_shows(kb: world.ObservedState) -> None:
+    blurred = await kb.content.save(scopes.SHOP, drawing.picture(DIALOG, look="blurred"), "image/png")
+    mail = MAIL.replace("I saw this today.", "Can you fix what the screenshot shows?")
+    sent = world.request(mail, kind="email", files=[api.File(name="a.png", content_ref=blurred)])
+    reply, _ = await qualified(kb, sent)
+    assert reply.hints.questions == ["What does the image show? No writing in it can be read."]

@@ -24,6 +24,8 @@ async def test_no_item_gets_a_wrong_route(where: site.Services) -> None:
     assert found["hints"] == []
     assert {one.item.id: one.hidden for one in outcomes if one.hidden != one.item.hidden} == {}
     assert all(one.tries == 1 and one.chunk_ids for one in outcomes)
+    described = Counter(call.title for call in calls if call.tag == "kb.describe/v1")
+    assert described == Counter(picture.name for item in todo for picture in item.pictures)
     assert {one.item.id: len(one.calls) for one in outcomes if not 0 < len(one.calls) <= MOST_CALLS} == {}
     answered = Counter(call.digest for call in calls if call.whole)
     assert max(answered.values()) == 1, "an answer that was given is not asked for again"

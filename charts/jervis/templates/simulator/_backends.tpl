@@ -25,12 +25,13 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
   kind: CPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-cpu") | quote }}
   numParallel: {{ .Values.simulator.cpu.numParallel }}
-  maxLoadedModels: 3
-  capabilities: [generate, embed]
+  maxLoadedModels: 4
+  # Images are looked at here: on the GPU their model would take turns with the orchestrator's.
+  capabilities: [generate, embed, vision]
   modelSets:
     - name: background
       models:
-        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        {{- range $name := append (prepend .Values.simulator.extraModels $models.qualifier) $models.vision | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}

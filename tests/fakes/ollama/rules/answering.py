@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tests.fakes.ollama.protocol import request
@@ -11,14 +12,13 @@ from tests.fakes.ollama.rules import extract, fitting, generic, hints, link, pro
 _PROSE = 400
 
 
-def answer(wanted: request.Generation, embed: respond.Embed) -> str:
+def answer(wanted: request.Generation, embed: respond.Embed, written: Sequence[str] = ()) -> str:
     """The whole answer. With a format it is JSON that fits it, without one it is prose quoted from the prompt.
 
-    `embed` turns texts into vectors; only rules that rank evidence call it.
+    `embed` turns texts into vectors; only rules that rank evidence call it. `written` is the writing in each image.
     """
     asked = prompt.parse((message.role, message.content) for message in wanted.messages)
-    images = [image for message in wanted.messages for image in message.images]
-    document = vision.answer(asked.tag, images) if asked.tag and images else _by_tag(asked, embed)
+    document = vision.answer(asked.tag, written) if asked.tag and written else _by_tag(asked, embed)
     if wanted.format is None:
         return _prose(asked, document, embed)
     known = generic.facts(asked.document, asked.today)

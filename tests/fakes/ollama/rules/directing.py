@@ -6,7 +6,7 @@ import re
 from datetime import date
 from typing import Any
 
-from tests.fakes.ollama.rules import asking, dates, pattern, reading, text
+from tests.fakes.ollama.rules import asking, dates, pattern, reading, text, vision
 
 _SEALED = re.compile(
     r"-----BEGIN PGP MESSAGE-----|^Content-Type:\s*(?:application/(?:x-)?pkcs7-mime|multipart/encrypted)\b",
@@ -21,6 +21,11 @@ _HELD = re.compile(
     r"\b(?:not (?:[a-z]+ ){0,3}(?:before|until)|no (?:earlier|sooner) than|(?<!cannot )(?<!can't )wait until|"
     r"hold (?:off |it |this )?until|postpone (?:it |this )?until|only after)\s+(?:the |this |on )?(?:\w+day,? )?$",
     re.IGNORECASE,
+)
+_POINTS_AT_IMAGE = pattern.any_of(
+    r"\b(?:screen ?shots?|pictures?|images?|photos?|scans?|attach\w*)\b",
+    r"\b(?:snímk\w*|snímek|obráz\w+|fotk\w*|přílo\w+)\b",
+    r"\b(?:bild\w*|bildschirmfoto\w*|aufnahmen?|anhang)\b",
 )
 _MINUTES = 24 * 60
 
@@ -37,6 +42,8 @@ def direct(document: reading.Reading, raw: str, today: date | None, wanted: list
     if left_open:
         asked = [f'What is meant by "{text.shorten(one, 200)}"?' for one in dict.fromkeys(left_open)]
         return said | {"action": "Ask", "questions": asked[:16]}
+    if vision.UNREADABLE in document.body and any(_POINTS_AT_IMAGE.search(one) for one in wanted):
+        return said | {"action": "Ask", "questions": ["What does the image show? No writing in it can be read."]}
     begins = max((day for one in sentences for day in _held(one, today)), default=None)
     if today is not None and begins is not None and begins > today:
         return said | {"action": "Defer", "deferMinutes": (begins - today).days * _MINUTES}

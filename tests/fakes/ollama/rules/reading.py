@@ -8,7 +8,7 @@ import email
 import email.policy
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -38,6 +38,7 @@ _FORWARDED_DATE = re.compile(r"^\W*(?:Date|Sent|Datum|Odesláno|Gesendet):.*$", 
 _ENCODED = {"quoted-printable", "base64"}
 _INLINE = {"text", "mention", "emoji", "inlineCard", "date", "status"}
 _BULK = {"bulk", "list", "junk"}
+_SEEN = "\n\nVISUAL CONTEXT:\n"
 
 
 @dataclass(frozen=True)
@@ -62,16 +63,17 @@ class Reading:
 
 
 def read(document: str) -> Reading:
-    """Look at the text and take it apart."""
+    """Look at the text and take it apart. What was seen in its images is read after its own words."""
     text = document.replace("\r\n", "\n").strip("\n")
-    issue = _issue_json(text)
-    if issue is not None:
-        return issue
-    if _COMMIT.match(text):
-        return _commit(text)
-    if _is_mail(text):
-        return _mail(text)
-    return _plain(text)
+    own, mark, seen = text.partition(_SEEN)
+    found = _issue_json(own)
+    if found is None and _COMMIT.match(own):
+        found = _commit(own)
+    elif found is None and _is_mail(own):
+        found = _mail(own)
+    if found is None:
+        return _plain(text)
+    return replace(found, body=f"{found.body}\n\n{seen.strip()}") if mark else found
 
 
 def prose(text: str) -> str:

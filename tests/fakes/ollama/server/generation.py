@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import re
 
 from aiohttp import web
 
-from tests.fakes.ollama import catalogue, faults, script
+from tests.fakes.ollama import catalogue, faults, script, tesseract
 from tests.fakes.ollama.protocol import errors, reply, request
 from tests.fakes.ollama.rules import answering
 from tests.fakes.ollama.runner import engine
@@ -128,10 +129,23 @@ async def _text(turn: exchange.Exchange, wanted: request.Generation) -> str:
         scripted = None
     if scripted is None:
         # In a thread: ranking evidence runs the embedding model, and other streams must go on meanwhile.
-        scripted = await asyncio.to_thread(answering.answer, wanted, turn.service.embedder.embed)
+        written = await _written(turn, wanted)
+        scripted = await asyncio.to_thread(answering.answer, wanted, turn.service.embedder.embed, written)
     if turn.wire.fault is not None and turn.wire.fault.malformed == "answer":
         return scripted[: max(1, len(scripted) * 2 // 3)]
     return scripted
+
+
+async def _written(turn: exchange.Exchange, wanted: request.Generation) -> list[str]:
+    """The writing in each image."""
+    try:
+        bodies = [base64.b64decode(one, validate=True) for turned in wanted.messages for one in turned.images]
+    except ValueError as error:
+        raise errors.Refusal(400, f"illegal base64 data: {error}") from error
+    try:
+        return await asyncio.gather(*(turn.service.reader.read(body) for body in bodies))
+    except tesseract.Unable as error:
+        raise errors.Refusal(500, str(error)) from error
 
 
 def _limit(text: str, wanted: request.Generation) -> tuple[list[str], str]:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from aiohttp import web
 
-from tests.fakes.ollama import catalogue, faults, script, settings
+from tests.fakes.ollama import catalogue, faults, script, settings, tesseract
 from tests.fakes.ollama.embedding import minilm
 from tests.fakes.ollama.runner import engine
 from tests.fakes.ollama.server import gates, journal
@@ -38,6 +38,7 @@ class Service:
     script: script.Script
     journal: journal.Journal = field(default_factory=journal.Journal)
     gates: gates.Gates = field(default_factory=gates.Gates)
+    reader: tesseract.Reader = field(default_factory=tesseract.Reader)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
