@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
-from crds import provisions
+from crds import pendingtask, provisions
 from orchestrator_job import errors
 
 LEAST_STEPS, MOST_STEPS = 3, 7
@@ -110,6 +110,15 @@ def parse(text: str, held: provisions.Provisions = _FREE) -> tuple[tuple[Step, .
         kept = tuple(name for name in dict.fromkeys(step.tools) if name in usable)
         steps.append(step.model_copy(update={"tools": kept}))
     return tuple(steps), tuple(notes[:_KEPT])
+
+
+def outcome(made: Plan | None) -> pendingtask.PlanOutcome | None:
+    """What became of it; None without one."""
+    if made is None:
+        return None
+    if made.failure is not None:
+        return pendingtask.PlanOutcome.FAILED
+    return pendingtask.PlanOutcome.AMENDED if made.amendments else pendingtask.PlanOutcome.MADE
 
 
 def load(stored: Mapping[str, Any] | None) -> Plan | None:

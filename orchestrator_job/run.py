@@ -28,6 +28,7 @@ from orchestrator_job import (
     nodes,
     outcome,
     patience,
+    plan,
     planning,
     rounds,
     standing,
@@ -133,11 +134,11 @@ class Run:
         request.listen(program.request_drain)
         values = await program.found()
         digest = task.digest()
-        plan = rounds.plan(values, digest)
-        _log.info("plan", plan=type(plan).__name__, found_round=values.get("round"))
-        if isinstance(plan, rounds.Begin):
-            values = await program.go(state.State(schema=state.SCHEMA, round=plan.round, digest=digest))
-        elif isinstance(plan, rounds.Resume):
+        step = rounds.plan(values, digest)
+        _log.info("thread", step=type(step).__name__, found_round=values.get("round"))
+        if isinstance(step, rounds.Begin):
+            values = await program.go(state.State(schema=state.SCHEMA, round=step.round, digest=digest))
+        elif isinstance(step, rounds.Resume):
             values = await program.go(None)
         await self._tidy(saver, int(values["round"]))
         return _finished(values)
@@ -259,4 +260,5 @@ def _finished(values: dict[str, Any]) -> outcome.Outcome:
         values["summary"],
         has_result=True,
         questions=tuple(pendingtask.Question.model_validate(each) for each in values["questions"]),
+        plan=plan.outcome(plan.of_round(values.get("plan"), values["round"])),
     )

@@ -133,6 +133,9 @@ def test_versions_go_on_over_rounds_and_failures() -> None:
     assert plan.made(first.steps, (), none, 4, "light", "Again.").version == 3
     never = plan.failed("no model", None, 1, "light")
     assert (never.version, plan.made(first.steps, (), never, 2, "light", "x").version) == (0, 1)
+    assert [plan.outcome(one) for one in (first, second, none, never, None)] == [
+        "Made", "Amended", "Failed", "Failed", None,
+    ]  # fmt: skip
     for one in (first, second, none, never):
         assert plan.load(plan.dump(one)) == one
         assert plan.of_round(plan.dump(one), one.round) == one

@@ -45,7 +45,7 @@ async def test_a_plan_is_made_followed_and_recorded(
     known.rules = [rule("Answer in one sentence.")]
     fake.set_script({PLAN: [PLANNED], job.TAG: [job.reply()]})
     ended = await planned.run()
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
+    assert (ended.status, ended.message["exitReason"], ended.message["plan"]) == (0, "Answered", "Made")
     [planning], [answering] = asked(fake, PLAN), asked(fake, job.TAG)
     assert (planning["body"]["model"], planning["body"]["options"]["num_ctx"]) == (LIGHT, 8192)
     assert (planning["priority"], answering["priority"]) == ("1", "0")
@@ -88,11 +88,12 @@ async def test_a_run_without_a_plan(
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
     async with mongowire.proxying(mongodb_uri) as proxy:
-        assert (await planned.run(JERVIS_MONGODB_URI=proxy.url, **environment)).status == 0
+        ended = await planned.run(JERVIS_MONGODB_URI=proxy.url, **environment)
+    assert ended.status == 0
     assert (fake.count(path="/api/chat"), len(known.asked)) == (1, 1)
     # The same steps as without planning: input, start and five nodes, each with its stamp.
     assert proxy.writes["orchestrator_checkpoints"] == 14
-    assert store.all("task_results")[0]["plan"] is None
+    assert (ended.message.get("plan"), store.all("task_results")[0]["plan"]) == (None, None)
     assert "<plan" not in str(asked(fake, job.TAG)[0]["body"])
 
 
@@ -135,7 +136,7 @@ async def test_a_message_of_the_user_makes_the_next_version(
         ([{"fault": {"stall": {"afterBytes": 0}}}], {"JERVIS_PLAN_SECONDS": "0.7"}, None, "more than 0.7 seconds", 2),
         ([], {}, {"maxLlmCalls": 3}, "all of its 0 model calls", 1),
         (["no"], {}, {"maxLlmCalls": 4}, "all of its 1 model calls", 2),
-        ([], {}, {"maxTokens": 800}, "of its 400 tokens", 1),
+        ([], {}, {"maxTokens": 700}, "of its 350 tokens", 1),
     ],
     ids=["no usable answer", "no such model", "timeout", "no call left", "one call left", "no token left"],
 )
@@ -152,7 +153,7 @@ async def test_a_failed_plan_is_recorded_and_the_run_goes_on(
     background(planned, store, budget=budget)
     fake.set_script({job.TAG: [job.reply()]} | ({} if script is None else {PLAN: script}))
     ended = await planned.run(**environment)
-    assert (ended.status, ended.message["exitReason"]) == (0, "Answered"), ended
+    assert (ended.status, ended.message["exitReason"], ended.message["plan"]) == (0, "Answered", "Failed"), ended
     [result] = store.all("task_results")
     assert failure in result["plan"]["failure"]
     assert (result["plan"]["steps"], result["plan"]["version"]) == ([], 0)

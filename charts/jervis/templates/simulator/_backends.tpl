@@ -4,6 +4,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
 {{- define "jervis.simulatorBackends" -}}
 {{- $root := . -}}
 {{- $models := .Values.models -}}
+{{- $light := concat (list $models.qualifier) (compact (list $models.planner)) .Values.simulator.extraModels | uniq -}}
 - name: {{ include "jervis.component" (dict "root" . "component" "ollama-gpu") }}
   kind: GPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-gpu") | quote }}
@@ -17,7 +18,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
         - {name: {{ $models.orchestrator | quote }}, vram: 20Gi, cpuAllowed: false, priority: 0}
     - name: background
       models:
-        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        {{- range $name := $light }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
@@ -30,7 +31,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
   modelSets:
     - name: background
       models:
-        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
+        {{- range $name := $light }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
