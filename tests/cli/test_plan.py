@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from cli import output
-from cli.views import result
+from cli.views import result, story
+from crds import pendingtask
+from tests.cli import objects
 
 STEP = {"description": "Find the slot", "tools": ["search", "ask"], "successCriteria": "The slot is known."}
 
@@ -41,6 +45,14 @@ def test_a_failed_plan_has_its_reason() -> None:
         "Plan",
         "  No plan: It took more than 120 seconds.",
     ]
+
+
+@pytest.mark.parametrize(("plan", "shown"), [({"plan": "Failed"}, ["  Plan:    Failed"]), ({}, [])])
+def test_the_story_of_a_task_says_what_became_of_it(plan: dict[str, str], shown: list[str]) -> None:
+    status = {"phase": "Completed", "result": {"exitReason": "Answered", "summary": "C4.", **plan}}
+    task = pendingtask.PendingTask.model_validate(objects.task("disk", status=status))
+    told = output.plain(story.draw(task, objects.NOW)).splitlines()
+    assert [line for line in told if line.startswith("  Plan")] == shown
 
 
 def test_a_run_without_a_plan_says_nothing_of_it() -> None:
