@@ -88,7 +88,8 @@ async def test_a_run_without_a_plan(
 ) -> None:
     fake.set_script({job.TAG: [job.reply()]})
     async with mongowire.proxying(mongodb_uri) as proxy:
-        ended = await planned.run(JERVIS_MONGODB_URI=proxy.url, **environment)
+        planned.environment |= environment
+        ended = await planned.run(JERVIS_MONGODB_URI=proxy.url)
     assert ended.status == 0
     assert (fake.count(path="/api/chat"), len(known.asked)) == (1, 1)
     # The same steps as without planning: input, start and five nodes, each with its stamp.
@@ -152,7 +153,8 @@ async def test_a_failed_plan_is_recorded_and_the_run_goes_on(
 ) -> None:
     background(planned, store, budget=budget)
     fake.set_script({job.TAG: [job.reply()]} | ({} if script is None else {PLAN: script}))
-    ended = await planned.run(**environment)
+    planned.environment |= environment
+    ended = await planned.run()
     assert (ended.status, ended.message["exitReason"], ended.message["plan"]) == (0, "Answered", "Failed"), ended
     [result] = store.all("task_results")
     assert failure in result["plan"]["failure"]
