@@ -171,6 +171,25 @@ def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
     ]  # fmt: skip
 
 
+def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
+    def served(*values: str) -> dict[str, list[str]]:
+        rendered = chart.render("--set", "simulator.enabled=true", *values)
+        backends = rendering.of_kind(rendered, "GpuBackend")
+        found = {}
+        for kind in ("gpu", "cpu"):
+            pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-ollama-{kind}"]["spec"]["template"]
+            has = rendering.environment(pod)["FAKE_OLLAMA_MODELS"]["value"].split(",")
+            sets = backends[f"jervis/jervis-ollama-{kind}"]["spec"]["modelSets"]
+            found[kind] = [model["name"] for one in sets for model in one["models"]]
+            assert set(found[kind]) == set(has)
+        return found
+
+    assert "qwen3-tool:14b" in served()["cpu"]
+    assert "qwen3-tool:14b" not in served()["gpu"]
+    same = served("--set", "models.planner=qwen3-coder-tool:30b")
+    assert ("qwen3-coder-tool:30b" in same["gpu"], "qwen3-coder-tool:30b" in same["cpu"]) == (True, False)
+
+
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:
     rendered = chart.render("--set", "router.terminationGracePeriodSeconds=45")
     pod = rendering.of_kind(rendered, "Deployment")["jervis/jervis-router"]["spec"]["template"]

@@ -4,7 +4,6 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
 {{- define "jervis.simulatorBackends" -}}
 {{- $root := . -}}
 {{- $models := .Values.models -}}
-{{- $light := concat (list $models.qualifier) (compact (list $models.planner)) .Values.simulator.extraModels | uniq -}}
 - name: {{ include "jervis.component" (dict "root" . "component" "ollama-gpu") }}
   kind: GPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-gpu") | quote }}
@@ -18,7 +17,7 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
         - {name: {{ $models.orchestrator | quote }}, vram: 20Gi, cpuAllowed: false, priority: 0}
     - name: background
       models:
-        {{- range $name := $light }}
+        {{- range $name := prepend .Values.simulator.extraModels $models.qualifier | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
@@ -26,12 +25,13 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
   kind: CPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-cpu") | quote }}
   numParallel: {{ .Values.simulator.cpu.numParallel }}
-  maxLoadedModels: 3
+  maxLoadedModels: 4
   capabilities: [generate, embed]
   modelSets:
     - name: background
       models:
-        {{- range $name := $light }}
+        {{- /* The planner is here alone: on the GPU it would take the place of the orchestrator's model. */}}
+        {{- range $name := concat (list $models.qualifier) (without (compact (list $models.planner)) $models.orchestrator) .Values.simulator.extraModels | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}
