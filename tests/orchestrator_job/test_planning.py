@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -239,15 +240,15 @@ async def test_a_killed_run_does_not_plan_again(
     assert calls[1:] == [2, 2]
 
 
-async def test_a_run_that_is_asked_by_a_person_meanwhile_goes_on_from_its_plan(
+async def test_a_run_that_is_preempted_while_it_plans_goes_on_there(
     planned: job.Job, store: job.Store, fake: process.Fake
 ) -> None:
-    """The mode may change between two runs of one round: the thread is resumed where it stopped."""
+    """A preempted plan has not failed. The mode may change between two runs of a round: it goes on where it stopped."""
     fake.set_script({PLAN: [{"fault": {"stall": {"afterBytes": 0}}}, PLANNED], job.TAG: [job.reply()]})
-    running = await planned.start()
+    running = await planned.start(JERVIS_DRAIN_GRACE_SECONDS="0.2")
     await job.until(lambda: fake.count(path="/api/chat") == 1)
-    running.kill()
-    await planned.end(running)
+    running.send_signal(signal.SIGTERM)
+    assert (await planned.end(running)).message["exitReason"] == "Drained"
     ended = await planned.run(JERVIS_MODE="Foreground")
     assert (ended.status, ended.message["exitReason"]) == (0, "Answered")
     assert store.all("task_results")[0]["plan"]["version"] == 1
