@@ -67,6 +67,14 @@ class Metrics:
         )
         for action in pendingtask.Decision:
             self.directives.labels(action.value)
+        self.plans = Counter(
+            f"{_PREFIX}_plans",
+            "Ended runs by what became of their plan: Made, Amended, Failed; others made none",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in pendingtask.PlanOutcome:
+            self.plans.labels(outcome.value)
         self.conflicts = Counter(f"{_PREFIX}_conflicts", "Writes that lost to a newer version", registry=registry)
         self.failures = Counter(
             f"{_PREFIX}_reconcile_failures", "Reconciles that ended in an error of ours", registry=registry

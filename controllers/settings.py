@@ -17,6 +17,7 @@ from controllers import clients as own
 from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
+from controllers.gpubackend import contexts
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
@@ -120,6 +121,14 @@ class Settings(BaseSettings):
     image_pull_policy: str = "IfNotPresent"
     job_service_account: str = "jervis-job"
     model: str = "qwen3-coder-tool:30b"
+    num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Context window of runs in tokens; the backend's when empty."""
+    planner_model: str = ""
+    """Model that plans Background runs; empty: they are not planned."""
+    planner_num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Its context window."""
+    windows: list[contexts.Window] = Field(default_factory=list)
+    """Context windows that any process asks for: a GpuBackend that loads the model with less says so."""
     job_resources: dict[str, Any] = Field(
         default_factory=lambda: {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
     )
@@ -365,6 +374,9 @@ class Settings(BaseSettings):
             mongodb_secret=self.mongodb_secret,
             mongodb_secret_key=self.mongodb_secret_key,
             model=self.model,
+            num_ctx=self.num_ctx,
+            planner_model=self.planner_model,
+            planner_num_ctx=self.planner_num_ctx,
             grace_seconds=self.job_grace_seconds,
             default_deadline_seconds=self.job_deadline_seconds,
             resources=self.job_resources,

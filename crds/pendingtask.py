@@ -369,6 +369,14 @@ class ResultRef(Model):
     """Key in the collection."""
 
 
+class PlanOutcome(StrEnum):
+    """What became of the plan of a run."""
+
+    MADE = "Made"
+    AMENDED = "Amended"
+    FAILED = "Failed"
+
+
 class Result(Model):
     """Result of the task."""
 
@@ -378,6 +386,9 @@ class Result(Model):
     """Reference to the whole result."""
     exit_reason: ExitReason | None = None
     """Why the last run ended."""
+    plan: PlanOutcome | None = None
+    """What became of the last run's plan, which the whole result has: Made, Amended on the way, or Failed: the run went
+    on without it. Absent for a run that makes none."""
 
 
 class Status(Model):

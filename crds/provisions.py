@@ -8,6 +8,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-say This is no legal advice.
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
+    enforce: never-use-tool search             a run does without this tool: `search` or `ask`
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
@@ -23,14 +24,17 @@ from dataclasses import dataclass
 
 from crds import notices, rulings
 
+NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
+TOOLS = frozenset({"search", "ask"})
+"""Tools that a rule can forbid: a run that may not answer has no use."""
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
 _HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB, NEVER_USE_TOOL}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ def of(text: str) -> tuple[Provision, ...]:
             found.append(Provision(name, words))
         elif name in _HOSTS and words:
             found.append(Provision(name, _host(name, words)))
+        elif name == NEVER_USE_TOOL and words:
+            found.append(Provision(name, _tool(words)))
         elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
@@ -114,6 +120,12 @@ def _host(verb: str, words: str) -> str:
     return host
 
 
+def _tool(words: str) -> str:
+    if words.lower() not in TOOLS:
+        raise ValueError(f"{words[:100]!r} is no tool that a rule can forbid; give one of {', '.join(sorted(TOOLS))}")
+    return words.lower()
+
+
 def _lines(text: str) -> Iterable[tuple[str, str]]:
     for line in text.split("\n"):
         if _enforced(line):
@@ -161,6 +173,10 @@ class Provisions:
             source_urn.startswith(words[:-1]) if words.endswith("*") else source_urn == words
             for words in self._words("never-use-source")
         )
+
+    def permits_tool(self, name: str) -> bool:
+        """Whether a run may use the tool."""
+        return name not in self._words(NEVER_USE_TOOL)
 
     def objection(self, said: str, *, cites: bool, final: bool = True) -> str | None:
         """Why the answer `said` must not be given; None when it may. A question to the user (not `final`) needs no

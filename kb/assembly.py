@@ -299,7 +299,7 @@ def _vision(ground: Ground, shelf: answers.Shelf) -> vision.Models:
     """The models that look at images, by the settings' table."""
 
     def asking(model: str) -> answers.Answers:
-        return answers.Answers(ground.router, model, shelf, ground.meters)
+        return answers.Answers(ground.router, model, shelf, ground.meters, num_ctx=ground.config.vision_num_ctx)
 
     choices = [vision.Choice(one.images, one.bytes, asking(one.model)) for one in ground.config.vision_models]
     return vision.Models(asking(ground.config.vision_model), choices)

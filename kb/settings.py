@@ -147,6 +147,8 @@ class Settings(BaseSettings):
     tika_seconds: float = Field(default=30.0, gt=0)
     max_file_bytes: int = Field(default=32 << 20, ge=1024)
     vision_model: str = "qwen3-vl:8b"
+    # Of this model and of `vision_models`; not set: the backend's.
+    vision_num_ctx: int | None = Field(default=None, ge=512)
     # For many or large images: the first entry whose bounds are reached takes the place of `vision_model`.
     vision_models: list[VisionModel] = Field(default_factory=list, max_length=20)
     # Networks that /crawl may read though they are not public, as CIDR.

@@ -1,7 +1,7 @@
 """The program of one orchestrator run: a LangGraph that reads a task, gathers evidence, answers and reports an outcome.
 
-I own: the graph (intake -> evidence -> respond -> approve -> finalize), its checkpoints and fence, the effects
-ledger, the budgets of a run, `task_results`, and the termination message that the operator reads.
+I own: the graph (intake -> evidence -> plan -> follow -> respond -> approve -> finalize), its checkpoints and fence,
+the effects ledger, the budgets of a run, `task_results`, and the termination message that the operator reads.
 
 Who may call me: no other package imports me. A Kubernetes Job starts `python -m orchestrator_job`.
 

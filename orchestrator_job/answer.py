@@ -61,6 +61,8 @@ def parse(text: str, evidence_ids: Collection[int], held: provisions.Provisions 
         raise Unusable("questions: needsInput is true, but no question is asked")
     if not given.needs_input and not given.answer.strip():
         raise Unusable("answer: is empty although needsInput is false")
+    if given.needs_input and not held.permits_tool("ask"):
+        raise Unusable("needsInput: a rule forbids to ask the user; answer from the evidence and say what is missing")
     said = " ".join([given.answer, *given.questions])
     objection = held.objection(said, cites=bool(cited), final=not given.needs_input)
     if objection is not None:

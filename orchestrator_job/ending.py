@@ -20,6 +20,7 @@ from orchestrator_job import (
     memory,
     mongo,
     pack,
+    plan,
     results,
     standing,
     termination,
@@ -63,6 +64,7 @@ class Account:
         given = await self.answer(state)
         items = pack.load(await self._store.get(state["pack"]))
         held = await self.rules(state)
+        planned = plan.of_round(state.get("plan"), state["round"])
         rejected = reason is exits.ExitReason.REJECTED
         found: Mapping[str, Any] = account.of(self._task, items, () if rejected else given.citations)
         return {
@@ -75,6 +77,7 @@ class Account:
             "evidence": [item.model_dump(by_alias=True) for item in items],
             "rules": [rule.model_dump(by_alias=True, exclude={"content"}) for rule in held.rules],
             "question": state["question"],
+            "plan": plan.dump(planned) if planned is not None else None,
             "model": self._model,
             "round": state["round"],
             "correlationId": self._task.correlation_id,

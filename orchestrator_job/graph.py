@@ -1,11 +1,11 @@
-"""The graph and the only place that runs it: intake -> evidence -> respond -> approve -> finalize.
+"""The graph and the only place that runs it: intake -> evidence -> (plan -> follow ->) respond -> approve -> finalize.
 
 LangGraph's exceptions are translated here: this module raises those of `errors` and `drain`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
@@ -25,16 +25,29 @@ class Node(Protocol):
 
 
 class Program:
-    """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run."""
+    """The compiled graph on one thread. `nodes` are (name, node) in the order in which they run.
+
+    `skips` names the node that comes after one in place of the next: the nodes between them take no step. They stay
+    known, so that a thread which stopped in one of them is resumed there.
+    """
 
     def __init__(
-        self, nodes: Sequence[tuple[str, Node]], saver: BaseCheckpointSaver[int], thread_id: str, max_steps: int
+        self,
+        nodes: Sequence[tuple[str, Node]],
+        saver: BaseCheckpointSaver[int],
+        thread_id: str,
+        max_steps: int,
+        skips: Mapping[str, str],
     ) -> None:
         builder = StateGraph(State)
         previous = START
         for name, node in nodes:
             builder.add_node(name, _step(node))
-            builder.add_edge(previous, name)
+            if previous in skips:
+                # Both are possible: LangGraph refuses a node to which no edge leads.
+                builder.add_conditional_edges(previous, _always(skips[previous]), [name, skips[previous]])
+            else:
+                builder.add_edge(previous, name)
             previous = name
         builder.add_edge(previous, END)
         self._compiled = builder.compile(checkpointer=saver)
@@ -68,6 +81,13 @@ class Program:
                 remedy="Raise spec.budget.maxSteps and try again; the next run resumes from the checkpoint.",
             ) from error
         return dict(final)
+
+
+def _always(name: str) -> Callable[[State], str]:
+    def choose(state: State) -> str:
+        return name
+
+    return choose
 
 
 def _step(node: Node) -> Node:

@@ -24,6 +24,7 @@ from orchestrator_job import (
     memory,
     pack,
     patience,
+    plan,
     prompt,
     question,
     standing,
@@ -118,7 +119,7 @@ class Evidence:
     async def __call__(self, state: State) -> State:
         """Writes pack."""
         held = await self._loader.of(state)
-        found = await self._found(state["query"])
+        found = await self._found(state["query"]) if held.provisions.permits_tool(plan.Tool.SEARCH) else []
         document = str(await self._store.get(state["document"]))
         own = question.own_evidence(self._task, document)
         room = self._context_chars - held.characters
@@ -182,7 +183,8 @@ class Respond:
 
     async def _answer(self, state: State, items: tuple[pack.Item, ...]) -> answer.Answer:
         held = await self._loader.of(state)
-        talk = prompt.messages(state["question"], items, self._now().date(), held)
+        followed = plan.of_round(state.get("plan"), state["round"])
+        talk = prompt.messages(state["question"], items, self._now().date(), held, followed)
         provided = held.provisions
         ids = [item.id for item in items]
         problem = ""

@@ -19,7 +19,7 @@ class Outcome:
     """`summary` is for people. `has_result`: `task_results` has the whole result under the task's uid.
 
     `unavailable` names the service that was unavailable ("router", "kb" or "mongodb") and `retry_after` the seconds it
-    asked for; `field` and `remedy` name the change that is needed, where known.
+    asked for; `field` and `remedy` name the change that is needed, where known. `plan` is what became of the plan.
     """
 
     reason: exits.ExitReason
@@ -30,6 +30,7 @@ class Outcome:
     retry_after: float | None = None
     field: str | None = None
     remedy: str | None = None
+    plan: pendingtask.PlanOutcome | None = None
 
     @property
     def exit_code(self) -> int:

@@ -82,6 +82,20 @@ def build(
     return tuple(items)
 
 
+def extend(
+    items: Sequence[Item],
+    found: Iterable[api.EvidenceItem],
+    own_source: str | None,
+    context_chars: int,
+    held: provisions.Provisions = _FREE,
+) -> tuple[Item, ...]:
+    """`items` and, numbered on, what of `found` is new; all together within `context_chars` of text."""
+    known = {item.chunk_id for item in items if item.chunk_id} | {item.content for item in items}
+    new = [hit for hit in found if hit.provenance.chunk_id not in known and hit.content.strip() not in known]
+    more = build((), new, own_source, context_chars - sum(len(item.content) for item in items), held)
+    return (*items, *(item.model_copy(update={"id": len(items) + item.id}) for item in more))
+
+
 def dump(items: Sequence[Item]) -> JsonValue:
     """The pack as JSON."""
     stored: JsonValue = _ITEMS.dump_python(tuple(items), mode="json", by_alias=True)

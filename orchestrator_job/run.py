@@ -28,6 +28,8 @@ from orchestrator_job import (
     nodes,
     outcome,
     patience,
+    plan,
+    planning,
     rounds,
     standing,
     state,
@@ -39,6 +41,8 @@ from router import client as router_client
 if TYPE_CHECKING:
     from orchestrator_job import graph
 
+_FIRST_SEARCH = 0.75
+"""Share of the evidence's characters for the first search of a run that makes a plan; its steps fill the rest."""
 _log = structlog.get_logger("orchestrator_job.run")
 
 
@@ -125,15 +129,16 @@ class Run:
         saver = await checkpoints_module.open_saver(self._database, self._guard)
         steps = [(name, _traced(self._spans, name, node)) for name, node in self._nodes(task)]
         most = _smaller(self._settings.max_steps, task.budget, "max_steps")
-        program: graph.Program = graph_module.Program(steps, saver, task.task_uid, most)
+        skips = {} if self._settings.plans else {"evidence": "respond"}
+        program: graph.Program = graph_module.Program(steps, saver, task.task_uid, most, skips)
         request.listen(program.request_drain)
         values = await program.found()
         digest = task.digest()
-        plan = rounds.plan(values, digest)
-        _log.info("plan", plan=type(plan).__name__, found_round=values.get("round"))
-        if isinstance(plan, rounds.Begin):
-            values = await program.go(state.State(schema=state.SCHEMA, round=plan.round, digest=digest))
-        elif isinstance(plan, rounds.Resume):
+        step = rounds.plan(values, digest)
+        _log.info("thread", step=type(step).__name__, found_round=values.get("round"))
+        if isinstance(step, rounds.Begin):
+            values = await program.go(state.State(schema=state.SCHEMA, round=step.round, digest=digest))
+        elif isinstance(step, rounds.Resume):
             values = await program.go(None)
         await self._tidy(saver, int(values["round"]))
         return _finished(values)
@@ -142,6 +147,8 @@ class Run:
         settings, store, guard = self._settings, self._store, self._guard
         book = ledger.Ledger(self._database, guard, self._now, task.approvals)
         loader = standing.Loader(self._kb, task.scope, store, self._insistence, context_chars=settings.context_chars)
+        max_calls = _smaller(settings.max_llm_calls, task.budget, "max_llm_calls")
+        max_tokens = task.budget.max_tokens if task.budget is not None else None
         come_to = ending.Account(task, store, loader, model=settings.model, now=self._now)
         return [
             ("intake", nodes.Intake(task, self._kb, store, self._insistence, loader)),
@@ -155,6 +162,38 @@ class Run:
                     loader,
                     urgency=_beside(settings),
                     max_results=settings.max_evidence,
+                    context_chars=int(settings.context_chars * (_FIRST_SEARCH if settings.plans else 1)),
+                ),
+            ),
+            (
+                "plan",
+                planning.MakePlan(
+                    task,
+                    self._kb,
+                    self._router,
+                    store,
+                    guard,
+                    self._insistence,
+                    loader,
+                    model=settings.planner_model,
+                    urgency=_beside(settings),
+                    num_ctx=settings.planner_num_ctx,
+                    seconds=settings.plan_seconds,
+                    # The calls and the tokens of the answer are not the plan's.
+                    max_llm_calls=max(0, max_calls - 1 - nodes.RETRIES),
+                    max_tokens=max_tokens and max_tokens // 2,
+                    now=self._now,
+                ),
+            ),
+            (
+                "follow",
+                planning.FollowPlan(
+                    task,
+                    self._kb,
+                    store,
+                    self._insistence,
+                    loader,
+                    urgency=_beside(settings),
                     context_chars=settings.context_chars,
                 ),
             ),
@@ -169,8 +208,8 @@ class Run:
                     model=settings.model,
                     urgency=settings.priority,
                     num_ctx=settings.num_ctx,
-                    max_llm_calls=_smaller(settings.max_llm_calls, task.budget, "max_llm_calls"),
-                    max_tokens=task.budget.max_tokens if task.budget is not None else None,
+                    max_llm_calls=max_calls,
+                    max_tokens=max_tokens,
                     now=self._now,
                 ),
             ),
@@ -221,4 +260,5 @@ def _finished(values: dict[str, Any]) -> outcome.Outcome:
         values["summary"],
         has_result=True,
         questions=tuple(pendingtask.Question.model_validate(each) for each in values["questions"]),
+        plan=plan.outcome(plan.of_round(values.get("plan"), values["round"])),
     )

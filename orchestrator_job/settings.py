@@ -42,6 +42,12 @@ class Settings(BaseSettings):
     router_url: _Url
     mongodb_uri: Annotated[str, Field(pattern=r"^mongodb(\+srv)?://", repr=False)]
     model: Annotated[str, Field(min_length=1)] = "qwen3-coder-tool:30b"
+    planner_model: str = ""
+    """The light model that plans Background runs; empty: they are not planned."""
+    planner_num_ctx: Annotated[int, Field(ge=1024)] | None = None
+    """Context window requested for it; None uses the backend's, and plans by one of 4096 tokens."""
+    plan_seconds: _Seconds = 120
+    """Time of the planning, in which its calls are retried; then the run goes on without a plan."""
     priority: Priority = Priority.P0
     mode: Mode = Mode.FOREGROUND
     """Foreground: a person waits for this run, and the router counts its requests as user activity."""
@@ -70,6 +76,11 @@ class Settings(BaseSettings):
     num_ctx: Annotated[int, Field(ge=1024)] | None = None
     """Context window requested from the backend; None uses the backend's, so that the model is not reloaded."""
     log_level: Annotated[str, Field(pattern=r"^(debug|info|warning|error)$")] = "info"
+
+    @property
+    def plans(self) -> bool:
+        """Whether this run makes a plan: a person who waits for an answer does not wait for a plan."""
+        return bool(self.planner_model) and self.mode is Mode.BACKGROUND
 
     @property
     def working_seconds(self) -> float:

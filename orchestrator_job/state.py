@@ -18,6 +18,7 @@ class State(TypedDict, total=False):
     document, pack, answer   artifact keys: the task's text, the evidence, the model's validated answer
     standing                 artifact key: rules in force and user context; absent in older threads
     question, query          for the model and for the knowledge base
+    plan                     what `plan.dump` gives, a failed plan included; absent in a run that makes none
     trail                    digests of the last actions, for `stuck`
     approval                 a person's decision on this round's answer (`Decided`); empty if no rule requires one
     exit_reason, summary, questions   the outcome of round `finished`
@@ -31,6 +32,7 @@ class State(TypedDict, total=False):
     question: str
     query: str
     pack: str
+    plan: dict[str, Any]
     answer: str
     trail: list[str]
     approval: dict[str, Any]

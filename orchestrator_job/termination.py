@@ -1,7 +1,8 @@
 """The termination message of the container, which the operator reads: at most 4096 bytes of JSON.
 
     {"exitReason", "summary" (<= 2 KiB), "attempt", "ref"? {store, collection, key}, "questions"? [{id, text}],
-     "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?, "remedy"?}
+     "plan"? "Made" | "Amended" | "Failed", "unavailable"? "router" | "kb" | "mongodb", "retryAfterSeconds"?, "field"?,
+     "remedy"?}
 
 Every field is bounded here: summary 2 KiB, at most 16 questions with ids of 63 characters and texts of 2 KiB, field and
 remedy 256 bytes, retryAfterSeconds a whole number up to a day. Nothing nests deeper than questions[].text. A message
@@ -83,6 +84,8 @@ def _body(
             {"id": shorten(question.id, _ID_BYTES), "text": shorten(question.text, question_bytes)}
             for question in result.questions[:count]
         ]
+    if result.plan is not None:
+        body["plan"] = result.plan.value
     if result.unavailable is not None:
         body["unavailable"] = result.unavailable
     if result.retry_after is not None and math.isfinite(result.retry_after):

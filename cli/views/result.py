@@ -1,4 +1,4 @@
-"""The whole result of a run: how it ended, the answer, the questions, and the sources that the answer cites."""
+"""The whole result of a run: how it ended, the answer, the questions, the sources that the answer cites, the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,32 @@ def draw(stored: Mapping[str, Any]) -> console.RenderableType:
         parts += [text.Text("\nQuestions", "bold"), table.plain(("ID", "QUESTION"), rows, indent=2)]
     if sources := _sources(stored):
         parts += [text.Text("\nSources", "bold"), table.plain(("#", "SOURCE", "TITLE"), sources, indent=2)]
+    if isinstance(plan := stored.get("plan"), Mapping):
+        parts += _plan(plan)
     return console.Group(*parts)
+
+
+def _plan(made: Mapping[str, Any]) -> list[console.RenderableType]:
+    """The steps that were followed, or why there are none; then each amendment, and what was dropped."""
+    if failure := made.get("failure"):
+        lines: list[console.RenderableType] = [text.Text("\nPlan", "bold"), _line(f"No plan: {failure}")]
+    else:
+        rows = [
+            (str(number), str(one.get("description", "")), ", ".join(one.get("tools") or ()), _done(one))
+            for number, one in enumerate(made.get("steps") or (), start=1)
+        ]
+        heads = ("#", "STEP", "TOOLS", "DONE WHEN")
+        lines = [text.Text(f"\nPlan (version {made.get('version')})", "bold"), table.plain(heads, rows, indent=2)]
+    said = [f"Version {one.get('version')}: {one.get('reason')}" for one in made.get("amendments") or ()]
+    return [*lines, *map(_line, [*said, *(str(note) for note in made.get("notes") or ())])]
+
+
+def _done(step: Mapping[str, Any]) -> str:
+    return str(step.get("successCriteria", ""))
+
+
+def _line(said: str) -> text.Text:
+    return text.Text(f"  {printable.line(said)}")
 
 
 def _sources(stored: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -165,6 +165,8 @@ def _result(task: pendingtask.PendingTask) -> Iterator[console.RenderableType]:
     yield text.Text("\nResult", style="bold")
     if result.exit_reason is not None:
         yield _field("  Ended", result.exit_reason.value)
+    if result.plan is not None:
+        yield _field("  Plan", result.plan.value)
     if result.ref is not None and result.ref.key:
         yield _field("  Whole", f"kubectl jervis result {task.metadata.name}")
     for line in printable.text(result.summary).splitlines():

@@ -1,10 +1,15 @@
-"""From a probe's answer to conditions: Reachable, ModelsLoaded, Ready. Pure; what says nothing new gives no patch."""
+"""From a probe's answer to conditions: Reachable, ModelsLoaded, Ready, and ContextFits where windows can be compared.
+
+Pure; what says nothing new gives no patch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from controllers.gpubackend import contexts
 from controllers.gpubackend.probe import Answer, Failure
 from crds import conditions, gpubackend, modelnames
 
@@ -20,11 +25,16 @@ def misplaced(namespace: str) -> Failure:
     return Failure("WrongNamespace", text)
 
 
-def patch(backend: gpubackend.GpuBackend, found: Answer | Failure, now: datetime) -> dict[str, Any]:
-    """Merge patch of the status; empty when it already says all of this."""
+def patch(
+    backend: gpubackend.GpuBackend,
+    found: Answer | Failure,
+    now: datetime,
+    windows: Sequence[contexts.Window] = (),
+) -> dict[str, Any]:
+    """Merge patch of the status; empty when it already says all of this. `windows` are those that processes ask for."""
     status = backend.status
     listed = status.conditions
-    for one in _conditions(backend, found, now):
+    for one in (*_conditions(backend, found, now), *_context(backend, windows, now)):
         listed = conditions.put(listed, one)
     new: dict[str, Any] = {}
     if [_said(c) for c in listed] != [_said(c) for c in status.conditions]:
@@ -85,6 +95,21 @@ def _conditions(
     # The router serves what is there of the sets, and so does a slot.
     text = f"Takes requests for the other models of its sets. {lacks}"[:1024] if absent else "Takes requests."
     return reachable, present, make(READY, True, "Serving", text)
+
+
+def _context(
+    backend: gpubackend.GpuBackend, windows: Sequence[contexts.Window], now: datetime
+) -> Iterator[conditions.Condition]:
+    """The condition ContextFits; none where there is nothing to compare, and none was written."""
+    short = contexts.shortfalls(backend, windows)
+    if short is None and conditions.find(backend.status.conditions, contexts.CONDITION) is None:
+        return
+    reason, said = "Fits", "No process asks for more than the numCtx of its model here."
+    if short:
+        advice = "Requests get what is loaded, and longer prompts are cut: raise numCtx here, or lower the value."
+        reason, said = "ContextTooSmall", " ".join([*short, advice])[:1024]
+    generation = backend.metadata.generation
+    yield conditions.make(contexts.CONDITION, not short, reason, said, now=now, generation=generation)
 
 
 def ready(backend: gpubackend.GpuBackend) -> bool:

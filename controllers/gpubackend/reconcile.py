@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 import pydantic
@@ -16,7 +16,7 @@ import structlog
 
 import kube
 from controllers import backoff, events, metrics, queue, unreadable
-from controllers.gpubackend import absence, decide, probe, token
+from controllers.gpubackend import absence, contexts, decide, probe, token
 from controllers.pendingtask.slots import bookings
 from crds import conditions, errors, gpubackend
 from kube import lease
@@ -43,7 +43,7 @@ class Backends:
     """All GpuBackends by namespace/name; those of `namespace`, the release's, count.
 
     `changed` is called when the offer of slots may be another one. A backend that stops serving counts as there for
-    `gone` seconds (`absence`).
+    `gone` seconds (`absence`). `windows` are the context windows that processes ask for.
     """
 
     def __init__(
@@ -61,11 +61,13 @@ class Backends:
         wall: Callable[[], datetime],
         monotonic: Callable[[], float],
         changed: Callable[[], None],
+        windows: Sequence[contexts.Window] = (),
     ) -> None:
         self._api, self._probe, self._work, self._recorder = api, probed, work, recorder
         self._namespace = namespace
         self._metrics, self._lease, self._interval = measured, leadership, interval
         self._wall, self._monotonic, self._changed = wall, monotonic, changed
+        self._windows = tuple(windows)
         self._known: dict[str, _Known] = {}
         self._failures: dict[str, int] = {}
         self._unreadable: dict[str, unreadable.Unreadable] = {}
@@ -177,7 +179,7 @@ class Backends:
             return
         if isinstance(found, probe.Answer):
             current = self._known[place] = dataclasses.replace(current, models=found.models)
-        patch = decide.patch(current.backend, found, self._wall())
+        patch = decide.patch(current.backend, found, self._wall(), self._windows)
         if patch:
             await self._write(current, patch)
         self._later(place, backoff.PROBE.delay(self._failures[place]) if failed else self._interval)

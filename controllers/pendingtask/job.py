@@ -62,6 +62,9 @@ class Template:
     router_url: str
     mongodb_uri: str
     model: str
+    num_ctx: int | None = None
+    planner_model: str = ""
+    planner_num_ctx: int | None = None
     mongodb_database: str = "jervis"
     mongodb_secret: str = ""
     mongodb_secret_key: str = "uri"  # noqa: S105  # the name of a key, no password
@@ -243,6 +246,9 @@ def _environment(task: pendingtask.PendingTask, attempt: int, template: Template
         MONGODB_VARIABLE: template.mongodb_uri,
         "JERVIS_DATABASE": template.mongodb_database,
         "JERVIS_MODEL": template.model,
+        **({"JERVIS_NUM_CTX": str(template.num_ctx)} if template.num_ctx else {}),
+        **({"JERVIS_PLANNER_MODEL": template.planner_model} if template.planner_model else {}),
+        **({"JERVIS_PLANNER_NUM_CTX": str(template.planner_num_ctx)} if template.planner_num_ctx else {}),
         "JERVIS_PRIORITY": str(template.priority),
         # The run ends itself shortly before the Job controller would, and reports the reason.
         "JERVIS_WALL_CLOCK_SECONDS": str(deadline(task, template)),

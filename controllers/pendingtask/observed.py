@@ -16,7 +16,7 @@ from controllers.admission import Refusal
 from controllers.clients import Clients
 from crds import errors
 from crds.exits import ExitReason
-from crds.pendingtask import Decision, Hints, Question
+from crds.pendingtask import Decision, Hints, PlanOutcome, Question
 from crds.waits import Reason
 from kb import api
 
@@ -92,6 +92,7 @@ class Outcome:
     unavailable: str = ""
     field: str = ""
     remedy: str = ""
+    plan: PlanOutcome | None = None
 
     def sentence(self) -> str:
         """Summary, field and remedy as text for a condition, without repetition."""

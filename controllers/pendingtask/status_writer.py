@@ -73,6 +73,8 @@ class Writer:
             self._metrics.preempted(made.status_patch["preemption"] is not None, made.phase)
         if route := made.status_patch.get("route"):
             self._metrics.directives.labels(route["decision"]).inc()
+        if (result := made.status_patch.get("result")) and result.get("plan"):
+            self._metrics.plans.labels(result["plan"]).inc()
         if retry := made.status_patch.get("retry"):
             self._metrics.retries.labels(str(retry["reason"]).partition(":")[0]).inc()
         if made.note is not None:

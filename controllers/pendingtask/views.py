@@ -16,7 +16,7 @@ from controllers.pendingtask import job
 from controllers.pendingtask.decision import clip
 from controllers.pendingtask.observed import JobState, JobView, Outcome, PodView
 from crds.exits import ExitReason
-from crds.pendingtask import Question
+from crds.pendingtask import PlanOutcome, Question
 
 Raw = Mapping[str, Any]
 
@@ -178,6 +178,7 @@ def recorded(found: Raw) -> Outcome | None:
         unavailable=_text(found.get("unavailable"))[:63],
         field=_text(found.get("field"))[:256],
         remedy=_text(found.get("remedy"))[:512],
+        plan=_plan(found.get("plan")),
     )
 
 
@@ -190,6 +191,15 @@ def _seconds(found: Any) -> float | None:
     """Seconds that a backoff can use: finite, not negative, at most 3600; None for anything else."""
     number = isinstance(found, int | float) and not isinstance(found, bool) and found == found  # NaN
     return min(float(min(found, 3600)), 3600.0) if number and found >= 0 else None
+
+
+def _plan(found: Any) -> PlanOutcome | None:
+    """What became of the plan: a word in a termination message, the plan itself in a stored result."""
+    if isinstance(found, Mapping):
+        if found.get("failure"):
+            return PlanOutcome.FAILED
+        return PlanOutcome.AMENDED if found.get("amendments") else PlanOutcome.MADE
+    return PlanOutcome(found) if isinstance(found, str) and found in set(PlanOutcome) else None
 
 
 def _questions(found: Any) -> tuple[Question, ...]:

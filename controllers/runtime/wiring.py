@@ -137,6 +137,7 @@ class Wiring:
             measured=to.metrics,
             leadership=to.lease,
             interval=config.probe_seconds,
+            windows=config.windows,
             wall=wall,
             monotonic=self._monotonic,
             changed=lambda: self.tasks.handlers.backends_changed(),

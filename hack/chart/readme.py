@@ -35,6 +35,7 @@ _PROCESSES: dict[str, type[BaseSettings]] = {
 }
 _LIMIT = "of what `router.resources.limits.memory` leaves beside 96 MiB"
 _WEAVIATE, _ARANGO = "Weaviate's own", "ArangoDB's own"
+_BACKEND = "the GpuBackend's"
 COMPUTED = {
     "image.tag": "`appVersion` of the chart",
     "simulator.image.tag": "`appVersion` of the chart",
@@ -42,7 +43,9 @@ COMPUTED = {
     "router.settings.maxConnections": f"one for each 40 KiB of three eighths {_LIMIT}",
     "router.settings.anonymousCeiling": "no ceiling",
     "router.settings.drainSeconds": "`router.terminationGracePeriodSeconds` less 10",
-    "kb.settings.extractNumCtx": "the backend's own",
+    "models.numCtx.orchestrator": _BACKEND,
+    "models.numCtx.qualifier": _BACKEND,
+    "models.numCtx.vision": _BACKEND,
     "kb.settings.weaviateEf": _WEAVIATE,
     "kb.settings.weaviateEfConstruction": _WEAVIATE,
     "kb.settings.weaviateMaxConnections": _WEAVIATE,
@@ -91,8 +94,9 @@ def _rows(root: dict[str, Any], node: dict[str, Any], default: Any, path: str) -
         known = default.get(name) if isinstance(default, dict) else None
         if known is None and path in _PROCESSES:
             known = _default(_PROCESSES[path], name)
-        if known is not None or path in _PROCESSES:
-            yield from _rows(root, child, known, f"{path}.{name}".lstrip("."))
+        below = f"{path}.{name}".lstrip(".")
+        if known is not None or path in _PROCESSES or below in COMPUTED:
+            yield from _rows(root, child, known, below)
 
 
 def _target(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ PROCESSES = {
 EVERYTHING = (
     *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
+    "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
 )  # fmt: skip
 
@@ -138,6 +139,56 @@ def test_links_become_tasks_where_a_site_can_be_reached(chart: Chart, given: lis
     variables = pod["spec"]["template"]["spec"]["containers"][0]["env"]
     found = [one["value"] for one in variables if one["name"] == "JERVIS_KB_LINKS_PER_DOCUMENT"]
     assert found == ([] if links is None else [links])
+
+
+def test_models_and_their_windows_reach_the_processes(chart: Chart) -> None:
+    def given(*values: str) -> dict[str, str]:
+        rendered = chart.render(*(part for value in values for part in ("--set", value)))
+        found: dict[str, str] = {}
+        for component in ("operator", "kb"):
+            pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-{component}"]["spec"]["template"]
+            found |= {name: one["value"] for name, one in rendering.environment(pod).items() if "value" in one}
+        return found
+
+    plain = given()
+    assert plain["JERVIS_OPERATOR_PLANNER_MODEL"] == "qwen3-tool:14b"
+    assert plain["JERVIS_OPERATOR_PLANNER_NUM_CTX"] == "8192"
+    assert json.loads(plain["JERVIS_OPERATOR_WINDOWS"]) == [
+        {"role": "planner", "model": "qwen3-tool:14b", "numCtx": 8192}
+    ]
+    assert not {"JERVIS_OPERATOR_NUM_CTX", "JERVIS_KB_EXTRACT_NUM_CTX", "JERVIS_KB_VISION_NUM_CTX"} & set(plain)
+    # As large as what the backend loads is no more than it.
+    entry = "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a"
+    model = "gpuBackends[0].modelSets[0].models[0]"
+    named = given(
+        "models.planner=,models.numCtx.orchestrator=65536,models.numCtx.qualifier=16384,models.numCtx.vision=4096",
+        f"{entry},{model}.name=qwen3-coder-tool:30b,{model}.numCtx=65536",
+    )
+    assert "JERVIS_OPERATOR_PLANNER_MODEL" not in named
+    assert named["JERVIS_OPERATOR_NUM_CTX"] == "65536"
+    assert (named["JERVIS_KB_EXTRACT_NUM_CTX"], named["JERVIS_KB_VISION_NUM_CTX"]) == ("16384", "4096")
+    assert [one["role"] for one in json.loads(named["JERVIS_OPERATOR_WINDOWS"])] == [
+        "orchestrator", "qualifier", "vision",
+    ]  # fmt: skip
+
+
+def test_the_simulated_planner_is_on_the_cpu(chart: Chart) -> None:
+    def served(*values: str) -> dict[str, list[str]]:
+        rendered = chart.render("--set", "simulator.enabled=true", *values)
+        backends = rendering.of_kind(rendered, "GpuBackend")
+        found = {}
+        for kind in ("gpu", "cpu"):
+            pod = rendering.of_kind(rendered, "Deployment")[f"jervis/jervis-ollama-{kind}"]["spec"]["template"]
+            has = rendering.environment(pod)["FAKE_OLLAMA_MODELS"]["value"].split(",")
+            sets = backends[f"jervis/jervis-ollama-{kind}"]["spec"]["modelSets"]
+            found[kind] = [model["name"] for one in sets for model in one["models"]]
+            assert set(found[kind]) == set(has)
+        return found
+
+    assert "qwen3-tool:14b" in served()["cpu"]
+    assert "qwen3-tool:14b" not in served()["gpu"]
+    same = served("--set", "models.planner=qwen3-coder-tool:30b")
+    assert ("qwen3-coder-tool:30b" in same["gpu"], "qwen3-coder-tool:30b" in same["cpu"]) == (True, False)
 
 
 def test_a_router_ends_before_it_is_killed(chart: Chart) -> None:

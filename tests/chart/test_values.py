@@ -64,6 +64,17 @@ REFUSED = [
     ("admission.quota.pendingTasks=0", "pendingTasks"),
     ("models.orchestrator=", "orchestrator"),
     ("models.qualifier=two words", "qualifier"),
+    ("models.planner=two words", "planner"),
+    ("models.numCtx.orchestrator=8192", "models.numCtx.orchestrator"),
+    ("models.numCtx.qualifier=65536", "models.numCtx.qualifier"),
+    ("models.numCtx.planner=2048", "models.numCtx.planner"),
+    ("models.numCtx.planner=16384", "models.numCtx.planner"),
+    ("models.numCtx.fast=4096", "fast"),
+    (
+        "gpuBackends[0].name=gpu-0,gpuBackends[0].url=http://gpu:11434,gpuBackends[0].modelSets[0].name=a,"
+        "gpuBackends[0].modelSets[0].models[0].name=qwen3-tool:*,gpuBackends[0].modelSets[0].models[0].numCtx=4096",
+        "models.numCtx.planner: 8192 is more than the 4096 that gpuBackends entry gpu-0 loads qwen3-tool:* with",
+    ),
     ("mongodb.uri=http://database", "uri"),
     ("mongodb.uri=mongodb://user:secret@database", "uri"),
     ("weaviate.url=weaviate:8080", "url"),
@@ -206,8 +217,8 @@ def test_the_schema_is_strict_and_described_throughout() -> None:
 def test_every_default_is_in_the_schema_and_the_other_way_round() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     defaults = yaml.safe_load((CHART / "values.yaml").read_text())
-    # `global` is Helm's own. Settings and the parts of `resources` may be left out.
-    optional = (".settings.", ".resources.")
+    # `global` is Helm's own. Settings, windows and the parts of `resources` may be left out.
+    optional = (".settings.", ".resources.", ".numCtx.")
     described = {path for path, _ in _nodes(schema, "") if "[]" not in path and path != ".global"}
     given = set(_keys(defaults, ""))
     for path in described:

@@ -10,7 +10,7 @@ import pytest
 from controllers import admission
 from controllers.connection import credentials
 from controllers.connection import decide as connection_decide
-from controllers.gpubackend import decide, probe
+from controllers.gpubackend import contexts, decide, probe
 from crds import connection, gpubackend, pendingtask
 from tests.controllers.build import NOW
 
@@ -50,6 +50,31 @@ def test_missing_models_are_named_and_the_others_go_on_being_served() -> None:
     known = backend(patch, **MODELS)
     assert decide.offers(known)
     assert not decide.has(known, "qwen3-coder-tool:30b", frozenset({"embed"})), "it is not reserved for that model"
+
+
+def test_a_window_that_a_process_asks_for_is_compared_with_what_is_loaded() -> None:
+    def sets(*entries: tuple[str, int | None]) -> dict[str, Any]:
+        models = [{"name": name, **({"numCtx": tokens} if tokens else {})} for name, tokens in entries]
+        return {"modelSets": [{"name": "a", "models": models}]}
+
+    answer = probe.Answer("1", frozenset({"light:14b", "heavy:30b"}))
+    windows = [
+        contexts.Window(role="planner", model="light:14b", num_ctx=8192),
+        contexts.Window(role="orchestrator", model="heavy:30b", num_ctx=16384),
+    ]
+    small = decide.patch(backend(**sets(("light:*", 4096), ("heavy:30b", 32768))), answer, NOW, windows)
+    assert said(small)["ContextFits"] == ("False", "ContextTooSmall")
+    assert said(small)["Ready"] == ("True", "Serving")
+    assert small["conditions"][-1]["message"].startswith(
+        "models.numCtx.planner is 8192, but light:14b is loaded with 4096 here. Requests get"
+    )
+    # A name counts before a pattern, as for the router.
+    exact = sets(("light:*", 4096), ("light:14b", 8192))
+    assert said(decide.patch(backend(**exact), answer, NOW, windows))["ContextFits"] == ("True", "Fits")
+    for silent in (sets(("light:14b", None)), sets(("other:1b", 512))):
+        assert "ContextFits" not in said(decide.patch(backend(**silent), answer, NOW, windows))
+        later = decide.patch(backend(small, **silent), answer, NOW, windows)
+        assert said(later)["ContextFits"] == ("True", "Fits"), "what was written does not stay wrong"
 
 
 def test_a_server_that_lacks_all_models_of_its_sets_is_not_ready() -> None:

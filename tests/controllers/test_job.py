@@ -130,6 +130,19 @@ def test_the_environment_is_the_contract() -> None:
     }
 
 
+def test_models_and_their_windows_reach_the_run() -> None:
+    template = replace(TEMPLATE, num_ctx=32768, planner_model="light", planner_num_ctx=8192)
+    env = {e["name"]: e["value"] for e in made_of(template)}
+    assert (env["JERVIS_MODEL"], env["JERVIS_NUM_CTX"]) == ("qwen", "32768")
+    assert (env["JERVIS_PLANNER_MODEL"], env["JERVIS_PLANNER_NUM_CTX"]) == ("light", "8192")
+
+
+def made_of(template: job.Template) -> list[dict[str, str]]:
+    body = job.manifest(task(), 3, "n", template)
+    found: list[dict[str, str]] = body["spec"]["template"]["spec"]["containers"][0]["env"]
+    return found
+
+
 def test_an_address_from_a_secret_is_copied_into_no_job() -> None:
     template = replace(
         TEMPLATE,

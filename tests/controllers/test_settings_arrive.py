@@ -30,6 +30,7 @@ from aiohttp import ClientSession
 
 from controllers import namespaces, settings, tracing
 from controllers.connection.reconcile import Connections
+from controllers.gpubackend import contexts
 from controllers.gpubackend.probe import Probe
 from controllers.pendingtask.decide import decide
 from controllers.pendingtask.observed import ObservedState
@@ -59,6 +60,10 @@ VALUES: dict[str, Any] = {
     "image_pull_policy": "Never",
     "job_service_account": "job-account-of-the-test",
     "model": "model-of-the-test:7b",
+    "num_ctx": 16411,
+    "planner_model": "planner-of-the-test:3b",
+    "planner_num_ctx": 4099,
+    "windows": [contexts.Window(role="role-of-the-test", model="m", num_ctx=1)],
     "job_resources": {"limits": {"memory": "1013Mi"}},
     "job_environment": {"VARIABLE_OF_THE_TEST": "yes"},
     "job_labels": {"label.test/one": "yes"},
@@ -121,6 +126,7 @@ VALUES: dict[str, Any] = {
 SOUGHT: dict[str, object] = {
     "admission": "limited-of-the-test",
     "job_resources": "1013Mi",
+    "windows": "role-of-the-test",
     "job_environment": "VARIABLE_OF_THE_TEST",
     "job_labels": "label.test/one",
     "job_annotations": "annotation.test/one",

@@ -100,6 +100,25 @@ def test_the_termination_message_is_read() -> None:
     assert [(q.id, q.text) for q in found.outcome.questions] == [("r1-q1", "Which?"), ("2", "And when?")]
 
 
+@pytest.mark.parametrize(
+    ("plan", "found"),
+    [
+        ("Made", "Made"),
+        ("Failed", "Failed"),
+        ({"version": 1, "steps": [], "amendments": [], "failure": None}, "Made"),
+        ({"version": 2, "amendments": [{"version": 2, "reason": "r"}]}, "Amended"),
+        ({"version": 2, "amendments": [{"version": 2, "reason": "r"}], "failure": "no model"}, "Failed"),
+        ("Perhaps", None),
+        (7, None),
+        (None, None),
+    ],
+)
+def test_what_became_of_the_plan_is_read(plan: object, found: str | None) -> None:
+    read = views.recorded({"exitReason": "Answered", "plan": plan})
+    assert read is not None
+    assert read.plan == found
+
+
 @pytest.mark.parametrize("text", ["", "Killed", "{", "[]", '{"exitReason": "Sleepy"}', '{"summary": "x"}', "null"])
 def test_a_message_that_is_not_ours_is_none(text: str) -> None:
     found = views.pod_view(raw_pod({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": text}}, "Failed"))

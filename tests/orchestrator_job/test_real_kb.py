@@ -88,17 +88,31 @@ async def test_a_question_is_answered_from_an_ingested_mail(
         httpx.AsyncClient(trust_env=False, timeout=60, verify=False) as http,
     ):
         kb = kb_client.Client(url, http)
-        await kb.ingest(api.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL))
+        known = await kb.ingest(
+            api.IngestRequest(scope=owner, source_urn=urn, kind="email", title="Release", content=_MAIL)
+        )
         task = job.Job(tmp_path, mongodb_uri, store.name, url, fake.url)
         store.remember(task.memory(scope=owner.model_dump(by_alias=True), content="When is the router released?"))
         ended = await task.run()
+        planned = job.Job(tmp_path, mongodb_uri, store.name, url, fake.url)
+        mail = {"type": "EmailProcessing", "mode": "Background", "content": _MAIL, "sourceUrn": urn}
+        keys = known.node_keys
+        store.remember(planned.memory(scope=owner.model_dump(by_alias=True), graphNodeKeys=keys, **mail))
+        followed = await planned.run(JERVIS_MODE="Background", JERVIS_PLANNER_MODEL="qwen2.5:7b")
         gone = await http.delete(
             f"{url}/api/v1/documents", params={**owner.model_dump(by_alias=True), "sourceUrn": urn}
         )
         assert gone.is_success, gone.text
     assert ended.message["exitReason"] == "Answered", ended
     assert "13th of March 2026" in ended.message["summary"]
-    [result] = store.all("task_results")
+    [result] = store.all("task_results", _id=task.uid)
     cited = [item for item in result["evidence"] if item["id"] in result["citations"]]
     assert {item["source"] for item in cited} == {urn}
-    assert fake.count(tag=job.TAG) == 1
+    assert (fake.count(tag=job.TAG), fake.count(tag="job.plan/v1")) == (2, 1)
+    # The plan was made with what the graph says around the mail, and each step searched.
+    assert followed.message["plan"] in ("Made", "Amended"), followed
+    [asked] = [one for one in fake.requests(path="/api/chat") if one["tag"] == "job.plan/v1"]
+    told = asked["body"]["messages"][1]["content"]
+    assert "email::release@acme.example mentions " in told.partition("<project>")[2].partition("</project>")[0]
+    [result] = store.all("task_results", _id=planned.uid)
+    assert 3 <= len(result["plan"]["steps"]) <= 7

@@ -79,7 +79,9 @@ def _expire(view: View) -> tuple[Effect, ...]:
 
 def _result(outcome: Outcome) -> pendingtask.Result:
     ref = pendingtask.ResultRef(collection=outcome.collection, key=outcome.key) if outcome.key else None
-    return pendingtask.Result(summary=clip(outcome.summary), ref=ref, exit_reason=outcome.exit_reason)
+    return pendingtask.Result(
+        summary=clip(outcome.summary), ref=ref, exit_reason=outcome.exit_reason, plan=outcome.plan
+    )
 
 
 def _complete(view: View, outcome: Outcome) -> Decision:

@@ -113,6 +113,15 @@ containers:
       {{- end }}
       - name: JERVIS_KB_EXTRACT_MODEL
         value: {{ $values.models.qualifier | quote }}
+      {{- $windows := $values.models.numCtx | default dict }}
+      {{- with $windows.qualifier }}
+      - name: JERVIS_KB_EXTRACT_NUM_CTX
+        value: {{ int64 . | quote }}
+      {{- end }}
+      {{- with $windows.vision }}
+      - name: JERVIS_KB_VISION_NUM_CTX
+        value: {{ int64 . | quote }}
+      {{- end }}
       - name: JERVIS_KB_EMBED_MODEL
         value: {{ $values.models.embedding | quote }}
       {{- with $values.models.embeddingInstruction }}

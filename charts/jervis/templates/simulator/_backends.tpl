@@ -25,13 +25,14 @@ The GpuBackends of the two simulators, in the shape of `gpuBackends`.
   kind: CPU
   url: {{ include "jervis.simulatorUrl" (dict "root" . "component" "ollama-cpu") | quote }}
   numParallel: {{ .Values.simulator.cpu.numParallel }}
-  maxLoadedModels: 4
+  maxLoadedModels: 6
   # Images are looked at here: on the GPU their model would take turns with the orchestrator's.
   capabilities: [generate, embed, vision]
   modelSets:
     - name: background
       models:
-        {{- range $name := append (prepend .Values.simulator.extraModels $models.qualifier) $models.vision | uniq }}
+        {{- /* The planner is here alone: on the GPU it would take the place of the orchestrator's model. */}}
+        {{- range $name := concat (list $models.qualifier) .Values.simulator.extraModels (list $models.vision) (without (compact (list $models.planner)) $models.orchestrator) | uniq }}
         - {name: {{ $name | quote }}, cpuAllowed: true, priority: 3}
         {{- end }}
         - {name: {{ $models.embedding | quote }}, cpuAllowed: true, priority: 3}

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.fakes.ollama.protocol import request
-from tests.fakes.ollama.rules import extract, fitting, generic, hints, link, prompt, qualify, respond, text, vision
+from tests.fakes.ollama.rules import (
+    extract,
+    fitting,
+    generic,
+    hints,
+    link,
+    plan,
+    prompt,
+    qualify,
+    respond,
+    text,
+    vision,
+)
 
 _PROSE = 400
 
@@ -42,6 +54,8 @@ def _by_tag(asked: prompt.Prompt, embed: respond.Embed) -> dict[str, Any]:
             return qualify.answer(asked)
         case "kb.link/v1":
             return link.answer(asked)
+        case "job.plan/v1":
+            return plan.answer(asked)
         case "job.respond/v1":
             return respond.answer(asked, embed)
         case _:

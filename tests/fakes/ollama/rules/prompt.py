@@ -11,6 +11,7 @@ from typing import Any
 _TAG = re.compile(r"\[prompt:\s*([A-Za-z0-9_.\-]+/v\d+)\s*\]")
 _TODAY = re.compile(r"^\s*Today(?:'s date)?:\s*(\d{4})-(\d{2})-(\d{2})", re.MULTILINE)
 _TEAM = re.compile(r"^[ \t]*Team:[ \t]*(.*)$", re.MULTILINE)
+_TOOLS = re.compile(r"^[ \t]*Tools:[ \t]*(.*)$", re.MULTILINE)
 _TITLE = re.compile(r"^[ \t]*Title:[ \t]*(.*)$", re.MULTILINE)
 _DOCUMENT = re.compile(r"<document>\n?(.*?)\n?</document>", re.DOTALL)
 _QUESTION = re.compile(r"<question>\s*(.*?)\s*</question>", re.DOTALL)
@@ -37,6 +38,7 @@ class Prompt:
     title: str
     question: str
     evidence: tuple[Evidence, ...]
+    tools: tuple[str, ...] = ()
 
 
 def parse(messages: Iterable[tuple[str, str]]) -> Prompt:
@@ -55,6 +57,7 @@ def parse(messages: Iterable[tuple[str, str]]) -> Prompt:
         title=_line(_TITLE.search(outside)),
         question=asked.group(1) if asked else "",
         evidence=tuple(Evidence(int(i), source, text) for i, source, text in _EVIDENCE.findall(everything)),
+        tools=_names(_TOOLS.search(outside)),
     )
 
 

@@ -1,0 +1,260 @@
+"""The nodes of the plan: `MakePlan` has the light model plan the round, `FollowPlan` does what its steps search for.
+
+A plan that cannot be made is recorded with its reason, and the run goes on without it. Both nodes only read, so a
+process that dies in one of them repeats it; once its checkpoint is written, no run plans this round again.
+
+Source: seed 002 "Koog Planner Integration": rules, ragContext and projectInfo are the context of a plan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from importlib import resources
+
+import structlog
+
+from crds import priority
+from kb import api
+from kb import client as kb_client
+from orchestrator_job import artifacts, errors, fence, memory, pack, patience, plan, prompt, standing
+from orchestrator_job.state import State
+from router import client as router_client
+
+_log = structlog.get_logger("orchestrator_job.planning")
+
+NAME = "plan.v1"
+TAG = "[prompt:job.plan/v1]"
+RETRIES = 2
+"""Number of corrections that the model gets before the plan has failed."""
+NUM_CTX = 4096
+"""Window of the light model where none is set, in tokens: the least that it is meant to have."""
+_ANSWER_TOKENS = 1536
+"""Part of the window for the answer."""
+_TOKEN_CHARS = 3
+_LEAST_CHARS = 400
+"""Fewer characters of evidence are no context for a plan."""
+_FRAME = 300
+"""Characters of an item's block without its content."""
+_LEAST_ITEM = 100
+_PROJECT_CHARS = 1200
+_NODES = 20
+_FOUND_PER_STEP = 3
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan is made from: the rules in force, the evidence, and what the graph says about the task's project."""
+
+    rules: standing.Standing
+    rag_context: tuple[pack.Item, ...]
+    project_info: str = ""
+
+
+class MakePlan:
+    """Asks the light model for the plan of the round."""
+
+    def __init__(
+        self,
+        task: memory.TaskMemory,
+        kb: kb_client.Client,
+        router: router_client.Client,
+        store: artifacts.Artifacts,
+        guard: fence.Fence,
+        insistence: patience.Patience,
+        loader: standing.Loader,
+        *,
+        model: str,
+        urgency: priority.Priority,
+        num_ctx: int | None,
+        seconds: float,
+        max_llm_calls: int,
+        max_tokens: int | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        """`seconds` bound the whole planning; `max_llm_calls` and `max_tokens` are of the round with its plan."""
+        self._task = task
+        self._kb = kb
+        self._router = router
+        self._store = store
+        self._guard = guard
+        self._insistence = insistence
+        self._loader = loader
+        self._model = model
+        self._urgency = urgency
+        self._num_ctx = num_ctx
+        self._seconds = seconds
+        self._max_llm_calls = max_llm_calls
+        self._max_tokens = max_tokens
+        self._now = now
+
+    async def __call__(self, state: State) -> State:
+        """Writes plan, a failed one included. Raises Fenced, StoreUnavailable, and what a refused token raises."""
+        number, earlier = state["round"], plan.load(state.get("plan"))
+        items = pack.load(await self._store.get(state["pack"]))
+        held = await self._loader.of(state)
+        try:
+            async with asyncio.timeout(self._seconds):
+                context = Context(held, items, await self._project())
+                steps, notes = await self._planned(state, context, earlier)
+        except TimeoutError:
+            made = plan.failed(f"It took more than {self._seconds:g} seconds.", earlier, number, self._model)
+        except router_client.Unauthorized:
+            raise
+        except (
+            errors.BudgetExhausted,
+            errors.InvalidOutput,
+            router_client.Unavailable,
+            router_client.Rejected,
+        ) as error:
+            made = plan.failed(error.message, earlier, number, self._model)
+        else:
+            reason = f"The user added to the task, which began round {number}."
+            made = plan.made(steps, notes, earlier, number, self._model, reason)
+        _log.info("planned", version=made.version, steps=len(made.steps), dropped=len(made.notes), failure=made.failure)
+        return {"plan": plan.dump(made)}
+
+    async def _project(self) -> str:
+        """Names near the task in the graph, as lines; empty where nothing is known."""
+        keys = list(self._task.graph_node_keys[:_NODES])
+        if not keys:
+            return ""
+        asked = api.TraverseRequest(scope=self._task.scope, start=keys, hops=1, fan_out=_NODES, limit=2 * _NODES)
+        try:
+            found = await self._kb.looking.traverse(asked)
+        except (kb_client.Unavailable, kb_client.Rejected) as error:
+            _log.warning("planning without the graph", reason=error.message)
+            return ""
+        return project_info(found)
+
+    async def _planned(
+        self, state: State, context: Context, earlier: plan.Plan | None
+    ) -> tuple[tuple[plan.Step, ...], tuple[str, ...]]:
+        tools = plan.allowed(context.rules.provisions)
+        talk = messages(state["question"], context, self._now().date(), tools, earlier, self._num_ctx or NUM_CTX)
+        problem = ""
+        for tries in range(1 + RETRIES):
+            text = await self._ask(state["round"], talk, tools)
+            try:
+                return plan.parse(prompt.restore(text), context.rules.provisions)
+            except plan.Unusable as error:
+                problem = error.message
+                _log.warning("plan.unusable", tries=tries + 1, problem=problem)
+                talk = [*talk, {"role": "assistant", "content": text}, prompt.correction(problem)]
+        raise errors.InvalidOutput(f"Model {self._model!r} gave no usable plan in {1 + RETRIES} tries: {problem}")
+
+    async def _ask(self, round_number: int, talk: list[dict[str, str]], tools: tuple[str, ...]) -> str:
+        about = prompt.tokens(talk)
+        spent = await self._guard.reserve_call(round_number, self._max_llm_calls, about, self._max_tokens)
+        left = _ANSWER_TOKENS if self._max_tokens is None else min(_ANSWER_TOKENS, self._max_tokens - spent.tokens)
+        ask = functools.partial(
+            self._router.converse, self._model, talk, self._urgency, plan.schema(tools), self._num_ctx, left
+        )
+        reply = await self._insistence.insist("ask the planner", ask)
+        await self._guard.settle_call(round_number, about, (reply.prompt_tokens or about) + reply.answer_tokens)
+        return reply.text
+
+
+class FollowPlan:
+    """Searches the knowledge base for the steps that ask for it, and amends the plan by what was found."""
+
+    def __init__(
+        self,
+        task: memory.TaskMemory,
+        kb: kb_client.Client,
+        store: artifacts.Artifacts,
+        insistence: patience.Patience,
+        loader: standing.Loader,
+        *,
+        urgency: priority.Priority,
+        context_chars: int,
+    ) -> None:
+        self._task = task
+        self._kb = kb
+        self._store = store
+        self._insistence = insistence
+        self._loader = loader
+        self._urgency = urgency
+        self._context_chars = context_chars
+
+    async def __call__(self, state: State) -> State:
+        """Writes pack and plan."""
+        made = plan.of_round(state.get("plan"), state["round"])
+        held = await self._loader.of(state)
+        wanted = plan.searches(made, held.provisions) if made is not None else {}
+        if made is None or not wanted:
+            return {}
+        hits = dict(zip(wanted, await asyncio.gather(*map(self._found, wanted.values())), strict=True))
+        shown = {
+            number: [one for one in found if held.provisions.shows(one.provenance.source_urn, one.provenance.kind)]
+            for number, found in hits.items()
+        }
+        items = pack.load(await self._store.get(state["pack"]))
+        room = self._context_chars - held.characters
+        every = [one for found in shown.values() for one in found]
+        longer = pack.extend(items, every, self._task.source, room, held.provisions)
+        followed = plan.amended(made, {number: len(found) for number, found in shown.items()}, held.provisions)
+        _log.info("plan followed", searches=len(wanted), found=len(longer) - len(items), version=followed.version)
+        return {"pack": await self._store.put(pack.dump(longer), state["round"]), "plan": plan.dump(followed)}
+
+    async def _found(self, query: str) -> list[api.EvidenceItem]:
+        request = api.RetrieveRequest(scope=self._task.scope, query=query, max_results=_FOUND_PER_STEP)
+        ask = functools.partial(self._kb.retrieve, request, urgency=self._urgency)
+        return list((await self._insistence.insist("retrieve evidence for a step", ask)).items)
+
+
+def messages(
+    asked: str,
+    context: Context,
+    today: date,
+    tools: tuple[str, ...],
+    earlier: plan.Plan | None = None,
+    num_ctx: int = NUM_CTX,
+) -> list[dict[str, str]]:
+    """System and user message, within `num_ctx` tokens with the answer; evidence and project are cut to it.
+
+    Rules are never cut. Raises Unusable when they and the question leave no room for evidence.
+    """
+    system = f"{TAG}\n{_instructions()}{prompt.rules(context.rules)}"
+    before = f"Today: {today.isoformat()}\nTools: {', '.join(tools)}"
+    followed = f"{prompt.steps(earlier)}\n" if earlier is not None and earlier.steps else ""
+    after = f"{followed}<question>{prompt.defuse(asked)}</question>"
+    room = (num_ctx - _ANSWER_TOKENS) * _TOKEN_CHARS - len(system) - len(before) - len(after)
+    if room < _LEAST_CHARS:
+        raise plan.Unusable("The rules and the question leave no room for evidence in the planner's window.")
+    project = ""
+    if context.project_info:
+        shown = prompt.defuse(context.project_info[: min(_PROJECT_CHARS, room // 4)])
+        project = f"<project>\n{shown}\n</project>\n"
+    evidence = _cut(context.rag_context, room - len(project))
+    user = f"{before}\n{project}{evidence}\n{after}"
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def project_info(found: api.TraverseReply) -> str:
+    """Relationships near the task, a line each, then the nodes that have none."""
+    related = [f"{edge.source} {edge.type} {edge.target}" for edge in found.edges]
+    named = {key for edge in found.edges for key in (edge.source, edge.target)}
+    return "\n".join([*dict.fromkeys(related), *(visit.key for visit in found.nodes if visit.key not in named)])
+
+
+def _cut(items: tuple[pack.Item, ...], room: int) -> str:
+    """The items, each with an equal share of what is left, so that a long document does not take all of it."""
+    shown: list[str] = []
+    for position, item in enumerate(items):
+        share = room // min(len(items) - position, 4)
+        most = max(share - _FRAME, _LEAST_ITEM)
+        block = prompt.evidence([item.model_copy(update={"content": item.content[:most]})])
+        if len(block) > room:
+            break
+        shown.append(block)
+        room -= len(block) + 1
+    return "\n".join(shown)
+
+
+@functools.cache
+def _instructions() -> str:
+    return (resources.files("orchestrator_job.prompts") / f"{NAME}.txt").read_text(encoding="utf-8").strip()
