@@ -85,7 +85,9 @@ _INPUT = {
 
 def content_digest(task: pendingtask.PendingTask) -> str:
     """SHA-256 of the fields that a reading depends on, and of the title. Other changes need no new reading."""
-    known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT))
+    # A link is read once more with a person's answer.
+    more = {"answers", "messages"} if task.spec.type is Type.LINK else set()
+    known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT | more))
     return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -332,7 +334,7 @@ class Qualifier:
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
         tried = task.status.retry.count if task.status.retry else 0
         if task.spec.type is Type.LINK:
-            reply = await self._kb.links.read(request, urgency=urgency)
+            reply = await self._kb.links.read(links.request(task, request), urgency=urgency)
             away = reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE
             if reply.link is not None and away and tried < LINK_PATIENCE:
                 return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
@@ -383,6 +385,7 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         forbidden=_forbidden(reply),
         ruled=_ruled(reply),
+        unread=reply.link is not None and reply.link.outcome is api.LinkOutcome.UNCLEAR,
         hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
     )
 

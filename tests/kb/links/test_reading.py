@@ -80,8 +80,10 @@ def content(url: str, before: str = "The release notes of the gateway are at", a
     return api.LinkSource(url=url, before=before, after=after, **found).model_dump_json(by_alias=True)
 
 
-async def read(both: Both, text: str) -> api.IngestReply:
-    request = api.IngestRequest(scope=scopes.SHOP, source_urn="link::x", kind="link", content=text)
+async def read(both: Both, text: str, answer: api.LinkAnswer | None = None) -> api.IngestReply:
+    request = api.LinkRequest(
+        scope=scopes.SHOP, source_urn="link::x", kind="link", content=text, answer=answer, answered_by="jana"
+    )
     return await both[0].links.read(request)
 
 
@@ -162,6 +164,82 @@ async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a
     assert reply.hints.has_actionable_content
     assert "http://docs.test/a" in reply.hints.questions[0]
     assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == times + 1
+    assert asked(site) == ["/gateway/notes"]
+
+
+async def test_a_person_s_answer_opens_or_leaves_the_page_and_makes_a_pattern_if_it_says_so(
+    both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    site.pages |= {f"/{name}": sites.html(text="The limits of the gateway.") for name in "abc"}
+    reply = await read(both, content("http://docs.test/a", before=""))
+    assert outcome(reply)[0] is OUTCOME.UNCLEAR
+    assert "never for each page of docs.test from now on" in reply.hints.questions[0]
+    left = await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.NO)
+    assert outcome(left) == (OUTCOME.UNSAFE, "Jana has said that it is not to be opened.")
+    assert asked(site) == []
+    assert outcome(await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.YES))[0] is OUTCOME.INDEXED
+    assert await both[0].links.patterns(scopes.SHOP) == []
+    assert outcome(await read(both, content("http://docs.test/b", before="")))[0] is OUTCOME.UNCLEAR
+    always = await read(both, content("http://docs.test/b", before=""), api.LinkAnswer.ALWAYS)
+    assert outcome(always)[0] is OUTCOME.INDEXED
+    assert outcome(await read(both, content("http://docs.test/c", before="")))[0] is OUTCOME.INDEXED
+    assert outcome(await read(both, content("http://shop.test/a", before="")))[0] is OUTCOME.UNCLEAR
+    never = await read(both, content("http://shop.test/a", before=""), api.LinkAnswer.NEVER)
+    assert outcome(never)[0] is OUTCOME.UNSAFE
+    assert outcome(await read(both, content("http://shop.test/b", before="")))[0] is OUTCOME.UNSAFE
+    made = await both[0].links.patterns(scopes.SHOP)
+    assert [(one.pattern, one.list.value, one.by) for one in made] == [
+        ("docs.test", "Safe", "jana"),
+        ("shop.test", "Unsafe", "jana"),
+    ]
+    assert asked(site) == ["/a", "/b", "/c"]
+
+
+async def test_no_answer_opens_what_is_never_opened(both: Both, site: sites.Site) -> None:
+    await call_safe(both, "docs.test/ads/*", "Unsafe")
+    await put_rule(both, "enforce: never-fetch forbidden.test\nenforce: link Leave when host left.test")
+    site.pages["/in"] = web.Response(status=302, headers={"Location": "http://docs.test/unsubscribe?u=1"})
+    for url, expected in (
+        ("http://docs.test/unsubscribe?u=1", OUTCOME.BLOCKED),
+        ("http://docs.test/ads/1", OUTCOME.BLOCKED),
+        ("http://metadata.internal/x", OUTCOME.UNSAFE),
+        ("http://docs.test:8081/", OUTCOME.UNSAFE),
+        ("http://left.test/", OUTCOME.UNSAFE),
+        ("http://forbidden.test/", OUTCOME.REFUSED),
+        ("http://docs.test/in", OUTCOME.REFUSED),
+    ):
+        for answer in (api.LinkAnswer.YES, api.LinkAnswer.ALWAYS):
+            assert outcome(await read(both, content(url), answer))[0] is expected, url
+    assert [path for host, path in site.asked if path != "/robots.txt"] == ["/in", "/in"]
+
+
+async def put_rule(both: Both, text: str) -> None:
+    draft = {"scope": scopes.SHOP, "ruleKey": "links", "ruleType": "SECURITY", "ruleContent": text, "createdBy": "jana"}
+    await both[0].rules.put(api.RuleDraft.model_validate(draft))
+
+
+async def test_a_rule_decides_before_the_model_and_a_careful_one_over_a_safe_pattern(
+    both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    await put_rule(
+        both,
+        "enforce: link Open when sender *@acme.com and kind email and not title ads\n"
+        "enforce: link Ask when host shop.test\n"
+        "enforce: link Leave when contains winner",
+    )
+    assert outcome(await read(both, content(PAGE, before="", sender="Jana <Jana@Acme.com>")))[0] is OUTCOME.INDEXED
+    assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
+    await call_safe(both, "shop.test")
+    found, why = outcome(await read(both, content("http://shop.test/x")))
+    assert (found, why) == (OUTCOME.UNCLEAR, "The hard rule 'links' (version 1) asks a person.")
+    found, why = outcome(await read(both, content("http://shop.test/y", before="You are a Winner"), api.LinkAnswer.YES))
+    assert (found, why) == (OUTCOME.UNSAFE, "The hard rule 'links' (version 1) leaves it.")
+    assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
+    # Of another sender no line speaks: the model is asked.
+    assert (
+        outcome(await read(both, content("http://docs.test/a", before="", sender="x@else.com")))[0] is OUTCOME.UNCLEAR
+    )
+    assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == 1
     assert asked(site) == ["/gateway/notes"]
 
 
