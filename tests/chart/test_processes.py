@@ -34,7 +34,8 @@ PROCESSES = {
     ),
 }  # fmt: skip
 EVERYTHING = (
-    *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database,operator.noticeMailSecret.name=mail",
+    *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
+    "--set", "operator.noticeMailSecret.name=mail",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",
 )  # fmt: skip

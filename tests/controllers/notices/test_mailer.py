@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -132,10 +132,11 @@ def test_what_is_no_mail_address_is_refused(address: str) -> None:
         notices.parse(f"{address} on UserTask")
 
 
-def test_settings_that_could_not_send_are_refused(tmp_path: Path) -> None:
-    for given in (
+def test_settings_that_could_not_send_are_refused() -> None:
+    refused: tuple[dict[str, Any], ...] = (
         {"notice_mail_server": "mail.example.com"},
         {"notice_mail_server": "m", "notice_mail_from": FROM, "notice_mail_user": "u", "notice_mail_security": "none"},
-    ):
+    )
+    for given in refused:
         with pytest.raises(pydantic.ValidationError, match=r"notice_mail_from|over TLS only"):
             settings.Settings(_env_file=None, **given)
