@@ -9,6 +9,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: always-cite                       an answer without a citation is not given
     enforce: needs-approval                    an answer is given only after a person has approved it
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
+    enforce: read-as Jira when source shop::*  how a document is read: `crds.steering`
     enforce: link Open when host *.example.com whether a link is opened: `crds.linkrulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
@@ -22,7 +23,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from crds import linkrulings, notices, rulings
+from crds import linkrulings, notices, rulings, steering
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
 ALWAYS_CITE = "always-cite"
@@ -33,6 +34,7 @@ _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
 _PARSED: Mapping[str, Callable[[str], object]] = {
     **{verb: functools.partial(rulings.parse, verb) for verb in rulings.VERBS},
+    **{verb: functools.partial(steering.parse, verb) for verb in steering.VERBS},
     notices.VERB: notices.parse,
     linkrulings.VERB: linkrulings.parse,
 }
@@ -75,6 +77,12 @@ def of(text: str) -> tuple[Provision, ...]:
 def routing(text: str) -> tuple[rulings.Ruling, ...]:
     """Those provisions of a rule's content that decide where content goes. Raises what `of` raises."""
     return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
+
+
+@functools.lru_cache(maxsize=1000)
+def steered(text: str) -> tuple[steering.Steer, ...]:
+    """Those that say how a document is read. Raises what `of` raises."""
+    return tuple(steering.parse(one.verb, one.words) for one in of(text) if one.verb in steering.VERBS)
 
 
 def notified(text: str) -> tuple[notices.Notice, ...]:
