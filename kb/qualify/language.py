@@ -18,8 +18,8 @@ _WORDS: Mapping[str, frozenset[str]] = {
         "Czech": "a je se na v ve že s z ze o k ke pro by jsou byl byla bylo být si za po od jako aby který která "
         "které jeho její jejich to ten ta tento tato nebo už až při před není má mají musí lze pokud podle",
         "German": "der die das und ist in zu den von mit dem des ein eine einen einem einer für auf nicht sich es "
-        "werden wird wurde als auch an bei nach aus dass sind war hat haben bis soll muss kann oder über vor zum zur wenn "
-        "wer ihre ihr",
+        "werden wird wurde als auch an bei nach aus dass sind war hat haben bis soll muss kann oder über vor zum zur "
+        "wenn wer ihre ihr",
     }.items()
 }
 # Of one word that two languages have, neither is known.
