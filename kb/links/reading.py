@@ -19,7 +19,8 @@ from crds import errors as root
 from crds import linkrulings, priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
-from kb.crawl import address, fetch, frontier
+from kb.crawl import address, fetch, frontier, page
+from kb.files import reader, sniff
 from kb.graph import store as graph
 from kb.ingest import intake, source
 from kb.links import extract, patterns, prompt, safety
@@ -31,6 +32,8 @@ log = structlog.get_logger(__name__)
 KIND = "link"
 BY = "qualifier"
 """Who has decided a pattern that the model's answer made."""
+_FILES = frozenset({sniff.Type.PDF.value, *(one.value for one in sniff.Type if one.zipped)})
+"""What is read behind a link beside pages, as an attachment would be: its bytes must be what its site says."""
 _MENTIONED_CHARS = 8000
 _LATER = frozenset({408, 425, 429})
 _NOTHING = api.Hints(
@@ -57,7 +60,10 @@ def stated(text: str) -> api.LinkSource:
 
 
 class Reader:
-    """`judge` is the fetcher's own; `rules` bound hosts and decide about links; `asked` asks about the rest."""
+    """`judge` is the fetcher's own; `rules` bound hosts and decide about links; `asked` asks about the rest.
+
+    `files` reads what is behind links that is no page, of at most `file_bytes`.
+    """
 
     def __init__(
         self,
@@ -70,11 +76,14 @@ class Reader:
         asked: answers.Answers,
         meters: metrics.Metrics,
         rules: enforce.Port,
+        files: reader.Reader | None = None,
+        file_bytes: int = 32 << 20,
     ) -> None:
         self._patterns = kept
         self._rules = rules
         self._judge = judge
-        self._fetcher = fetcher
+        self._fetcher = fetcher.taking(_FILES, file_bytes) if files is not None else fetcher
+        self._files = files
         self._graph = graph_store
         self._stored = stored
         self._intake = way
@@ -211,9 +220,13 @@ class Reader:
             found = safety.qualify(normal, held) if normal else None
             if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
                 raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
+            ruled = linking.decide(rules, request.scope, about, asked)
+            if ruled is not None and ruled.effect is linkrulings.Effect.LEAVE:
+                raise fetch.Refused(f"it leads to {asked[:200]}: {ruled.rules} leaves it")
 
+        rules = await self._rules.in_force(request.scope)
         fetcher = await fetching.obeying(self._rules, request.scope, self._fetcher)
-        run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit)
+        run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit, _FILES if self._files else ())
         try:
             [seen] = [one async for one in run.pages(url)]
         except errors.Invalid as error:
@@ -224,6 +237,13 @@ class Reader:
             return said(api.LinkOutcome.GONE, f"the site has no such page ({seen.reason})")
         if seen.status >= 500 or seen.status in _LATER:
             return said(api.LinkOutcome.UNREACHABLE, f"the site answers {seen.reason}")
+        if seen.file is not None:
+            try:
+                seen = await self._file(seen.url, seen.file)
+            except root.Permanent as error:
+                return said(api.LinkOutcome.REFUSED, error.message)
+            except root.Operational as error:
+                return said(api.LinkOutcome.UNREACHABLE, error.message)
         if seen.reason or seen.page is None:
             return said(api.LinkOutcome.REFUSED, seen.reason)
         mentioned, room = [], _MENTIONED_CHARS
@@ -273,6 +293,13 @@ class Reader:
                 "edge_count": len(keys) - 1,
             }
         )
+
+    async def _file(self, url: str, raw: bytes) -> frontier.Seen:
+        """A file as a page without links. Raises what `kb.files.reader.Reader.file` raises."""
+        assert self._files is not None
+        read = await self._files.file(raw)
+        self._files.taken(read)
+        return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True))
 
 
 def _node(key: str, url: str, title: str) -> api.GivenNode:
