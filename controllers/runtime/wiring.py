@@ -187,6 +187,7 @@ class Wiring:
             done=self.cache.observed,
             clock=wall,
             cluster=to.api,
+            linking=self.index.links,
         )
         self.wait_conditions = wait_conditions.WaitConditions(
             self.index,

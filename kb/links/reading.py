@@ -9,8 +9,9 @@ seed 000 "Link Handling Flow".
 from __future__ import annotations
 
 import functools
+import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pydantic
 import structlog
@@ -23,7 +24,7 @@ from kb.crawl import address, fetch, frontier, page
 from kb.files import reader, sniff
 from kb.graph import store as graph
 from kb.ingest import intake, source
-from kb.links import extract, patterns, prompt, safety
+from kb.links import extract, hosts, patterns, prompt, safety
 from kb.reading import anchor, answers, given
 from kb.rules import enforce, fetching, linking
 
@@ -78,12 +79,15 @@ class Reader:
         rules: enforce.Port,
         files: reader.Reader | None = None,
         file_bytes: int = 32 << 20,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._patterns = kept
         self._rules = rules
         self._judge = judge
         self._fetcher = fetcher.taking(_FILES, file_bytes) if files is not None else fetcher
         self._files = files
+        self._monotonic = monotonic
+        self._hosts = hosts.Hosts(monotonic)
         self._graph = graph_store
         self._stored = stored
         self._intake = way
@@ -125,11 +129,16 @@ class Reader:
             return said(api.LinkOutcome.BLOCKED, found.reason)
         if found.verdict is safety.Verdict.UNSAFE:
             return said(api.LinkOutcome.UNSAFE, found.reason)
+        host = urllib.parse.urlsplit(url).netloc
+        if closed := self._hosts.closed(host):
+            why = f"{host} has not answered in time, and is not asked for {closed:.0f} seconds"
+            return said(api.LinkOutcome.UNREACHABLE, why)
         try:
             await self._judge.target(url)
         except errors.Invalid as error:
             return said(api.LinkOutcome.UNSAFE, error.message)
         except errors.Away as error:
+            self._hosts.answered(host, away=True, seconds=0.0)
             return said(api.LinkOutcome.UNREACHABLE, error.message)
         against = await self._against(request, about, url, found.verdict, urgency)
         if against is not None:
@@ -226,13 +235,18 @@ class Reader:
 
         rules = await self._rules.in_force(request.scope)
         fetcher = await fetching.obeying(self._rules, request.scope, self._fetcher)
+        since, away = self._monotonic(), True
         run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit, _FILES if self._files else ())
         try:
             [seen] = [one async for one in run.pages(url)]
+            away = seen.status >= 500
         except errors.Invalid as error:
             return said(api.LinkOutcome.UNSAFE, error.message)
         except errors.Away as error:
             return said(api.LinkOutcome.UNREACHABLE, error.message)
+        finally:
+            netloc = urllib.parse.urlsplit(url).netloc
+            self._hosts.answered(netloc, away=away, seconds=self._monotonic() - since)
         if seen.gone:
             return said(api.LinkOutcome.GONE, f"the site has no such page ({seen.reason})")
         if seen.status >= 500 or seen.status in _LATER:

@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes import client
 
+import kube
+from controllers.pendingtask.effects import links as task_links
+from kb import api
 from kb.links import reading
+from tests.controllers import build
 from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
@@ -150,6 +154,17 @@ def test_an_answer_that_came_before_the_question_is_none(space: Space, start: St
         until(lambda: space.phase("early") == "UserTask", "a person is asked")
         assert [one.answer for one in knowledge.links] == [None]
         assert [one["id"] for one in space.status("early")["userTask"]["questions"]] == ["q2"]
+
+
+async def test_a_client_has_a_bounded_number_of_links_that_wait() -> None:
+    """Nothing is asked of a cluster for those that are left out."""
+    current = build.task(spec={"content": MAIL})
+    found = [api.Link(url=f"https://a.example/{number}") for number in range(3)]
+    nowhere = cast("kube.Kube", None)
+    made = await task_links.make(nowhere, current, found, {}, patient=True, waiting=task_links.MOST_WAITING)
+    assert made.sentence() == (
+        "3 links found, 0 processed as tasks (0 new). 3 refused: 1000 links of the client wait already"
+    )
 
 
 def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, knowledge: Knowledge) -> None:

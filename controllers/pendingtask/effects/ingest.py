@@ -259,8 +259,8 @@ class Readings:
 
 
 class Qualifier:
-    """`fetch` reads the whole task from the API, `cluster` creates those of links; `done(uid, observation)` is called
-    in the loop at the end."""
+    """`fetch` reads the whole task from the API, `cluster` creates those of links, of which a client has `linking`
+    unfinished ones; `done(uid, observation)` is called in the loop at the end."""
 
     def __init__(
         self,
@@ -273,7 +273,9 @@ class Qualifier:
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
         cluster: kube.Kube,
+        linking: Callable[[str], int] = lambda client_id: 0,
     ) -> None:
+        self._linking = linking
         self._cluster = cluster
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
@@ -368,7 +370,14 @@ class Qualifier:
         if task.spec.type not in links.HOLDERS:
             return found
         # Before the route is persisted, as above: a repeated reading finds those that were created.
-        linked = await links.make(self._cluster, task, reply.links, link_source(task), patient=tried < PATIENCE)
+        linked = await links.make(
+            self._cluster,
+            task,
+            reply.links,
+            link_source(task),
+            patient=tried < PATIENCE,
+            waiting=self._linking(task.spec.client_id),
+        )
         return replace(found, linked=linked)
 
 

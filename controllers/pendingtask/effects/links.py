@@ -3,6 +3,8 @@
 - A name follows from client and URL: a second document with the same link creates nothing while that task exists, and
   finds its page in the knowledge base afterwards.
 - The tasks are created before the route of their document is persisted; a repeated creation finds them.
+- A client has at most `MOST_WAITING` of them unfinished, those that wait for a person included; the links of later
+  documents are recorded and left out.
 - They have no owner: they stay when their document's task is deleted after its time.
 - A link about which a person was asked is read again with the answer (`request`), and its task has no route until then.
 - A link's task makes no further ones: the knowledge base names no links of a linked page, and `HOLDERS` leaves it out.
@@ -27,6 +29,7 @@ from kube import lease
 
 HOLDERS = frozenset({Type.EMAIL, Type.WIKI, Type.BUG_TRACKER, Type.GIT})
 """The types of which links become tasks."""
+MOST_WAITING = 1000
 _TITLE_CHARS = 200
 _NOT_INHERITED = frozenset({labels.ARCHIVED, labels.TEMPLATE_UID})
 _ANSWERS: Mapping[kb_api.LinkAnswer, frozenset[str]] = {
@@ -105,14 +108,19 @@ async def make(
     about: Mapping[str, str],
     *,
     patient: bool,
+    waiting: int = 0,
 ) -> Linked:
-    """Create the tasks that do not exist. What the namespace does not take is recorded and left out.
+    """Create the tasks that do not exist. What the namespace does not take is recorded and left out, and what is more
+    than `MOST_WAITING` with the client's `waiting` ones.
 
     While `patient`, an error that passes is raised, and the document is read again later.
     """
     made = 0
     refused: list[str] = []
     for link in found:
+        if waiting + made >= MOST_WAITING:
+            refused.append(f"{waiting + made} links of the client wait already")
+            continue
         body = manifest(task, link, about)
         try:
             await cluster.create(kube.TASKS, task.metadata.namespace, body)
