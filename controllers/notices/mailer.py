@@ -25,6 +25,8 @@ from crds import authorities
 
 _SUBJECT_CHARS = 200
 _SECONDS = 30.0
+_AWAY = 15.0
+"""Seconds for which a server that could not be reached is not asked: the webhooks of a round do not wait for it."""
 
 
 class Security(StrEnum):
@@ -59,20 +61,25 @@ class Mailer:
         seconds: float = 10.0,
     ) -> None:
         self._server, self._wall, self._context, self._seconds = server, wall, context, seconds
+        self._away_until = float("-inf")
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
 
     async def send(self, address: str, notice_id: str, event: str, body: str) -> str:
         """Why the server did not take the mail, "" when it did. Never raises for what a server or network can do."""
         if not self._server.host:
             return "no mail server is set (operator.settings.noticeMailServer)"
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._away_until:
+            return f"{self._server.host} could not be reached, and is asked again in a few seconds"
         mail = message(self._server.sender, address, notice_id, event, orjson.loads(body), self._wall())
         work = functools.partial(self._hand_over, mail)
         try:
             async with asyncio.timeout(_SECONDS):
-                await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except TimeoutError:
-            return f"{self._server.host} did not take it in time"
+                await loop.run_in_executor(self._threads, work)
         except (smtplib.SMTPException, OSError, ValueError) as error:
+            # What the server says of one mail says nothing of the next one.
+            if not isinstance(error, smtplib.SMTPResponseException | smtplib.SMTPRecipientsRefused | ValueError):
+                self._away_until = loop.time() + _AWAY
             return f"{type(error).__name__}: {error}"[:200]
         return ""
 

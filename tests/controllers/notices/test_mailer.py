@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from datetime import UTC, datetime
 from typing import Any
@@ -111,6 +112,19 @@ async def test_what_counts_as_not_taken() -> None:
         assert "timed out" in await send(server, made())
     assert "refused" in (await send(server, made())).lower()
     assert "noticeMailServer" in await send(mailer.Server(), made())
+
+
+async def test_a_server_that_is_away_costs_one_attempt() -> None:
+    with smtp.serving() as box:
+        box.stall = 5.0
+        server = mailer.Server("127.0.0.1", box.port, mailer.Security.NONE, FROM)
+        mails = mailer.Mailer(server, wall=lambda: NOW, seconds=0.5)
+        one = made()
+        since = asyncio.get_running_loop().time()
+        for word in ("timed out", "asked again", "asked again", "asked again"):
+            assert word in await mails.send("a@b.example", one.id, one.event, one.body)
+        assert asyncio.get_running_loop().time() - since < 4.0
+        assert len(box.mails) == 1
 
 
 @pytest.mark.parametrize(
