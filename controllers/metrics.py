@@ -172,12 +172,14 @@ class Metrics:
         )
         self.notices = Counter(
             f"{_PREFIX}_notices",
-            "Calls of webhooks about tasks: delivered, postponed, given_up",
+            "Calls of webhooks and mails about tasks: delivered, postponed, given_up",
             ["result"],
             registry=registry,
         )
         self.notices_waiting = Gauge(
-            f"{_PREFIX}_notices_waiting", "Notices that their webhooks have not taken yet", registry=registry
+            f"{_PREFIX}_notices_waiting",
+            "Notices that their webhooks or the mail server have not taken yet",
+            registry=registry,
         )
         self.regroups = Counter(
             f"{_PREFIX}_regroups",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import json
 from datetime import timedelta
+from email.utils import parseaddr
 from typing import Annotated, Any
 
 import pydantic
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -18,6 +19,7 @@ from controllers.admission import Admission, Annotations, Limits
 from controllers.archive import reconcile as archivist
 from controllers.archive import retention, sweep
 from controllers.gpubackend import contexts
+from controllers.notices import mailer
 from controllers.notices import reconcile as notifier
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import job, observed
@@ -191,6 +193,16 @@ class Settings(BaseSettings):
     notice_secret_file: str = ""
     """Where the key stands by which calls of webhooks are signed; empty for none."""
 
+    notice_mail_server: str = ""
+    """Host of the mail server that takes notices for `mailto:` addresses; empty: they are not sent."""
+    notice_mail_port: Annotated[int, Field(ge=1, le=65535)] = 587
+    notice_mail_security: mailer.Security = mailer.Security.STARTTLS
+    notice_mail_from: str = ""
+    """The From line of those mails, with exactly one address."""
+    notice_mail_user: str = ""
+    notice_mail_password: Annotated[str, Field(repr=False)] = ""
+    """The login at the mail server; empty for none."""
+
     history_host: str = "0.0.0.0"  # noqa: S104  # a pod's endpoint
     history_port: Annotated[int, Field(ge=0, le=65535)] = 9091
     history_account: Name = "jervis-history"
@@ -258,6 +270,14 @@ class Settings(BaseSettings):
         for one in value:
             ipaddress.ip_network(one)
         return value
+
+    @model_validator(mode="after")
+    def _mail(self) -> Settings:
+        if self.notice_mail_server and "@" not in parseaddr(self.notice_mail_from)[1]:
+            raise ValueError("notice_mail_from needs an address, such as Jervis <jervis@example.com>")
+        if self.notice_mail_user and self.notice_mail_security is mailer.Security.NONE:
+            raise ValueError("a password is sent over TLS only: set notice_mail_security to starttls or tls")
+        return self
 
     @field_validator("team", "job_image_pull_secrets", "notice_networks", mode="before")
     @classmethod
@@ -350,6 +370,17 @@ class Settings(BaseSettings):
         """When events are reported to webhooks."""
         window = min(notifier.WINDOW, timedelta(days=self.retention_days))
         return notifier.Pace(every=self.notice_seconds, window=window)
+
+    def mail_server(self) -> mailer.Server:
+        """Who takes notices by mail."""
+        return mailer.Server(
+            host=self.notice_mail_server,
+            port=self.notice_mail_port,
+            security=self.notice_mail_security,
+            sender=self.notice_mail_from,
+            user=self.notice_mail_user,
+            password=self.notice_mail_password,
+        )
 
     def template(self) -> job.Template:
         """What all Jobs share."""

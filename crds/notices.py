@@ -1,5 +1,7 @@
 """Lines of a hard rule that say who hears of a task: `enforce: notify https://hooks.example.com/x on UserTask`. Pure.
 
+A mail address stands as `mailto:team@example.com`.
+
 `crds.provisions` finds the lines, `controllers.notices` sends.
 """
 
@@ -11,7 +13,13 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 VERB = "notify"
+MAILTO = "mailto:"
 _URL_CHARS = 2000
+# One plain address (RFC 5321), in letters that every mail server takes.
+_MAILBOX = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+)
+_MAILBOX_CHARS = 254
 _PRINTABLE = re.compile(r"[!-~]+")
 
 
@@ -36,7 +44,10 @@ def parse(words: str) -> Notice:
     url, _, rest = words.partition(" ")
     link, _, names = rest.strip().partition(" ")
     if not _is_address(url):
-        raise ValueError("give the address of a webhook, such as https://hooks.example.com/jervis, without a login")
+        raise ValueError(
+            "give the address of a webhook, such as https://hooks.example.com/jervis, without a login, "
+            "or a mail address, such as mailto:team@example.com"
+        )
     known = {one.value.casefold(): one for one in Event}
     asked = [one for one in re.split(r"[,\s]+", names.casefold().strip()) if one]
     wrong = [one for one in asked if one not in known]
@@ -46,6 +57,9 @@ def parse(words: str) -> Notice:
 
 
 def _is_address(url: str) -> bool:
+    if url.startswith(MAILTO):
+        mailbox = url.removeprefix(MAILTO)
+        return len(mailbox) <= _MAILBOX_CHARS and _MAILBOX.fullmatch(mailbox) is not None
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -1,5 +1,8 @@
 """The order of tasks in every queue: Foreground first, then `queuePosition` with nulls last, then urgent, then oldest.
 
+Tasks of links come after all others of their lane and position: a mail with twenty links makes twenty, and the next
+mail does not wait for them.
+
 Among tasks of one lane and position clients take turns (`controllers.pendingtask.slots.fair_share`); the rest of the
 order applies within a client.
 
@@ -16,6 +19,8 @@ from typing import NamedTuple
 from crds import pendingtask
 
 _LAST = 1 << 62
+HIGH, USUAL, LINK = 0, 1, 2
+"""The values of `Order.urgency`."""
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 CHAT = frozenset({pendingtask.Type.USER_INPUT})
@@ -57,8 +62,14 @@ def of(task: pendingtask.PendingTask) -> Order:
     return Order(
         0 if foreground(task.spec) else 1,
         _LAST if position is None else position,
-        0 if route is not None and route.decision is pendingtask.Decision.EXECUTE_HIGH else 1,
+        _urgency(task.spec, route),
         int((task.metadata.creation_timestamp or _NEVER).timestamp()),
         f"{task.metadata.namespace}/{task.metadata.name}",
         sys.intern(task.spec.client_id),
     )
+
+
+def _urgency(spec: pendingtask.Spec, route: pendingtask.Route | None) -> int:
+    if route is not None and route.decision is pendingtask.Decision.EXECUTE_HIGH:
+        return HIGH
+    return LINK if spec.type is pendingtask.Type.LINK else USUAL

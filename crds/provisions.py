@@ -10,6 +10,8 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: needs-approval                    an answer is given only after a person has approved it
     enforce: never-use-tool search             a run does without this tool: `search` or `ask`
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
+    enforce: read-as Jira when source shop::*  how a document is read: `crds.steering`
+    enforce: link Open when host *.example.com whether a link is opened: `crds.linkrulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
@@ -19,10 +21,10 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from crds import notices, rulings
+from crds import linkrulings, notices, rulings, steering
 
 NEVER_USE_TOOL = "never-use-tool"
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
@@ -34,7 +36,14 @@ _HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB, NEVER_USE_TOOL}))
+_PARSED: Mapping[str, Callable[[str], object]] = {
+    **{verb: functools.partial(rulings.parse, verb) for verb in rulings.VERBS},
+    **{verb: functools.partial(steering.parse, verb) for verb in steering.VERBS},
+    notices.VERB: notices.parse,
+    linkrulings.VERB: linkrulings.parse,
+}
+"""Verbs with a grammar of their own, which raises ValueError."""
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | _PARSED.keys() | {NEVER_USE_TOOL}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ def of(text: str) -> tuple[Provision, ...]:
     found = []
     for verb, words in _lines(text):
         name = verb.lower()
-        if name in rulings.VERBS or name == notices.VERB:
+        if name in _PARSED:
             _checked(name, words)
             found.append(Provision(name, words))
         elif name in _HOSTS and words:
@@ -76,9 +85,20 @@ def routing(text: str) -> tuple[rulings.Ruling, ...]:
     return tuple(rulings.parse(one.verb, one.words) for one in of(text) if one.verb in rulings.VERBS)
 
 
+@functools.lru_cache(maxsize=1000)
+def steered(text: str) -> tuple[steering.Steer, ...]:
+    """Those that say how a document is read. Raises what `of` raises."""
+    return tuple(steering.parse(one.verb, one.words) for one in of(text) if one.verb in steering.VERBS)
+
+
 def notified(text: str) -> tuple[notices.Notice, ...]:
     """Those that say who hears of a task. Raises what `of` raises."""
     return tuple(notices.parse(one.words) for one in of(text) if one.verb == notices.VERB)
+
+
+def linked(text: str) -> tuple[linkrulings.LinkRuling, ...]:
+    """Those that decide about links. Raises what `of` raises."""
+    return tuple(linkrulings.parse(one.words) for one in of(text) if one.verb == linkrulings.VERB)
 
 
 def unaddressed(text: str) -> str:
@@ -143,10 +163,7 @@ def _notifies(line: str) -> bool:
 
 def _checked(verb: str, words: str) -> None:
     try:
-        if verb == notices.VERB:
-            notices.parse(words)
-        else:
-            rulings.parse(verb, words)
+        _PARSED[verb](words)
     except ValueError as error:
         raise ValueError(f"{f'enforce: {verb} {words}'[:300]!r} cannot be enforced: {error}") from None
 

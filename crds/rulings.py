@@ -11,8 +11,8 @@
 `route` holds always, `ask-before-execute` only for what would be executed, now or later; what is `never-index` is
 judged and not stored. `when` is mandatory: clauses joined by `and`, each a subject and a pattern, `not` before it turns
 it round. Patterns of kind, source, sender and file are names in which `*` stands for anything; title and contains look
-for words. Case and spacing never matter, nor do characters without a width. There are no regular expressions: the time
-of a comparison grows with the text alone.
+for words. `host` belongs to lines about links (`crds.linkrulings`). Case and spacing never matter, nor do characters
+without a width. There are no regular expressions: the time of a comparison grows with the text alone.
 
 `crds.provisions` finds the lines, `kb.rules.enforce` holds them.
 """
@@ -51,6 +51,7 @@ class Subject(StrEnum):
     FILE = "file"
     TITLE = "title"
     CONTAINS = "contains"
+    HOST = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Facts:
     text: str
     senders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    host: str = ""
 
     @classmethod
     def of(
@@ -104,9 +106,10 @@ class Facts:
         text: str,
         senders: Collection[str] = (),
         files: Collection[str] = (),
+        host: str = "",
     ) -> Facts:
         """As the source gives them. Time grows with the length of the text."""
-        return cls(fold(kind), fold(source), fold(title), fold(text), _folded(senders), _folded(files))
+        return cls(fold(kind), fold(source), fold(title), fold(text), _folded(senders), _folded(files), fold(host))
 
     def meet(self, when: Sequence[Clause]) -> bool:
         """Whether all clauses hold."""
@@ -127,6 +130,8 @@ class Facts:
                 return pattern in self.title
             case Subject.CONTAINS:
                 return pattern in self.title or pattern in self.text
+            case Subject.HOST:
+                return matches(pattern, self.host)
 
 
 def fold(text: str) -> str:
@@ -153,12 +158,7 @@ def matches(pattern: str, value: str) -> bool:
 
 def parse(verb: str, words: str) -> Ruling:
     """The line `enforce: verb words`. Raises ValueError with what is wrong and what to write."""
-    tokens = _tokens(words)
-    names = [token.casefold() if not quoted else "" for token, quoted in tokens]
-    if "when" not in names:
-        raise ValueError("it has no conditions; end it with `when` and at least one, such as `when kind email`")
-    cut = names.index("when")
-    head, clauses = tokens[:cut], _clauses(tokens[cut + 1 :])
+    head, clauses = conditional(words)
     if verb == NEVER_INDEX:
         if head:
             raise ValueError(f"nothing stands between `{NEVER_INDEX}` and `when`")
@@ -168,6 +168,22 @@ def parse(verb: str, words: str) -> Ruling:
             raise ValueError(f'give the question in quotation marks, such as {ASK_FIRST} "Is it paid?" when kind email')
         return Ruling(verb, Decision.ASK, clauses, text=_text(head[0][0]))
     return _routed(head, clauses)
+
+
+def conditional(
+    words: str, subjects: Collection[Subject] = frozenset(Subject) - {Subject.HOST}
+) -> tuple[list[tuple[str, bool]], tuple[Clause, ...]]:
+    """What stands before `when`, as words and texts in quotation marks (True), and the conditions after it.
+
+    Raises ValueError, as `parse` does, also for conditions that look at something else than `subjects`.
+    """
+    tokens = _tokens(words)
+    names = [token.casefold() if not quoted else "" for token, quoted in tokens]
+    if "when" not in names:
+        raise ValueError("it has no conditions; end it with `when` and at least one, such as `when kind email`")
+    cut = names.index("when")
+    clauses = _clauses(tokens[cut + 1 :], [one for one in Subject if one in subjects])
+    return tokens[:cut], clauses
 
 
 def _routed(head: list[tuple[str, bool]], clauses: tuple[Clause, ...]) -> Ruling:
@@ -190,7 +206,7 @@ def _routed(head: list[tuple[str, bool]], clauses: tuple[Clause, ...]) -> Ruling
     return Ruling(ROUTE, decision, clauses)
 
 
-def _clauses(tokens: list[tuple[str, bool]]) -> tuple[Clause, ...]:
+def _clauses(tokens: list[tuple[str, bool]], subjects: Sequence[Subject]) -> tuple[Clause, ...]:
     made: list[Clause] = []
     while True:
         negated = bool(tokens) and not tokens[0][1] and tokens[0][0].casefold() == "not"
@@ -198,8 +214,9 @@ def _clauses(tokens: list[tuple[str, bool]]) -> tuple[Clause, ...]:
         if len(tokens) < 2:
             raise ValueError("each condition is a subject and a pattern, such as `kind email`")
         (subject, _), (pattern, _), *rest = tokens
-        if subject.casefold() not in [one.value for one in Subject]:
-            raise ValueError(f"{subject!r} is no condition; give one of {', '.join(one.value for one in Subject)}")
+        if subject.casefold() not in [one.value for one in subjects]:
+            known = ", ".join(one.value for one in subjects)
+            raise ValueError(f"{subject!r} is no condition here; give one of {known}")
         made.append(Clause(Subject(subject.casefold()), _pattern(pattern), negated))
         if len(made) > MOST_CLAUSES:
             raise ValueError(f"it has more than {MOST_CLAUSES} conditions; make several lines")

@@ -205,6 +205,8 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
         asked,
         meters,
         stores.rules,
+        reading,
+        config.max_file_bytes,
     )
     routes = [
         *upkeep.Consistency(checker, book, book).routes(),

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from crds import addresses
+from controllers.notices import mailer
+from crds import addresses, notices
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 EVENT, DELIVERY, SIGNATURE = "Jervis-Event", "Jervis-Delivery", "Jervis-Signature"
@@ -54,8 +55,8 @@ def key_file(path: str) -> Callable[[], bytes]:
 
 
 class Sender:
-    """`http` must not use a proxy. `secret` gives the key of signatures, empty for none; `networks` (CIDR) are allowed
-    beside public addresses; `timeout` in seconds bounds a call."""
+    """`http` must not use a proxy. `mail` sends to `mailto:` addresses. `secret` gives the key of signatures, empty for
+    none; `networks` (CIDR) are allowed beside public addresses; `timeout` in seconds bounds a call."""
 
     def __init__(
         self,
@@ -64,14 +65,18 @@ class Sender:
         networks: Sequence[str] = (),
         secret: Callable[[], bytes] = lambda: b"",
         resolve: Resolve = resolve,
+        mail: mailer.Mailer | None = None,
         timeout: float = 10.0,
     ) -> None:
         self._http, self._secret, self._resolve, self._timeout = http, secret, resolve, timeout
+        self._mail = mail
         self._allowed = tuple(networks)
         self._networks = [ipaddress.ip_network(one) for one in networks]
 
     async def send(self, url: str, notice_id: str, event: str, body: str) -> str:
-        """Why the webhook did not take it, "" when it did. Never raises for what a server or network can do."""
+        """Why it was not taken, "" when it was. Never raises for what a server or network can do."""
+        if self._mail is not None and url.startswith(notices.MAILTO):
+            return await self._mail.send(url.removeprefix(notices.MAILTO), notice_id, event, body)
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._send(url, notice_id, event, body.encode())

@@ -4,7 +4,7 @@
 - `choose`: directive -> decision. Execute follows the tree. Ask and Fail go to a person, Defer waits; none of them
   needs a model, a store or the cluster, so the same directive of the same reading is always the same decision.
 - `transition`: decision -> the one status write. It sets the route, and a task with a route never goes back to
-  Qualifying (`phases`).
+  Qualifying (`phases`). The question whether a link may be opened comes before its reading, so it sets no route.
 - What hard rules decide (`of_rules`) comes before all that.
 - A task that a user created on purpose is executed, whatever the directive: its run can ask questions itself.
 - Content that asks for nothing is information only, also when the directive is Ask or Defer. A deferred task starts no
@@ -15,6 +15,7 @@ Source: seed 000 "Three-Way Task Routing" (the decision tree, SCHEDULE_LEAD_DAYS
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -127,10 +128,12 @@ def transition(
     summary: str = "",
     *,
     beside: str = "",
+    routed: bool = True,
     conds: tuple[conditions.Condition, ...] = (),
 ) -> Decision:
     """The one write that executes a decision. `summary` is the result of a task that is Done with it, `beside` a
-    sentence that the condition has after the reason."""
+    sentence that the condition has after the reason. Not `routed`: the answer to an Ask returns the task to
+    qualification."""
     reason = chosen.reason[:1024]
     said = f"{reason.rstrip('.')}. {beside}" if beside else reason
     done = condition(view, "Qualified", True, chosen.decision.value, said)
@@ -138,6 +141,8 @@ def transition(
         "retry": None,
         "route": pendingtask.Route(decision=chosen.decision, hints=hints, reason=reason),
     }
+    if not routed and chosen.decision is pendingtask.Decision.ASK:
+        fields["route"] = None
     if chosen.phase is Phase.USER_TASK:
         return _hand_over(view, chosen, done, *conds, fields=fields)
     if chosen.phase is Phase.DONE:
@@ -151,10 +156,13 @@ def _hand_over(view: View, chosen: Chosen, *conds: conditions.Condition, fields:
     """Ask and Fail: a person acts before any run. What the person wrote earlier is input only."""
     asks = chosen.decision is pendingtask.Decision.ASK
     kind = pendingtask.UserTaskKind.QUESTION if asks else pendingtask.UserTaskKind.FAILURE
-    asked = tuple(
-        pendingtask.Question(id=f"q{number}", text=clip(text)) for number, text in enumerate(chosen.questions, start=1)
-    )
     spec = view.task.spec
+    # An answer is written once: a question under its id could not be answered.
+    taken = {one.id for one in spec.answers}
+    free = (id_ for id_ in (f"q{number}" for number in itertools.count(1)) if id_ not in taken)
+    asked = tuple(
+        pendingtask.Question(id=id_, text=clip(text)) for text, id_ in zip(chosen.questions, free, strict=False)
+    )
     return user_task.to_user(
         view,
         pendingtask.UserTask(kind=kind, questions=asked),

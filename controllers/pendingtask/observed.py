@@ -196,6 +196,7 @@ class Ingested:
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
+    `unread`: a person is asked first, and it is read once more with the answer.
     """
 
     hints: Hints
@@ -210,6 +211,7 @@ class Ingested:
     forbidden: str = ""
     ruled: Ruled | None = None
     hidden: tuple[str, ...] = ()
+    unread: bool = False
     generation: int | None = None
     digest: str = ""
 

@@ -25,6 +25,7 @@ _WAITING_FOR_OTHERS = frozenset({Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, P
 
 WAITING = (Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU)
 """Phases in which a task waits for the operator, not for a time or a person."""
+_LINKS = (Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.USER_TASK)
 _POSTPONABLE = frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU})
 
 
@@ -114,6 +115,11 @@ class Tasks:
         self._user_left(before, self.bookings.runs.get(uid))
         self._user(uid, entry.user_waits)
         return True
+
+    def links(self, client_id: str) -> int:
+        """Number of the client's tasks of links that are not finished, those that wait for a person included."""
+        entries = (self._entries[uid] for phase in _LINKS for uid in self._by_phase[phase])
+        return sum(one.order.urgency == order.LINK and one.order.client == client_id for one in entries)
 
     def forget(self, uid: str, at: int = 0) -> None:
         """The task is finished or deleted; versions up to `at` are ignored from now on."""

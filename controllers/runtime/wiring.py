@@ -15,8 +15,8 @@ from controllers.connection import reconcile as connections
 from controllers.gpubackend import absence, probe
 from controllers.gpubackend import reconcile as backends
 from controllers.namespaces import State
+from controllers.notices import mailer, sender
 from controllers.notices import reconcile as notifier
-from controllers.notices import sender
 from controllers.outcomes import reconcile as reporter
 from controllers.pendingtask import cache, failures, reconcile, status_writer, task_index, transitions, workloads
 from controllers.pendingtask.decide import decide
@@ -197,6 +197,7 @@ class Wiring:
             done=self.cache.observed,
             clock=wall,
             cluster=to.api,
+            linking=self.index.links,
         )
         self.wait_conditions = wait_conditions.WaitConditions(
             self.index,
@@ -301,7 +302,10 @@ class Wiring:
             to.outbox,
             to.knowledge.rules.in_force,
             sender.Sender(
-                to.webhooks, networks=config.notice_networks, secret=sender.key_file(config.notice_secret_file)
+                to.webhooks,
+                networks=config.notice_networks,
+                secret=sender.key_file(config.notice_secret_file),
+                mail=mailer.Mailer(config.mail_server(), wall=wall),
             ),
             namespaces=self._served,
             admitted=self.admission,

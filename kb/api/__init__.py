@@ -63,6 +63,7 @@ from kb.api.ingest import (
     Superseded,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
+from kb.api.linking import LinkAnswer, LinkRequest
 from kb.api.links import (
     LINK_URN,
     Link,
@@ -187,12 +188,14 @@ __all__ = [
     "LINK_URN",
     "Label",
     "Link",
+    "LinkAnswer",
     "LinkList",
     "LinkOutcome",
     "LinkPattern",
     "LinkPatternDraft",
     "LinkPatterns",
     "LinkReport",
+    "LinkRequest",
     "LinkSource",
     "LogSummarization",
     "METADATA_BYTES",

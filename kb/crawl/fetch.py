@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
@@ -49,11 +49,18 @@ class Fetcher:
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._always: Permit = _any
+        self._file_bytes: Mapping[str, int] = {}
 
     def under(self, permit: Permit) -> Fetcher:
         """One that asks `permit` as well, before every URL: of pages, robots.txt and redirects."""
         made = Fetcher(self._http, self._judge, max_bytes=self._max_bytes, seconds=self._seconds)
-        made._always = permit
+        made._always, made._file_bytes = permit, self._file_bytes
+        return made
+
+    def taking(self, types: Collection[str], max_bytes: int) -> Fetcher:
+        """One that asks for files of these media types, too, of at most `max_bytes` each."""
+        made = self.under(self._always)
+        made._file_bytes = dict.fromkeys(types, max_bytes)
         return made
 
     async def fetch(self, url: str, permit: Permit = _any) -> Fetched:
@@ -86,7 +93,7 @@ class Fetcher:
         headers = {
             "Host": named if target.port == usual else f"{named}:{target.port}",
             "User-Agent": AGENT,
-            "Accept": "text/html, text/plain;q=0.5",
+            "Accept": ", ".join(["text/html", "text/plain;q=0.5", *(f"{one};q=0.4" for one in self._file_bytes)]),
             # Each inflater is a way to be inflated by; what comes as it is can be counted as it comes.
             "Accept-Encoding": "identity",
         }
@@ -112,14 +119,15 @@ class Fetcher:
             return Fetched(url, target, answer.status_code, media_type, charset, b"")
         if answer.headers.get("Content-Encoding", "identity") != "identity":
             raise Refused("it is compressed, which was not asked for")
+        most = self._file_bytes.get(media_type, self._max_bytes)
         length = answer.headers.get("Content-Length", "")
-        if length.isdigit() and int(length) > self._max_bytes:
-            raise Refused(f"it is larger than {self._max_bytes} bytes")
+        if length.isdigit() and int(length) > most:
+            raise Refused(f"it is larger than {most} bytes")
         body = bytearray()
         async for piece in answer.aiter_raw():
             body += piece
-            if len(body) > self._max_bytes:
-                raise Refused(f"it is larger than {self._max_bytes} bytes")
+            if len(body) > most:
+                raise Refused(f"it is larger than {most} bytes")
         return Fetched(url, target, 200, media_type, charset, bytes(body))
 
 

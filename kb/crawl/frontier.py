@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.robotparser
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -35,13 +35,14 @@ class Limits:
 @dataclass(frozen=True)
 class Seen:
     """A page that was looked at: its content, or why it was not taken. `gone`: its site says that there is none.
-    `status` is that of its answer, if there was one."""
+    `status` is that of its answer, if there was one. `file`: what it is instead of a page."""
 
     url: str
     page: page.Page | None
     reason: str = ""
     gone: bool = False
     status: int = 200
+    file: bytes | None = None
 
 
 Site = tuple[str, str, int]
@@ -49,9 +50,17 @@ Site = tuple[str, str, int]
 
 class Crawl:
     """One crawl; iterate over `pages` once, and over `revisited` after it. `truncated` says afterwards whether a limit
-    ended it, `root` is the beginning of every URL of the site. `permit` is asked before each URL as the fetcher's."""
+    ended it, `root` is the beginning of every URL of the site. `permit` is asked before each URL as the fetcher's. What
+    is of the media types `files` is given back unread."""
 
-    def __init__(self, fetcher: fetch.Fetcher, limits: Limits, permit: fetch.Permit | None = None) -> None:
+    def __init__(
+        self,
+        fetcher: fetch.Fetcher,
+        limits: Limits,
+        permit: fetch.Permit | None = None,
+        files: Collection[str] = (),
+    ) -> None:
+        self._files = files
         self._fetcher = fetcher
         self._limits = limits
         self._permit_also = permit
@@ -129,6 +138,8 @@ class Crawl:
             return Seen(url, None, error.message)
         if found.status != 200:
             return Seen(url, None, f"HTTP {found.status}", gone=found.status in _GONE, status=found.status)
+        if found.media_type in self._files:
+            return Seen(found.url, None, file=found.body)
         if found.media_type not in _TEXTS:
             return Seen(url, None, f"it is {found.media_type}; send files to /api/v1/ingest/file")
         try:

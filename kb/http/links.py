@@ -52,7 +52,7 @@ class Reading:
 
     async def read(self, request: web.Request) -> web.Response:
         """POST /api/v1/ingest/link"""
-        asked = await body.read(request, api.IngestRequest)
+        asked = await body.read(request, api.LinkRequest)
         access.concerns(request, identity.document(asked.scope, asked.source_urn))
         async with self._slots.enter(asked.scope.client_id):
             return answering.json(await self._reader.read(asked, answering.or_background(body.urgency(request))))
@@ -63,8 +63,8 @@ READ = openapi.Route(
     "/api/v1/ingest/link",
     "Read the page of one link, if it may be opened: the content names the link, as JSON (`url`, `sourceUrn`, "
     "`sourceKind`, `subject`, `sender`, `before`, `after`) or as a text with a URL; `link` of the answer says what "
-    "became of it",
-    body=api.IngestRequest,
+    "became of it, and `answer` is a person's to the question about an `Unclear` one",
+    body=api.LinkRequest,
     reply=api.IngestReply,
 )
 LIST = openapi.Route(

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from crds import errors as crds_errors
-from crds import scope
+from crds import rulings, scope
 from kb import api, errors, identity
 from kb.content import store as content
 from kb.crawl import fetch, frontier
-from kb.files import reader
+from kb.files import image, reader
 from kb.graph import store as graph
 from kb.http import access, answering, body, buffers, openapi
 from kb.ingest import intake
-from kb.rules import enforce, fetching
+from kb.rules import enforce, fetching, steering
 
 _METADATA = "metadata."
 
@@ -57,6 +57,8 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Split the file, or raise JERVIS_KB_MAX_FILE_BYTES.")
+            if image.looks_like(raw):
+                await self._check_look(owner, _facts(request, "image"))
             read = await self._reader.either(raw, owner, named=_named(request), urgency=urgency)
             del raw
         return await self._take(request, _document(request, owner, read), read)
@@ -66,6 +68,7 @@ class Uploads:
         owner, urgency = body.owner(request), answering.or_background(body.urgency(request))
         async with self._slots.enter(owner.client_id):
             raw = await body.raw(request, self._limit, "Send the image smaller, or raise JERVIS_KB_MAX_FILE_BYTES.")
+            await self._check_look(owner, _facts(request, "image"))
             read = await self._reader.image(raw, owner, named=_named(request), urgency=urgency)
             del raw
         return await self._take(request, _document(request, owner, read), read)
@@ -87,6 +90,8 @@ class Uploads:
                     remedy="Store the file again and use the contentRef of that answer.",
                 )
             urgency = answering.or_background(body.urgency(request))
+            if image.looks_like(raw):
+                await self._check_look(asked.scope, *await self._facts_attached(asked))
             read = await self._reader.either(raw, asked.scope, named=asked.name, urgency=urgency)
             del raw
         return await self._take(request, _attached(asked, read), read)
@@ -120,6 +125,20 @@ class Uploads:
             ),
             202,
         )
+
+    async def _check_look(self, owner: scope.Scope, *shown: rulings.Facts) -> None:
+        steering.check_image(await self._rules.in_force(owner), owner, *shown)
+
+    async def _facts_attached(self, asked: api.AttachmentDraft) -> list[rulings.Facts]:
+        """Of the file, and what is known of the document that it came with."""
+        source = api.attachment_urn(asked.attached_to, asked.name)
+        named = f"{asked.name} (attached to {asked.title})" if asked.title else asked.name
+        own = rulings.Facts.of(kind=api.ATTACHMENT, source=source, title=named, text="", files=[asked.name])
+        document_id, known = identity.document(asked.scope, asked.attached_to), ""
+        for one in await self._graph.versions(asked.scope, document_id) if self._graph is not None else ():
+            known = known or one.document.kind
+        holder = rulings.Facts.of(kind=known, source=asked.attached_to, title=asked.title, text="", files=[asked.name])
+        return [own, holder]
 
     async def _crawled(self, request: web.Request, asked: api.Crawl, seen: frontier.Seen) -> api.Page:
         """Take a page, or remove it when it is gone. Raises an `Operational` error."""
@@ -175,6 +194,17 @@ class Uploads:
             field="contentRef.bytes",
             remedy="Split the file, or raise JERVIS_KB_MAX_FILE_BYTES.",
         )
+
+
+def _facts(request: web.Request, kind: str) -> rulings.Facts:
+    about = request.query
+    return rulings.Facts.of(
+        kind=about.get("kind", "") or kind,
+        source=about.get("sourceUrn", ""),
+        title=_named(request),
+        text="",
+        files=[one for one in [about.get("filename", "")] if one],
+    )
 
 
 def _named(request: web.Request) -> str:

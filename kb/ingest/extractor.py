@@ -15,6 +15,7 @@ from crds import priority
 from kb import api, errors
 from kb.qualify import graph
 from kb.reading import answers, draft, entitytypes, extraction, prompt
+from kb.rules import steering
 
 _Said = TypeVar("_Said")
 
@@ -54,14 +55,15 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
+        steer: steering.Steering = steering.NONE,
     ) -> graph.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told` are rules for the model."""
+        that is to be committed, and what the qualifier understood. `told` and `steer` are rules."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told)
+        return await self._qualifier.run(request, text, made, urgency, read, told, steer)
 
     async def judge(
         self,
@@ -70,13 +72,14 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
+        steer: steering.Steering = steering.NONE,
     ) -> graph.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told)
+        return await self._qualifier.run(request, text, made, urgency, read, told, steer)
 
     async def extract(
         self,

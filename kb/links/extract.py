@@ -13,6 +13,7 @@ import ipaddress
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from email import parser
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from kb.crawl import page
@@ -47,13 +48,18 @@ class Link:
 
 
 def find(text: str, *, most: int) -> list[Link]:
-    """The first `most` different links of a document, in order of their first occurrence."""
+    """The first `most` different links of a document, in order of their first occurrence.
+
+    Those that a mail's List-Unsubscribe header names (RFC 2369, RFC 8058) are left out, whatever their parameters are:
+    one request of such a link unsubscribes its reader.
+    """
     found: dict[str, Link] = {}
+    ending = {_place(url) for url in map(normalise, _unsubscribing(text)) if url}
     for body in _bodies(text):
         plain, places = _places(body)
         for written, start, end in places:
             url = normalise(written)
-            if url is None or url in found:
+            if url is None or url in found or _place(url) in ending:
                 continue
             if len(found) >= most:
                 return list(found.values())
@@ -81,6 +87,21 @@ def normalise(url: str) -> str | None:
     path, query = (quote(part, safe=_AS_IS, errors="replace") for part in (parts.path or "/", parts.query))
     made = urlunsplit((parts.scheme, netloc, path, query, ""))
     return made if len(made) <= URL_CHARS else None
+
+
+def _place(url: str) -> str:
+    return url.partition("?")[0]
+
+
+def _unsubscribing(text: str) -> list[str]:
+    """The URLs of List-Unsubscribe headers; none of a text that is no mail."""
+    if not _HEADER.match(text.lstrip().partition("\n")[0]):
+        return []
+    try:
+        headers = parser.HeaderParser().parsestr(text.lstrip(), headersonly=True).get_all("List-Unsubscribe", [])
+    except (email.errors.MessageError, ValueError):
+        return []
+    return [found[0].rstrip(">") for one in headers for found in _URL.finditer("".join(str(one).split()))]
 
 
 def _bodies(text: str) -> Iterable[str]:

@@ -1,9 +1,10 @@
 """Links that are never opened: what a GET of them would answer, change, spend or give away. Data and one function.
 
-A link is such a one by its host (click counters, meetings), by words of its path, or by a parameter. Words that
-ordinary pages are called by, too (`confirm`, `invite`), count together with a sign of a single use alone: a parameter,
-or a segment that looks like a token. Pages about such links (`docs/unsubscribe`) and the names of articles are
-ordinary. Words are compared without case, diacritics and percent-encoding. Source: seed 000 "Link Handling Flow".
+A link is such a one by its host (click counters, meetings), by words of its path, by a parameter, or because little
+else than a token is left of it. Words that ordinary pages are called by, too (`confirm`, `invite`), count together with
+a sign of a single use alone: a parameter, or a segment that looks like a token. Pages about such links
+(`docs/unsubscribe`) and the names of articles are ordinary. Words are compared without case, diacritics and
+percent-encoding. Source: seed 000 "Link Handling Flow".
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ALWAYS = _words(
     "odhlasit odhlaseni odhlasitodber zrusitodber zrusitodbernovinek odhlasitnewsletter odhlasitse "
     "abmelden abmeldung abbestellen abbestellung newsletterabmelden newsletterabbestellen newsletterabmeldung "
     "zruseniodberu zruseninewsletteru emailpreferences subscriptionpreferences managepreferences emailsettings "
-    "notificationsettings disableemail withdrawconsent updateprofile",
+    "notificationsettings disableemail withdrawconsent updateprofile autosignoff unwatch profilecenter",
     confirmation="confirmemail emailconfirm emailconfirmation confirmsubscription confirmaccount confirmregistration "
     "confirmverification "
     "verifyemail emailverify emailverification verifyaccount accountverification activateaccount accountactivation "
@@ -48,16 +49,18 @@ _ALWAYS = _words(
     "sharedinvite declineinvite declineinvitation "
     "prijmoutpozvanku einladungannehmen",
     calendar="rsvp rsvps cancellations reschedulings meetupjoin",
-    approval="emailstart signdocument",
-    tracking="e3t trackclick clicktrack clicktracking emailclick openpixel trackingpixel emailopen trackopen",
+    approval="emailstart signdocument requestaccess",
+    tracking="linktracker linktracking e3t trackclick clicktrack clicktracking emailclick openpixel "
+    "trackingpixel emailopen trackopen",
 )
 # Enough together with a sign of a single use.
 _WITH_SIGN = _words(
     unsubscribe="odvolat subscription subscriptions preferences prefs newsletter odber odbery abo removeme "
-    "leave stop disable",
+    "leave stop disable mute signoff",
     confirmation="confirm confirmation confirmations confirmed verify verification verifications validate activate "
     "activation activations optin potvrdit potvrzeni overit overeni aktivace aktivovat bestaetigen bestatigen "
-    "bestaetigung bestatigung verifizieren aktivieren aktivierung freischalten",
+    "bestaetigung bestatigung verifizieren aktivieren aktivierung freischalten register registration "
+    "registrace registrovat registrierung registrieren abschliessen dokoncit",
     credentials="password passwords recover recovery reset heslo hesla passwort kennwort credential",
     login="login signin signon auth authenticate sso otp token magic unlock prihlaseni prihlasit anmelden "
     "anmeldung einloggen callback",
@@ -65,9 +68,11 @@ _WITH_SIGN = _words(
     "einladung einladungen annehmen ablehnen",
     calendar="respond response attend attending attendance participate reply ucast ucasti zucastnit odmitnout "
     "teilnehmen zusagen absagen "
-    "cancel reschedule zrusit stornieren",
+    "cancel reschedule zrusit stornieren storno stornovat booking reservation rezervace buchung termin absage",
     approval="approve approval approvals rate satisfaction silence snooze trigger reject rejection deny vote "
     "poll delete destroy remove sign signing "
+    "survey feedback score rating nps questionnaire umfrage bewertung bewerten dotaznik hodnoceni ohodnotit anketa "
+    "zaplatit platba bezahlen zahlung freigabe freigeben decide "
     "build schvalit schvaleni zamitnout "
     "smazat genehmigen loeschen loschen acknowledge ack resolve revoke close pay payment checkout",
     oauth="authorize authorise oauth oauth2 consent grant saml saml2 openid",
@@ -103,7 +108,8 @@ _KEYS = ("key", "code", "token", "hash", "id", "sig", "art", "request", "respons
 _BEGINNINGS = ("unsub", "odhlas", "abmeld", "abbestell", "optout")
 # Names of parameters that are a sign of a single use anywhere, and those that are one outside of pages about it.
 _SECRETS = _set(
-    "token tok kod klic key hash sig signature code otp nonce ticket jwt secret checksum hmac auth email mail"
+    "token tok kod klic schluessel pin key hash sig signature code otp nonce ticket jwt secret checksum hmac auth "
+    "email mail"
 )
 _TOKENS = _SECRETS | _set(
     "t m h e u uid user userid id eid rid mid cid lid c s d p k state clientid recipient subscriber contact contactid "
@@ -119,7 +125,7 @@ _HOSTS = _set(
     "sibautomation.com cleverreach.com rapidmail.de newsletter2go.com inxmail.com emlbest.com getresponse.com "
     "safelinks.protection.outlook.com urldefense.com urldefense.proofpoint.com linkprotect.cudasvc.com "
     "clicktime.symantec.com protect-eu.mimecast.com protect-us.mimecast.com t.yesware.com post.spmailtechno.com "
-    "exct.net"
+    "exct.net acemlnc.com emailsys1a.net emailsys2a.net optimove.net iterable.com braze.com"
 )
 _MEETINGS = _set(
     "zoom.us meet.google.com teams.microsoft.com teams.live.com webex.com gotomeeting.com whereby.com meet.jit.si"
@@ -128,7 +134,10 @@ _SIGNING = _set("docusign.net docusign.com hellosign.com echosign.com adobesign.
 # First labels of hosts that mailing services give to their click counters.
 _COUNTERS = _set("click clicks clk track tracking trk tracker links-email elink elinks emlink pixel ctrk")
 # Those that count only with something like a token behind them.
-_MAILERS = _set("email mail em e r t cl link links lnk go url news newsletter mailing mailer")
+_MAILERS = _set(
+    "email mail em e r t cl link links lnk go url news newsletter newsletters mailing mailings mailer mg nl notify "
+    "info view ablink ea ofr offers spm sib sh lt mkt marketing campaign ev nps pay survey"
+)
 # Where pages are about such links. Without a sign of a single use they are read.
 _ABOUT = _set(
     "docs doc documentation wiki blog blogs article articles help kb guide guides reference manual handbook learn "
@@ -138,7 +147,17 @@ _ABOUT = _set(
 # Of a host of code: its hashes are no tokens.
 _CODE = _set("commit commits blob tree raw blame compare pull pulls mergerequests issues releases")
 _ARTICLE = 5
-"""Words of a segment from which it is the name of an article."""
+"""Words of a segment from which it is the name of an article; one less without a sign of a single use."""
+_SHORT = 3
+"""Letters of a directory that says nothing, as click counters have them."""
+# Parameters of ordinary pages.
+_NEUTRAL = _set(
+    "lang locale hl language page q query sort utmsource utmmedium utmcampaign utmcontent utmterm ref v version"
+)
+# What a parameter of that name does when it is switched on.
+_SWITCHES = _set("cancel delete confirm accept approve decline reject remove pay subscribe mute ack acknowledge close")
+_ON = _set("true yes now ano ja on")
+_MAILBOX = re.compile(r"[^@\s/]+@[^@\s/]+\.[a-z]{2,}", re.I)
 _EXTENSION = re.compile(r"\.(?:html?|php\d?|aspx?|jsp|cgi|do|action|pl|cfm|gif|png)$")
 _LABELS = re.compile(
     r"(?:click (?:here )?to |klicken sie (?:hier,? )?(?:um )?|kliknete[mn]? (?:zde )?)?"
@@ -148,9 +167,23 @@ _LABELS = re.compile(
     r"reset (?:your |my )?password|potvrdit(?: svuj)? (?:e-?mail|registraci|ucet|ucast)|overit e-?mail|"
     r"obnovit heslo|passwort zurucksetzen|e-?mail bestatigen|konto (?:bestatigen|aktivieren)|"
     r"accept (?:the |this )?invit\w+|join (?:the |your )?(?:team|workspace)|sign in (?:now|with one click)|"
-    r"log ?in (?:now|with one click)|approve|reject|decline|rsvp)"
+    r"log ?in (?:now|with one click)|approve|reject|decline|rsvp|"
+    r"(?:manage|update|change|edit) (?:your |my |e-?mail |notification |subscription )*preferences|"
+    r"(?:set|choose|create) (?:a |your )?new password|nastavit nove heslo|neues passwort (?:festlegen|setzen|wahlen)|"
+    r"(?:jetzt |e-?mail-?adresse |anmeldung |registrierung |teilnahme )+bestatigen|potvrdit (?:e-?mailovou )?adresu|"
+    r"prijmout pozvan\w+|einladung annehmen|accept invitation|termin (?:absagen|verschieben|bestatigen)|"
+    r"cancel (?:your |my |the )(?:appointment|booking|order|reservation|subscription)|"
+    r"zrusit (?:objednavku|rezervaci|termin)|"
+    r"(?:yes|no),? i (?:will|can|can.?t|cannot|won.?t) attend|(?:ano|ne),? (?:ne)?zucastnim se|"
+    r"ich nehme (?:nicht )?teil|"
+    r"rate (?:your|our|this|the) \w+|pay now|jetzt bezahlen)"
     r"(?: (?:here|zde|hier|now))?"
 )  # fmt: skip
+# Of a button alone: in the text before a link these ask its reader for something else.
+_BUTTON = re.compile(
+    r"\W{0,3}(?:schvalit|zamitnout|odmitnout|genehmigen|freigeben|ablehnen|zusagen|absagen|zaplatit|bezahlen|ohodnotit|"
+    r"bewerten|bestatigen|potvrdit|abmelden|odhlasit(?: se)?|zucastnim se)(?:\W|$)"
+)
 _BEFORE_LABEL = re.compile(rf"(?:^|[^\w])(?:{_LABELS.pattern})\W{{0,5}}$")
 _LABEL = re.compile(rf"\W{{0,3}}(?:{_LABELS.pattern})(?:\W|$)")
 
@@ -184,21 +217,38 @@ def _of_url(url: str, *, depth: int) -> str:
     tokens = (not code and any(map(_random, segments))) or any(_random(value) for _, value in named)
     if parts.path.casefold().endswith((".gif", ".png")) and named:
         return "tracking"  # a picture that knows who looks at it
-    if tokens and len(labels) > 2 and labels[0] in _MAILERS:
+    opaque = tokens or (not code and any(map(_opaque, segments))) or any(_opaque(value) for _, value in named)
+    if opaque and len(labels) > 2 and not _MAILERS.isdisjoint(labels[:-2]):
+        return "tracking"
+    if any(name in _SWITCHES and _fold(value) in _ON for name, value in named):
+        return "approval"
+    if any(_MAILBOX.fullmatch(_decoded(value)) for _, value in named):
+        return "login"  # it is one person's
+    if _bare(segments, named):
         return "tracking"
     secret = tokens or any(name in _SECRETS or name.endswith(tuple(_SECRETS - {"tok", "mail"})) for name, _ in named)
     # A verb and a number, as in /confirm/12, is one as well.
     numbered = any(two.isdigit() and _first(_WITH_SIGN, [one]) and not code for one, two in itertools.pairwise(whole))
+    # A page that is called by such a word alone, with a parameter that ordinary pages do not have.
+    asked = any(name not in _NEUTRAL for name, _ in named) and any(
+        _first(_WITH_SIGN, [_fold(one)]) for one in segments if not _titled(one)
+    )
     linked = any(_decoded(value).casefold().startswith(("http://", "https://")) for _, value in named)
-    single = secret or numbered or linked or any(name in _TOKENS for name, _ in named)
+    single = secret or numbered or linked or asked or any(name in _TOKENS for name, _ in named)
     about = not _ABOUT.isdisjoint(whole[:-1]) or not _ABOUT.isdisjoint(labels[:-1])
     if about and not single:
         return ""
-    strong = {one for segment in segments for one in _parts(segment)} | {a + b for a, b in itertools.pairwise(whole)}
+    article = _ARTICLE if single else _ARTICLE - 1
+    strong = {one for segment in segments for one in _parts(segment, article)} | {
+        a + b for a, b in itertools.pairwise(whole)
+    }
     if found := _first(_ALWAYS, strong):
         return found
     if any(one.startswith(_BEGINNINGS) for one in strong):
         return "unsubscribe"
+    if not single and opaque and not about:
+        # Beside a token that may as well name a page, a title (`/TOKEN/fix-the-login`) is no sign.
+        return _first(_WITH_SIGN, {_fold(one) for one in segments if not _titled(one)})
     if not single or (about and not secret):
         return ""
     return _first(_WITH_SIGN, {one for segment in segments if not _random(segment) for one in _parts(segment)})
@@ -228,19 +278,41 @@ def _within(value: str, depth: int) -> str:
         return "tracking"  # it is no URL that we could judge
 
 
-def _parts(segment: str) -> frozenset[str]:
+def _titled(segment: str) -> bool:
+    return segment[:1].isupper() and segment[1:].islower()
+
+
+def _bare(segments: list[str], named: list[tuple[str, str]]) -> bool:
+    """Whether little else than a token is left of a URL: short directories, and a token as its end or parameter."""
+    *places, last = segments or [""]
+    named = [(name, value) for name, value in named if name not in _NEUTRAL]
+    if any(len(one) > _SHORT for one in places):
+        return False
+    if places and _opaque(last) and len(last) >= 12 and not named:
+        return True
+    if len(last) > _SHORT:
+        return False
+    return any(_opaque(value) and len(value) >= 12 for _, value in named) or (
+        len([name for name, _ in named if name in _TOKENS]) > 1 and any(_opaque(value) for _, value in named)
+    )
+
+
+def _parts(segment: str, article: int = _ARTICLE) -> frozenset[str]:
     """A segment as one word, its words, and two or three of them as one; of the name of an article nothing."""
+    if len(re.findall(r"[a-z0-9]+", _plain(segment))) >= article:
+        return frozenset()
     found = {_fold(segment)}
     for text in (segment, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", segment)):
         words = re.findall(r"[a-z0-9]+", _plain(text))
-        if len(words) < _ARTICLE:
+        if len(words) < article:
             found.update("".join(words[start:end]) for start in range(len(words)) for end in range(start, start + 4))
     return frozenset(found)
 
 
 def _of_label(before: str, after: str) -> str:
     near = _plain(before[-80:]), _plain(after[:60])
-    return "label" if _BEFORE_LABEL.search(near[0]) or _LABEL.match(near[1]) else ""
+    labelled = _BEFORE_LABEL.search(near[0]) or _LABEL.match(near[1]) or _BUTTON.match(near[1])
+    return "label" if labelled else ""
 
 
 def _first(table: _Words, words: Iterable[str]) -> str:
@@ -282,3 +354,18 @@ def _random(text: str) -> bool:
     words = [one for one in re.split(r"[^A-Za-z0-9]+", text) if one]
     longest = max((len(one) for one in words), default=0)
     return longest >= 12 and (changes >= 4 or (changes >= 1 and cases >= 2) or (cases >= 3 and changes >= 1))
+
+
+def _opaque(text: str) -> bool:
+    """Whether it is no word and no number: digits among letters, or letters of both cases in turn. Shorter ones than
+    `_random` finds: a sign where something else shows that the link acts, and nothing alone."""
+    text = text.partition(",")[0].rstrip("=~")
+    if not re.fullmatch(r"(?:[A-Za-z0-9]|[-_.~+/](?=[A-Za-z0-9]))+", text) or len(text) < 8:
+        return False
+    pairs = list(itertools.pairwise(re.sub(r"[^A-Za-z0-9]", "", text)))
+    changes = sum(one.isdigit() != two.isdigit() for one, two in pairs)
+    cases = sum(one.islower() and two.isupper() for one, two in pairs)
+    pieces = re.split(r"[^A-Za-z0-9]", text)
+    if max(map(len, pieces)) < 8 or any(len(one) > 3 and one.isalpha() and one.islower() for one in pieces):
+        return False
+    return (changes >= 3 and changes * 6 >= len(pairs)) or cases * 5 >= len(pairs) or (cases >= 2 and changes >= 1)

@@ -1,6 +1,6 @@
 """One link, read once: what is known of it, whether it may be opened, its page as a document with its edges.
 
-    known already -> patterns -> address -> (uncertain: the model, then a person) -> fetch -> document, found_in
+    known already -> patterns -> address -> (uncertain: rules, the model, a person) -> fetch -> document, found_in
 
 The links of the page are mentioned in its metadata and never followed. A repeated call does what is missing. Source:
 seed 000 "Link Handling Flow".
@@ -9,28 +9,32 @@ seed 000 "Link Handling Flow".
 from __future__ import annotations
 
 import functools
+import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pydantic
 import structlog
 
 from crds import errors as root
-from crds import priority, scope
+from crds import linkrulings, priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
-from kb.crawl import address, fetch, frontier
+from kb.crawl import address, fetch, frontier, page
+from kb.files import reader, sniff
 from kb.graph import store as graph
 from kb.ingest import intake, source
-from kb.links import extract, patterns, prompt, safety
+from kb.links import extract, hosts, patterns, prompt, safety
 from kb.reading import anchor, answers, given
-from kb.rules import enforce, fetching
+from kb.rules import enforce, fetching, linking
 
 log = structlog.get_logger(__name__)
 
 KIND = "link"
 BY = "qualifier"
 """Who has decided a pattern that the model's answer made."""
+_FILES = frozenset({sniff.Type.PDF.value, *(one.value for one in sniff.Type if one.zipped)})
+"""What is read behind a link beside pages, as an attachment would be: its bytes must be what its site says."""
 _MENTIONED_CHARS = 8000
 _LATER = frozenset({408, 425, 429})
 _NOTHING = api.Hints(
@@ -57,7 +61,10 @@ def stated(text: str) -> api.LinkSource:
 
 
 class Reader:
-    """`judge` is the fetcher's own; `asked` asks the model about links that no pattern knows; `rules` bound hosts."""
+    """`judge` is the fetcher's own; `rules` bound hosts and decide about links; `asked` asks about the rest.
+
+    `files` reads what is behind links that is no page, of at most `file_bytes`.
+    """
 
     def __init__(
         self,
@@ -70,18 +77,24 @@ class Reader:
         asked: answers.Answers,
         meters: metrics.Metrics,
         rules: enforce.Port,
+        files: reader.Reader | None = None,
+        file_bytes: int = 32 << 20,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._patterns = kept
         self._rules = rules
         self._judge = judge
-        self._fetcher = fetcher
+        self._fetcher = fetcher.taking(_FILES, file_bytes) if files is not None else fetcher
+        self._files = files
+        self._monotonic = monotonic
+        self._hosts = hosts.Hosts(monotonic)
         self._graph = graph_store
         self._stored = stored
         self._intake = way
         self._answers = asked
         self._meters = meters
 
-    async def read(self, request: api.IngestRequest, urgency: priority.Priority) -> api.IngestReply:
+    async def read(self, request: api.LinkRequest, urgency: priority.Priority) -> api.IngestReply:
         """The link of a task. The document's source URN is that of the link, whatever the request's is.
 
         Raises `kb.errors.Invalid` for content without a link, and what the stores and the router raise. What the site
@@ -104,7 +117,7 @@ class Reader:
         return reply
 
     async def _judged(
-        self, request: api.IngestRequest, about: api.LinkSource, url: str, urgency: priority.Priority
+        self, request: api.LinkRequest, about: api.LinkSource, url: str, urgency: priority.Priority
     ) -> api.IngestReply:
         urn = f"{api.LINK_URN}{url}"
         said = functools.partial(_said, urn, url)
@@ -116,20 +129,60 @@ class Reader:
             return said(api.LinkOutcome.BLOCKED, found.reason)
         if found.verdict is safety.Verdict.UNSAFE:
             return said(api.LinkOutcome.UNSAFE, found.reason)
+        host = urllib.parse.urlsplit(url).netloc
+        if closed := self._hosts.closed(host):
+            why = f"{host} has not answered in time, and is not asked for {closed:.0f} seconds"
+            return said(api.LinkOutcome.UNREACHABLE, why)
         try:
             await self._judge.target(url)
         except errors.Invalid as error:
             return said(api.LinkOutcome.UNSAFE, error.message)
         except errors.Away as error:
+            self._hosts.answered(host, away=True, seconds=0.0)
             return said(api.LinkOutcome.UNREACHABLE, error.message)
-        if found.verdict is safety.Verdict.UNCERTAIN:
-            answer = await self._ask(request.scope, about, url, urgency)
-            if answer.decision == "leave":
-                await self._grow(request.scope, url, answer.reason)
-                return said(api.LinkOutcome.UNSAFE, f"the model advises against it: {answer.reason}")
-            if answer.decision == "ask":
-                return said(api.LinkOutcome.UNCLEAR, answer.reason)
-        return await self._fetched(request, about, url, held, urgency)
+        against = await self._against(request, about, url, found.verdict, urgency)
+        if against is not None:
+            return said(*against)
+        return await self._fetched(request.document(), about, url, held, urgency)
+
+    async def _against(
+        self,
+        request: api.LinkRequest,
+        about: api.LinkSource,
+        url: str,
+        verdict: safety.Verdict,
+        urgency: priority.Priority,
+    ) -> tuple[api.LinkOutcome, str] | None:
+        """Why a link that patterns do not close is not opened: a rule, a person, the model, in this order."""
+        ruled = linking.decide(await self._rules.in_force(request.scope), request.scope, about, url)
+        effect = ruled.effect if ruled is not None else None
+        if ruled is not None and effect is linkrulings.Effect.LEAVE:
+            return api.LinkOutcome.UNSAFE, f"{ruled.rules} leaves it"
+        if request.answer is not None:
+            return await self._answered(request, url, request.answer)
+        if ruled is not None and effect is linkrulings.Effect.ASK:
+            return api.LinkOutcome.UNCLEAR, f"{ruled.rules} asks a person"
+        if verdict is not safety.Verdict.UNCERTAIN or effect is linkrulings.Effect.OPEN:
+            return None
+        answer = await self._ask(request.scope, about, url, urgency)
+        if answer.decision == "leave":
+            parts = urllib.parse.urlsplit(url)
+            # With any parameters, because those are often its reader's own.
+            page = f"{parts.netloc}{parts.path}*"
+            await self._grow(request.scope, page, api.LinkList.UNSAFE, answer.reason, BY)
+            return api.LinkOutcome.UNSAFE, f"the model advises against it: {answer.reason}"
+        return (api.LinkOutcome.UNCLEAR, answer.reason) if answer.decision == "ask" else None
+
+    async def _answered(
+        self, request: api.LinkRequest, url: str, answer: api.LinkAnswer
+    ) -> tuple[api.LinkOutcome, str] | None:
+        """What a person's answer does; None: the link is opened, within the limits that hold for all."""
+        by, host = request.answered_by.strip()[:200] or "a person", urllib.parse.urlsplit(url).netloc
+        opens = answer in (api.LinkAnswer.YES, api.LinkAnswer.ALWAYS)
+        if answer in (api.LinkAnswer.ALWAYS, api.LinkAnswer.NEVER):
+            listed = api.LinkList.SAFE if opens else api.LinkList.UNSAFE
+            await self._grow(request.scope, host, listed, f"The answer about {url}"[:1000], by)
+        return None if opens else (api.LinkOutcome.UNSAFE, f"{by} has said that it is not to be opened")
 
     async def _known(self, owner: scope.Scope, urns: Sequence[str]) -> bool:
         """Whether a page is a document of the scope, or of a wider one that it sees; a crawl names it by its URL."""
@@ -150,20 +203,13 @@ class Reader:
         except errors.Unusable as error:
             return prompt.Answer(decision="ask", reason=error.message[:1000])
 
-    async def _grow(self, owner: scope.Scope, url: str, why: str) -> None:
-        """Next time a pattern says it: the page with any parameters, because those are often its reader's own."""
-        parts = urllib.parse.urlsplit(url)
+    async def _grow(self, owner: scope.Scope, pattern: str, listed: api.LinkList, why: str, by: str) -> None:
+        """Next time a pattern says it."""
         try:
-            draft = api.LinkPatternDraft(
-                scope=owner,
-                pattern=f"{parts.netloc}{parts.path}*",
-                list=api.LinkList.UNSAFE,
-                reason=why[:1000],
-                by=BY,
-            )
+            draft = api.LinkPatternDraft(scope=owner, pattern=pattern, list=listed, reason=why[:1000], by=by)
             await self._patterns.put(draft)
         except (pydantic.ValidationError, errors.TooLarge) as error:
-            # The model is asked again then.
+            # It is asked again then.
             log.warning("pattern not stored", reason=str(error).splitlines()[0])
 
     async def _fetched(
@@ -183,19 +229,35 @@ class Reader:
             found = safety.qualify(normal, held) if normal else None
             if found is None or found.verdict in (safety.Verdict.BLOCKED, safety.Verdict.UNSAFE):
                 raise fetch.Refused(f"it leads to {asked[:200]}: {found.reason if found else 'no plain web address'}")
+            ruled = linking.decide(rules, request.scope, about, asked)
+            if ruled is not None and ruled.effect is linkrulings.Effect.LEAVE:
+                raise fetch.Refused(f"it leads to {asked[:200]}: {ruled.rules} leaves it")
 
+        rules = await self._rules.in_force(request.scope)
         fetcher = await fetching.obeying(self._rules, request.scope, self._fetcher)
-        run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit)
+        since, away = self._monotonic(), True
+        run = frontier.Crawl(fetcher, frontier.Limits(depth=0, pages=1), permit, _FILES if self._files else ())
         try:
             [seen] = [one async for one in run.pages(url)]
+            away = seen.status >= 500
         except errors.Invalid as error:
             return said(api.LinkOutcome.UNSAFE, error.message)
         except errors.Away as error:
             return said(api.LinkOutcome.UNREACHABLE, error.message)
+        finally:
+            netloc = urllib.parse.urlsplit(url).netloc
+            self._hosts.answered(netloc, away=away, seconds=self._monotonic() - since)
         if seen.gone:
             return said(api.LinkOutcome.GONE, f"the site has no such page ({seen.reason})")
         if seen.status >= 500 or seen.status in _LATER:
             return said(api.LinkOutcome.UNREACHABLE, f"the site answers {seen.reason}")
+        if seen.file is not None:
+            try:
+                seen = await self._file(seen.url, seen.file)
+            except root.Permanent as error:
+                return said(api.LinkOutcome.REFUSED, error.message)
+            except root.Operational as error:
+                return said(api.LinkOutcome.UNREACHABLE, error.message)
         if seen.reason or seen.page is None:
             return said(api.LinkOutcome.REFUSED, seen.reason)
         mentioned, room = [], _MENTIONED_CHARS
@@ -246,6 +308,13 @@ class Reader:
             }
         )
 
+    async def _file(self, url: str, raw: bytes) -> frontier.Seen:
+        """A file as a page without links. Raises what `kb.files.reader.Reader.file` raises."""
+        assert self._files is not None
+        read = await self._files.file(raw)
+        self._files.taken(read)
+        return frontier.Seen(url, page.Page(read.title, read.text, (), follow=False, index=True))
+
 
 def _node(key: str, url: str, title: str) -> api.GivenNode:
     properties = {"url": url, "host": urllib.parse.urlsplit(url).hostname or "", "title": title[:1000]}
@@ -265,7 +334,11 @@ def _said(urn: str, url: str, outcome: api.LinkOutcome, reason: str) -> api.Inge
 def _reply(urn: str, report: api.LinkReport) -> api.IngestReply:
     hints = _NOTHING.model_copy(update={"reason": report.reason})
     if report.outcome is api.LinkOutcome.UNCLEAR:
-        question = f"May {report.url} be opened and read? {report.reason}"
+        host = urllib.parse.urlsplit(report.url).netloc
+        question = (
+            f"May {report.url} be opened and read? {report.reason} Answer with yes or no for this page, with always or "
+            f"never for each page of {host} from now on."
+        )
         hints = hints.model_copy(update={"has_actionable_content": True, "questions": [question]})
     return api.IngestReply(
         source_urn=urn,

@@ -8,6 +8,7 @@ waits. Chunks are read while the other phases run, unless the type may make them
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,9 @@ from crds import priority, scope
 from kb import api, errors, identity, metrics
 from kb.content import store as content
 from kb.files import image, vision
-from kb.qualify import state
+from kb.qualify import language, state
 from kb.reading import anchor, answers, base_node, draft, extraction, hints, mail, prompt, typed
+from kb.rules import steering
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
@@ -60,6 +62,7 @@ class Run:
     read: Callable[[draft.Draft, answers.Spent], Awaitable[Extracted]]
     monotonic: Callable[[], float]
     told: Sequence[str] = ()
+    steer: steering.Steering = steering.NONE
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
     chunks: asyncio.Task[Extracted | root.JervisError] | None = None
@@ -180,12 +183,14 @@ class Qualifier:
         urgency: priority.Priority,
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
         told: Sequence[str] = (),
+        steer: steering.Steering = steering.NONE,
     ) -> Qualified[_E]:
-        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model.
+        """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model, `steer` rules
+        that hold whatever it says.
 
         Raises no `JervisError`: they are in the result.
         """
-        work = Run(request, text, made, urgency, read, self._monotonic, told)
+        work = Run(request, text, made, urgency, read, self._monotonic, told, steer)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             ended = await self._flow.go(begun, work)
@@ -250,20 +255,31 @@ class Qualifier:
     async def _usable(
         self, work: Run, question: prompt.Prompt, shape: type[_Shape], spent: answers.Spent, problems: list[str]
     ) -> _Shape | None:
-        question = prompt.under(question, work.told)
+        rules = [*work.told, *language.rule(work.steer.language)]
         try:
-            answer = await self._answers.ask(question, shape, work.urgency, work.request.scope, spent)
+            answer = await self._answers.ask(
+                prompt.under(question, rules), shape, work.urgency, work.request.scope, spent
+            )
+            if language.fits(answer.summary, work.steer.language):
+                return answer
+            # Once more, with what was wrong; kept answers are found by the question.
+            again = prompt.under(question, [*rules, language.wrong(work.steer.language)])
+            with contextlib.suppress(errors.Unusable):
+                answer = await self._answers.ask(again, shape, work.urgency, work.request.scope, spent)
         except errors.Unusable as error:
             work.unjudged = error
             problems.append(error.message)
             return None
-        return answer
+        if language.fits(answer.summary, work.steer.language):
+            return answer
+        problems.append(f"The summary is left out: it is not in {work.steer.language}, as a hard rule asks.")
+        return answer.model_copy(update={"summary": work.request.title})
 
     async def _look(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
         """Stage 1: what each image shows. An image that cannot be looked at is a problem; the others are looked at."""
-        if self._eyes is None or not work.request.files:
+        if self._eyes is None or not work.request.files or not work.steer.looks:
             return None
         sizes = [one.content_ref.bytes for one in work.request.files]
         slots = asyncio.Semaphore(_LOOKS)
@@ -321,7 +337,7 @@ class Qualifier:
     async def _detect(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState | None:
-        known = base_node.KINDS.get(work.request.kind.casefold())
+        known = work.steer.read_as or base_node.KINDS.get(work.request.kind.casefold())
         if known is not _Type.LOG and (known is not None or not typed.looks_like_log(work.text)):
             work.start_chunks()
         if known is not None:

@@ -16,7 +16,9 @@ from typing import Protocol
 
 from crds import provisions, rulings, scope
 from crds.pendingtask import Decision
+from crds.steering import Steer
 from kb import api, visibility
+from kb.rules import steering
 
 _CAREFUL = (
     Decision.FAIL,
@@ -59,6 +61,8 @@ class Met:
     told: tuple[str, ...] = ()
     """The rules of type CUSTOM in words, for the model that judges: the widest first, whole, TOLD_CHARS in all."""
     untold: tuple[api.Rule, ...] = ()
+    steer: steering.Steering = steering.NONE
+    """How models read it."""
 
     @property
     def unindexed(self) -> list[api.RuleActed]:
@@ -68,6 +72,7 @@ class Met:
     def settle(self, hints: api.Hints) -> tuple[api.Hints, list[api.RuleActed]]:
         """The hints with the last word of the rules, and the rules that had it. Without any, the hints as they are."""
         untold = [_acted(one, "left out of the prompt: too long") for one in self.untold]
+        untold += [_acted(rule, line.effect) for rule, line in self.steer.lines]
         if self.broken:
             which = "; ".join(f"{one.rule_key!r} (version {one.version}): {why}" for one, why in self.broken[:3])
             failure = f"A hard rule cannot be enforced: {which}"[:1000]
@@ -109,11 +114,13 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
     broken: list[tuple[api.Rule, str]] = []
     told: list[str] = []
     untold: list[api.Rule] = []
+    steers: list[tuple[api.Rule, Steer]] = []
     for rule in sorted(rules, key=_place):
         if not visibility.governs(rule.scope, request.scope):
             continue
         try:
             found = provisions.routing(rule.rule_content)
+            steers += steering.met(rule, facts, provisions.steered(rule.rule_content))
         except ValueError as error:
             broken.append((rule, str(error)))
             continue
@@ -123,7 +130,7 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
             told.append(words)
         elif words:
             untold.append(rule)
-    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold))
+    return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
 
 
 def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:

@@ -77,6 +77,29 @@ def test_a_router_that_leaves_reaches_the_next_where_there_are_several(chart: Ch
         assert policies.allows(network_policies(rendered), router, router, 11430) == (replicas > 1)
 
 
+def test_the_operator_reaches_a_mail_server_only_when_there_is_one(chart: Chart) -> None:
+    def ports(*more: str) -> set[int]:
+        found = chart.render(*more)
+        [policy] = [
+            one for one in found if one["kind"] == "NetworkPolicy" and one["metadata"]["name"].endswith("operator")
+        ]
+        return {port["port"] for rule in policy["spec"]["egress"] for port in rule.get("ports", [])}
+
+    mail = ("--set", "operator.settings.noticeMailServer=mail.example.com,operator.settings.noticeMailFrom=a@b.example")
+    assert ports(*mail) - ports() == {465, 587}
+    assert ports(*mail, "--set", "networkPolicy.mail.ports={2525}") - ports() == {2525}
+
+
+def test_the_login_at_the_mail_server_comes_from_the_secret(chart: Chart) -> None:
+    found = chart.render("--set", "operator.noticeMailSecret.name=mail,operator.noticeMailSecret.userKey=login")
+    [pod] = [one for one in found if one["kind"] == "Deployment" and one["metadata"]["name"].endswith("operator")]
+    env = rendering.environment(pod["spec"]["template"])
+    given = {
+        name: env[f"JERVIS_OPERATOR_NOTICE_MAIL_{name}"]["valueFrom"]["secretKeyRef"] for name in ("USER", "PASSWORD")
+    }
+    assert given == {"USER": {"name": "mail", "key": "login"}, "PASSWORD": {"name": "mail", "key": "password"}}
+
+
 def test_a_place_can_be_narrowed(chart: Chart) -> None:
     rendered = chart.render("--set", "networkPolicy.mongodb.to[0].ipBlock.cidr=10.1.0.0/16")
     rules = network_policies(rendered)

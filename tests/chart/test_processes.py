@@ -36,6 +36,7 @@ PROCESSES = {
 }  # fmt: skip
 EVERYTHING = (
     *rendering.VARIANTS["everything"], "--set", "mongodb.existingSecret.name=database",
+    "--set", "operator.noticeMailSecret.name=mail",
     "--set", "arangodb.url=http://graph:8529,arangodb.existingSecret.name=graph",
     "--set", "models.numCtx.orchestrator=32768,models.numCtx.qualifier=16384,models.numCtx.vision=8192",
     "--set", "models.embeddingBefore=nomic-embed-text,models.embeddingBeforeInstruction=Find: ",

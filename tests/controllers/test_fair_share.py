@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.pendingtask.slots.fair_share import AGED_EVERY, Standing, Turns, Waiter, WaitQueue, arrange
-from crds.order import Order
+from crds.order import HIGH, LINK, USUAL, Order
+from crds.order import of as order_of
 from tests import thorough
+from tests.controllers import build
 
 NEVER = float("-inf")
 
@@ -180,3 +182,21 @@ def test_turns_remember_the_last_one_of_each(took: list[str]) -> None:
     known = sorted(set(took), key=turns.last)
     assert known == sorted(set(took), key=lambda client: len(took) - took[::-1].index(client))
     assert turns.last("nobody") < min((turns.last(client) for client in took), default=1)
+
+
+def test_links_come_after_other_tasks_of_their_client_and_age_like_them() -> None:
+    mail, late = waiter(1, "a", urgency=USUAL), waiter(50, "a", urgency=USUAL)
+    links = [waiter(number, "a", urgency=LINK) for number in range(2, 40)]
+    other = waiter(60, "b", urgency=LINK)
+    order = arrange([mail, *links, late, other], Standing({"b": 1}))
+    assert order[:2] == [mail.uid, late.uid]
+    assert other.uid in order[:4], "clients still take turns"
+    aged = arrange([*links, late], Standing(aged_before=10.0))
+    assert links[0].uid in aged[: AGED_EVERY + 1]
+
+
+def test_a_task_of_a_link_is_last_until_a_rule_makes_it_urgent() -> None:
+    spec = {"type": "LinkProcessing"}
+    assert order_of(build.task(spec=spec)).urgency == LINK
+    assert order_of(build.task()).urgency == USUAL
+    assert order_of(build.task(spec=spec, status={"route": {"decision": "ExecuteHigh", "reason": "x"}})).urgency == HIGH

@@ -55,3 +55,13 @@ def test_every_phase_that_waits_for_us_is_measured() -> None:
     for_others = {Phase.SCHEDULED, Phase.USER_TASK, Phase.DONE, Phase.COMPLETED, Phase.ERROR}
     at_work = {Phase.QUALIFYING, Phase.DISPATCHED_GPU, Phase.ORCHESTRATING}
     assert set(task_index.WAITING) == set(Phase) - for_others - at_work
+
+
+def test_links_that_are_not_finished_are_counted_by_client() -> None:
+    index = task_index.Tasks(lambda: build.NOW)
+    phases = [Phase.NEW, Phase.READY_FOR_QUALIFICATION, Phase.QUALIFYING, Phase.USER_TASK, Phase.READY_FOR_GPU]
+    for number, (phase, client) in enumerate([(one, "acme") for one in phases] + [(Phase.NEW, "globex")]):
+        for type_ in ("LinkProcessing", "EmailProcessing"):
+            raw = build.task(phase, spec={"type": type_, "clientId": client}, uid=f"{type_}-{number}").wire()
+            assert index.observe(raw)
+    assert (index.links("acme"), index.links("globex"), index.links("x")) == (4, 1, 0)

@@ -9,7 +9,8 @@
 Links are those that `kb.links.extract` finds. Of a task about a link the word in its URL decides:
 
     unsubscribe  blocked                    away     its site does not answer
-    unclear      a person is asked          (anything else: its page becomes a document)
+    unclear      a person is asked, whose answer decides
+    (anything else: its page becomes a document)
 
 Files that came with a task are taken, but those whose name says INVALID. Outcomes of finished tasks and the groups of
 projects are noted.
@@ -39,7 +40,7 @@ class Knowledge(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[api.IngestRequest] = []
-        self.links: list[api.IngestRequest] = []
+        self.links: list[api.LinkRequest] = []
         self.attached: list[api.AttachmentDraft] = []
         self.outcomes: list[api.Outcome] = []
         self.groups: dict[str, str] = {}
@@ -81,12 +82,14 @@ class Knowledge(ThreadingHTTPServer):
 
     def link(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """Status and document for the task of a link."""
-        request = api.IngestRequest.model_validate_json(body)
+        request = api.LinkRequest.model_validate_json(body)
         with self._lock:
             self.links.append(request)
         url = reading.stated(request.content or "").url
         words = {"unsubscribe": "Blocked", "away": "Unreachable", "unclear": "Unclear"}
         outcome = next((found for word, found in words.items() if word in url), "Indexed")
+        if outcome == "Unclear" and request.answer is not None:
+            outcome = "Indexed" if request.answer.value in ("Yes", "Always") else "Unsafe"
         asks = outcome == "Unclear"
         hints = api.Hints(
             has_actionable_content=asks,

@@ -6,12 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes import client
 
+import kube
+from controllers.pendingtask.effects import links as task_links
+from kb import api
 from kb.links import reading
+from tests.controllers import build
 from tests.operator import accounts
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
@@ -107,6 +111,60 @@ def test_what_the_site_does_and_what_a_person_is_asked(space: Space, start: Star
         until(lambda: space.phase("away") == "Done", "it is left")
         assert space.status("away")["result"]["summary"].startswith("Unreachable: https://a.example/away")
         assert len(space.every()) == 3
+
+
+def test_a_person_s_answer_is_carried_to_the_link_and_starts_no_run(
+    space: Space, start: Start, knowledge: Knowledge
+) -> None:
+    def answers(name: str) -> list[tuple[str, str]]:
+        made = [one for one in knowledge.links if one.source_urn == f"link::{name}" and one.answer is not None]
+        return [(one.answer.value, one.answered_by) for one in made if one.answer is not None]
+
+    def ask(name: str) -> None:
+        space.submit(name, f"https://a.example/unclear/{name}", type="LinkProcessing", sourceUrn=f"link::{name}")
+
+    with start():
+        for name in ("opened", "left", "said"):
+            ask(name)
+        until(lambda: {space.phase(one) for one in ("opened", "left", "said")} == {"UserTask"}, "a person is asked")
+        assert "route" not in space.status("opened")
+        # What is no answer is asked again; and the older one does not count for the new question.
+        space.edit("opened", {"answers": [{"id": "q1", "text": "Which site is it?", "author": "eva"}]})
+        until(lambda: space.status("opened").get("answersSeen") == 1, "the question comes again")
+        assert space.phase("opened") == "UserTask"
+        assert [one["id"] for one in space.status("opened")["userTask"]["questions"]] == ["q2"]
+        first = {"id": "q1", "text": "Which site is it?", "author": "eva"}
+        space.edit("opened", {"answers": [first, {"id": "q2", "text": "Ano, otevřít.", "author": "jana"}]})
+        space.edit("left", {"answers": [{"id": "q1", "text": "never"}]})
+        space.edit("said", {"messages": [{"id": "m1", "text": "ja", "author": "max", "at": "2026-11-01T00:00:00Z"}]})
+        until(lambda: {space.phase(one) for one in ("opened", "left", "said")} == {"Done"}, "the answers decide")
+        assert answers("opened") == [("Yes", "jana")]
+        assert answers("left") == [("Never", "")]
+        assert answers("said") == [("Yes", "max")]
+        assert space.status("opened")["result"]["summary"].startswith("Indexed: ")
+        assert space.status("left")["result"]["summary"].startswith("Unsafe: ")
+        assert {space.status(one)["route"]["decision"] for one in ("opened", "left", "said")} == {"InfoOnly"}
+        assert space.jobs() == []
+
+
+def test_an_answer_that_came_before_the_question_is_none(space: Space, start: Start, knowledge: Knowledge) -> None:
+    with start():
+        given = [{"id": "q1", "text": "yes", "author": "eva"}]
+        space.submit("early", "https://a.example/unclear", type="LinkProcessing", answers=given)
+        until(lambda: space.phase("early") == "UserTask", "a person is asked")
+        assert [one.answer for one in knowledge.links] == [None]
+        assert [one["id"] for one in space.status("early")["userTask"]["questions"]] == ["q2"]
+
+
+async def test_a_client_has_a_bounded_number_of_links_that_wait() -> None:
+    """Nothing is asked of a cluster for those that are left out."""
+    current = build.task(spec={"content": MAIL})
+    found = [api.Link(url=f"https://a.example/{number}") for number in range(3)]
+    nowhere = cast("kube.Kube", None)
+    made = await task_links.make(nowhere, current, found, {}, patient=True, waiting=task_links.MOST_WAITING)
+    assert made.sentence() == (
+        "3 links found, 0 processed as tasks (0 new). 3 refused: 1000 links of the client wait already"
+    )
 
 
 def test_a_quota_costs_the_links_and_not_the_mail(space: Space, start: Start, knowledge: Knowledge) -> None:

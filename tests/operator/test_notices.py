@@ -14,6 +14,7 @@ import pytest
 from crds import scope
 from kb import api
 from tests.controllers.notices import hook as hooks
+from tests.controllers.notices import smtp
 from tests.operator.conftest import Space, until
 from tests.operator.knowledge import Knowledge
 from tests.operator.kubelet import Kubelet
@@ -66,6 +67,34 @@ def told(hook: hooks.Hook) -> dict[str, set[str]]:
         assert said["id"] == one.headers["Jervis-Delivery"]
         found.setdefault(said["id"], set()).add(f"{said['task']['name']} {said['event']} {said['message']}")
     return found
+
+
+def test_mail_is_sent_through_failures_and_kills_with_one_id(
+    space: Space, start: Start, knowledge: Knowledge, database: Any
+) -> None:
+    address = {"rule_content": "enforce: notify mailto:team@example.com on UserTask"}
+    knowledge.rules = [rule("http://x.example").model_copy(update=address)]
+    rows = database["task_notices"]
+    with smtp.serving() as box, Kubelet(space.api, space.name, says):
+        mail = {"NOTICE_MAIL_SERVER": "127.0.0.1", "NOTICE_MAIL_PORT": box.port, "NOTICE_MAIL_SECURITY": "none"}
+        often = {**OFTEN, **mail, "NOTICE_MAIL_FROM": "Jervis <jervis@example.com>", "IDENTITY": "operator-0"}
+        box.refuses = "450 later"
+        with start(**often) as operator:
+            submit(space, "asks", "works")
+            until(lambda: rows.count_documents({"attempts": {"$gte": 1}}) == 1, "the server takes it later")
+            box.refuses, box.stall = "", 3.0
+            rows.update_many({}, {"$set": {"due": datetime(2020, 1, 1, tzinfo=UTC)}})
+            until(lambda: len(box.mails) == 1, "it takes it, and answers late")
+            operator.kill()
+        box.stall = 0.0
+        with start(**often) as operator:
+            rows.update_many({"state": "Pending"}, {"$set": {"due": datetime(2020, 1, 1, tzinfo=UTC)}})
+            until(lambda: rows.count_documents({"state": "Delivered"}) == 1, "it is taken")
+            assert operator.stop() == 0
+    [known] = {one["Message-ID"] for one in box.mails}
+    assert known == f"<{rows.find_one()['_id']}@example.com>"
+    assert len(box.mails) == 2, "the kill came between the answer and its record"
+    assert {one["Subject"] for one in box.mails} == {"[Jervis] UserTask: asks (acme)"}
 
 
 def test_each_event_is_told_once_through_failures_and_kills(

@@ -85,7 +85,9 @@ _INPUT = {
 
 def content_digest(task: pendingtask.PendingTask) -> str:
     """SHA-256 of the fields that a reading depends on, and of the title. Other changes need no new reading."""
-    known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT))
+    # A link is read once more with a person's answer.
+    more = {"answers", "messages"} if task.spec.type is Type.LINK else set()
+    known = (content_title(task), task.spec.model_dump(mode="json", include=_INPUT | more))
     return hashlib.sha256(orjson.dumps(known, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -257,8 +259,8 @@ class Readings:
 
 
 class Qualifier:
-    """`fetch` reads the whole task from the API, `cluster` creates those of links; `done(uid, observation)` is called
-    in the loop at the end."""
+    """`fetch` reads the whole task from the API, `cluster` creates those of links, of which a client has `linking`
+    unfinished ones; `done(uid, observation)` is called in the loop at the end."""
 
     def __init__(
         self,
@@ -271,7 +273,9 @@ class Qualifier:
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
         cluster: kube.Kube,
+        linking: Callable[[str], int] = lambda client_id: 0,
     ) -> None:
+        self._linking = linking
         self._cluster = cluster
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
@@ -332,7 +336,7 @@ class Qualifier:
             return Trouble(f"the content cannot be ingested: {first['msg']}", operational=False, field=f"spec.{where}")
         tried = task.status.retry.count if task.status.retry else 0
         if task.spec.type is Type.LINK:
-            reply = await self._kb.links.read(request, urgency=urgency)
+            reply = await self._kb.links.read(links.request(task, request), urgency=urgency)
             away = reply.link is not None and reply.link.outcome is api.LinkOutcome.UNREACHABLE
             if reply.link is not None and away and tried < LINK_PATIENCE:
                 return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
@@ -366,7 +370,14 @@ class Qualifier:
         if task.spec.type not in links.HOLDERS:
             return found
         # Before the route is persisted, as above: a repeated reading finds those that were created.
-        linked = await links.make(self._cluster, task, reply.links, link_source(task), patient=tried < PATIENCE)
+        linked = await links.make(
+            self._cluster,
+            task,
+            reply.links,
+            link_source(task),
+            patient=tried < PATIENCE,
+            waiting=self._linking(task.spec.client_id),
+        )
         return replace(found, linked=linked)
 
 
@@ -383,6 +394,7 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         superseded=SUPERSEDED[reply.superseded_by] if reply.superseded_by else "",
         forbidden=_forbidden(reply),
         ruled=_ruled(reply),
+        unread=reply.link is not None and reply.link.outcome is api.LinkOutcome.UNCLEAR,
         hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
     )
 

@@ -281,10 +281,10 @@ def test_questions_of_the_qualifier_go_to_a_person_before_any_run() -> None:
     status = asked.status
     assert (status.phase, status.route.decision if status.route else "") == (Phase.USER_TASK, "Ask")
     assert status.user_task is not None
-    assert [(one.id, one.text) for one in status.user_task.questions] == [("q1", "Which account?"), ("q2", "By when?")]
+    assert [(one.id, one.text) for one in status.user_task.questions] == [("q2", "Which account?"), ("q3", "By when?")]
     assert decide(asked, OPEN, NOW) == decision.wait(), "what was there before is no answer"
     raw = asked.wire()
-    raw["spec"]["answers"] += [{"id": "q2", "text": "Friday"}]
+    raw["spec"]["answers"] += [{"id": "q2", "text": "The old one"}, {"id": "q3", "text": "Friday"}]
     answered = pendingtask.PendingTask.model_validate(raw)
     assert decide(answered, OPEN, NOW).phase is Phase.READY_FOR_GPU
 

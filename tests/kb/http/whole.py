@@ -102,6 +102,8 @@ async def over(
                 made.answers,
                 meters,
                 kept_rules or rules_mongo.Rules(database, clock),
+                reading,
+                limit,
             )
             served = [
                 *served,

@@ -151,3 +151,18 @@ HOSTILE = {
 def test_hostile_texts_cost_no_more_than_their_length(name: str) -> None:
     """With time that grows with the square of these lengths each of them takes minutes."""
     assert len(extract.find(HOSTILE[name], most=20)) <= 20
+
+
+def test_what_the_list_unsubscribe_header_names_is_no_link_of_the_mail() -> None:
+    mail = (
+        "From: news@lists.example\nList-Unsubscribe: <mailto:u@lists.example?subject=x>,\n"
+        " <https://lists.example/q/8f7e?r=1>\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\n\n"
+        "The notes: https://lists.example/notes and https://lists.example/q/8f7e?r=2 and https://lists.example/q/9\n"
+    )
+    assert [one.url for one in extract.find(mail, most=9)] == [
+        "https://lists.example/notes",
+        "https://lists.example/q/9",
+    ]
+    # A text with such a line is no mail.
+    told = "It has this header:\nList-Unsubscribe: <https://lists.example/notes>\n"
+    assert [one.url for one in extract.find(told, most=9)] == ["https://lists.example/notes"]

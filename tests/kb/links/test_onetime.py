@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb.links import extract, onetime
+from tests.kb.links import mailed
 from tests.kb.links.shapes import ONE_TIME, ORDINARY
 
 
@@ -29,6 +30,37 @@ def test_ordinary(url: str) -> None:
     normal = extract.normalise(url)
     assert normal is not None
     assert onetime.reason(normal) == "", normal
+
+
+def judged(url: str, text: str) -> str:
+    normal = extract.normalise(url)
+    assert normal is not None
+    return onetime.reason(normal, "", text)
+
+
+@pytest.mark.parametrize(
+    ("which", "blocked", "harmless"),
+    [("SEEN", 89, 0), ("HELD_OUT", 73, 1)],
+)
+def test_how_many_of_the_links_in_mails_are_known(which: str, blocked: int, harmless: int) -> None:
+    """Of 91 that act how many at least, and of 85 and 84 harmless ones how many at most are not opened."""
+    acting, others = getattr(mailed, which)
+    assert (len(acting), len(others) >= 84) == (91, True)
+    assert sum(bool(judged(*one)) for one in acting) >= blocked
+    assert [one for one in others if judged(*one)][harmless:] == []
+
+
+@given(st.sampled_from(mailed.ACTING), st.sampled_from(["&utm_source=mail", "&lang=cs", "&v=2"]), st.data())
+def test_a_link_of_a_mail_stays_one_with_a_parameter_more_and_within_another(
+    link: tuple[str, str], more: str, data: st.DataObject
+) -> None:
+    url, text = link
+    if not judged(url, text) or "#" in url:
+        return
+    assert judged(url + (more if "?" in url else f"?{more[1:]}"), text)
+    if not text:
+        encoded = quote(url, safe="")
+        assert judged(f"https://a.example/{data.draw(st.sampled_from(['go', 'out', 'link']))}?next={encoded}", "")
 
 
 @given(st.sampled_from(ONE_TIME), st.data())
@@ -69,6 +101,11 @@ def test_a_link_within_a_link_counts(url: str) -> None:
         ("", "the page about unsubscribing", False),
         ("The plan is at", "Please confirm that you have read it.", False),
         ("", "Approve", True),
+        ("", "Jetzt bestätigen", True),
+        ("", "Schválit Zamítnout", True),
+        ("Bitte die Anmeldung prüfen und bestätigen:", "", False),
+        ("", "Ablehnung des Antrags", False),
+        ("", "How to approve a pull request", False),
     ],
 )
 def test_the_label_of_a_link_counts(before: str, after: str, blocked: bool) -> None:

@@ -12,12 +12,14 @@ from aiohttp import web
 
 from kb import api, client, metrics, mongo
 from kb.crawl import address
+from kb.files import sniff, tika
 from kb.links import prompt
 from router import client as router_client
 from tests.fakes.ollama import process
 from tests.kb import clock as clocks
-from tests.kb import memory, scopes, world
+from tests.kb import conftest, memory, scopes, world
 from tests.kb.crawl import site as sites
+from tests.kb.files import making
 from tests.kb.http import whole
 
 pytestmark = pytest.mark.services
@@ -80,8 +82,10 @@ def content(url: str, before: str = "The release notes of the gateway are at", a
     return api.LinkSource(url=url, before=before, after=after, **found).model_dump_json(by_alias=True)
 
 
-async def read(both: Both, text: str) -> api.IngestReply:
-    request = api.IngestRequest(scope=scopes.SHOP, source_urn="link::x", kind="link", content=text)
+async def read(both: Both, text: str, answer: api.LinkAnswer | None = None) -> api.IngestReply:
+    request = api.LinkRequest(
+        scope=scopes.SHOP, source_urn="link::x", kind="link", content=text, answer=answer, answered_by="jana"
+    )
     return await both[0].links.read(request)
 
 
@@ -165,6 +169,84 @@ async def test_the_model_decides_where_no_pattern_does_and_its_refusal_becomes_a
     assert asked(site) == ["/gateway/notes"]
 
 
+async def test_a_person_s_answer_opens_or_leaves_the_page_and_makes_a_pattern_if_it_says_so(
+    both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    site.pages |= {f"/{name}": sites.html(text="The limits of the gateway.") for name in "abc"}
+    reply = await read(both, content("http://docs.test/a", before=""))
+    assert outcome(reply)[0] is OUTCOME.UNCLEAR
+    assert "never for each page of docs.test from now on" in reply.hints.questions[0]
+    left = await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.NO)
+    assert outcome(left) == (OUTCOME.UNSAFE, "Jana has said that it is not to be opened.")
+    assert asked(site) == []
+    assert outcome(await read(both, content("http://docs.test/a", before=""), api.LinkAnswer.YES))[0] is OUTCOME.INDEXED
+    assert await both[0].links.patterns(scopes.SHOP) == []
+    assert outcome(await read(both, content("http://docs.test/b", before="")))[0] is OUTCOME.UNCLEAR
+    always = await read(both, content("http://docs.test/b", before=""), api.LinkAnswer.ALWAYS)
+    assert outcome(always)[0] is OUTCOME.INDEXED
+    assert outcome(await read(both, content("http://docs.test/c", before="")))[0] is OUTCOME.INDEXED
+    assert outcome(await read(both, content("http://shop.test/a", before="")))[0] is OUTCOME.UNCLEAR
+    never = await read(both, content("http://shop.test/a", before=""), api.LinkAnswer.NEVER)
+    assert outcome(never)[0] is OUTCOME.UNSAFE
+    assert outcome(await read(both, content("http://shop.test/b", before="")))[0] is OUTCOME.UNSAFE
+    made = await both[0].links.patterns(scopes.SHOP)
+    assert [(one.pattern, one.list.value, one.by) for one in made] == [
+        ("docs.test", "Safe", "jana"),
+        ("shop.test", "Unsafe", "jana"),
+    ]
+    assert asked(site) == ["/a", "/b", "/c"]
+
+
+async def test_no_answer_opens_what_is_never_opened(both: Both, site: sites.Site) -> None:
+    await call_safe(both, "docs.test/ads/*", "Unsafe")
+    site.pages["/left"] = web.Response(status=302, headers={"Location": "http://left.test/a"})
+    await put_rule(both, "enforce: never-fetch forbidden.test\nenforce: link Leave when host left.test")
+    site.pages["/in"] = web.Response(status=302, headers={"Location": "http://docs.test/unsubscribe?u=1"})
+    for url, expected in (
+        ("http://docs.test/unsubscribe?u=1", OUTCOME.BLOCKED),
+        ("http://docs.test/ads/1", OUTCOME.BLOCKED),
+        ("http://metadata.internal/x", OUTCOME.UNSAFE),
+        ("http://docs.test:8081/", OUTCOME.UNSAFE),
+        ("http://left.test/", OUTCOME.UNSAFE),
+        ("http://forbidden.test/", OUTCOME.REFUSED),
+        ("http://docs.test/in", OUTCOME.REFUSED),
+        ("http://docs.test/left", OUTCOME.REFUSED),
+    ):
+        for answer in (api.LinkAnswer.YES, api.LinkAnswer.ALWAYS):
+            assert outcome(await read(both, content(url), answer))[0] is expected, url
+    assert [path for host, path in site.asked if path != "/robots.txt"] == ["/in", "/in", "/left", "/left"]
+
+
+async def put_rule(both: Both, text: str) -> None:
+    draft = {"scope": scopes.SHOP, "ruleKey": "links", "ruleType": "SECURITY", "ruleContent": text, "createdBy": "jana"}
+    await both[0].rules.put(api.RuleDraft.model_validate(draft))
+
+
+async def test_a_rule_decides_before_the_model_and_a_careful_one_over_a_safe_pattern(
+    both: Both, site: sites.Site, fake: process.Fake
+) -> None:
+    await put_rule(
+        both,
+        "enforce: link Open when sender *@acme.com and kind email and not title ads\n"
+        "enforce: link Ask when host shop.test\n"
+        "enforce: link Leave when contains winner",
+    )
+    assert outcome(await read(both, content(PAGE, before="", sender="Jana <Jana@Acme.com>")))[0] is OUTCOME.INDEXED
+    assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
+    await call_safe(both, "shop.test")
+    found, why = outcome(await read(both, content("http://shop.test/x")))
+    assert (found, why) == (OUTCOME.UNCLEAR, "The hard rule 'links' (version 1) asks a person.")
+    found, why = outcome(await read(both, content("http://shop.test/y", before="You are a Winner"), api.LinkAnswer.YES))
+    assert (found, why) == (OUTCOME.UNSAFE, "The hard rule 'links' (version 1) leaves it.")
+    assert fake.requests(path="/api/chat", tag=prompt.LINK) == []
+    # Of another sender no line speaks: the model is asked.
+    assert (
+        outcome(await read(both, content("http://docs.test/a", before="", sender="x@else.com")))[0] is OUTCOME.UNCLEAR
+    )
+    assert len(fake.requests(path="/api/chat", tag=prompt.LINK)) == 1
+    assert asked(site) == ["/gateway/notes"]
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
@@ -236,6 +318,53 @@ async def test_what_the_site_says_is_the_outcome(
     # What failed is tried again with the next task.
     site.pages["/page"] = sites.html(text="There it is.")
     assert outcome(await read(both, content("http://docs.test/page")))[0] is OUTCOME.INDEXED
+
+
+async def test_a_file_behind_a_link_is_read_as_an_attachment_would_be(
+    kb: world.ObservedState,
+    meters: metrics.Metrics,
+    clock: clocks.Clock,
+    database: mongo.Database,
+    site: sites.Site,
+) -> None:
+    judge = address.Judge(["127.0.0.1/32"], resolve)
+    moved = Moved(site.port)
+    async with httpx.AsyncClient(trust_env=False) as http:
+        parser = tika.Tika(conftest.required("JERVIS_TEST_TIKA_URL"), http)
+        more: dict[str, Any] = {
+            "database": database,
+            "judge": judge,
+            "transport": moved,
+            "parser": parser,
+            "limit": 150_000,
+        }
+        async with whole.over(kb, meters, clock, **more) as both:
+            await call_safe(both, "docs.test")
+            for name, raw in (
+                ("a.pdf", making.pdf("The gateway limits uploads to 9 GB.")),
+                ("a.docx", making.docx("Plan")),
+            ):
+                site.pages[f"/{name}"] = web.Response(body=raw, content_type=f"{sniff.detect(raw).value}")
+                assert outcome(await read(both, content(f"http://docs.test/{name}")))[0] is OUTCOME.INDEXED, name
+            found = await both[0].retrieve(
+                api.RetrieveRequest(scope=scopes.SHOP, query="uploads of 9 GB", kinds=["link"])
+            )
+            assert found.items[0].provenance.source_urn == "link::http://docs.test/a.pdf"
+            # More than a page may have, and more than a file may have; no PDF; a type that is none of them.
+            padded = making.pdf("Long.") + b" " * 120_000
+            for name, body, media, expected in (
+                ("long.pdf", padded, "application/pdf", OUTCOME.INDEXED),
+                ("huge.pdf", padded + b" " * 40_000, "application/pdf", OUTCOME.REFUSED),
+                ("wrong.pdf", b"\x00\x01\x02", "application/pdf", OUTCOME.REFUSED),
+                ("macro.docx", making.docx("x", word__vbaProject__bin=b"x"), sniff.Type.DOCX.value, OUTCOME.REFUSED),
+                ("tool.exe", b"MZ", "application/octet-stream", OUTCOME.REFUSED),
+            ):
+                site.pages[f"/{name}"] = web.Response(body=body, content_type=media)
+                assert outcome(await read(both, content(f"http://docs.test/{name}")))[0] is expected, name
+        gone = tika.Tika("http://127.0.0.1:9", http)
+        async with whole.over(kb, meters, clock, **(more | {"parser": gone})) as both:
+            site.pages["/b.pdf"] = web.Response(body=making.pdf("Later."), content_type="application/pdf")
+            assert outcome(await read(both, content("http://docs.test/b.pdf")))[0] is OUTCOME.UNREACHABLE
 
 
 async def test_a_person_may_write_it_as_a_text(both: Both, site: sites.Site) -> None:

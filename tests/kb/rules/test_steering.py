@@ -1,0 +1,199 @@
+"""Rules that steer how a document is read: its type, its images, the language of its summary."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds import provisions, rulings, scope, steering
+from kb import api, client, errors, metrics, visibility
+from kb.qualify import language
+from kb.rules import enforce
+from kb.rules import steering as steered
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, world
+from tests.kb.files import making
+from tests.kb.http import whole
+from tests.kb.qualify.test_scenarios import TYPES, document
+from tests.kb.rules import test_enforce
+from tests.kb.rules.test_ingest import Kept
+
+CZECH = "Jana žádá o opravu přihlášení do pátku, protože se uživatelé nemohou přihlásit."
+ENGLISH = "Jana asks for a fix of the login by Friday, because the users cannot log in."
+GERMAN = "Jana bittet um die Korrektur der Anmeldung bis Freitag, weil sich die Nutzer nicht anmelden können."
+
+
+@pytest.fixture
+def kept() -> Kept:
+    found = Kept()
+    found.rules = []
+    return found
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path, router: router_client.Client, clock: clocks.Clock, meters: metrics.Metrics, kept: Kept
+) -> AsyncIterator[world.ObservedState]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("type_", steering.TYPES)
+@pytest.mark.parametrize("kind", TYPES)
+async def test_a_document_is_read_as_the_type_that_a_rule_says(
+    kb: world.ObservedState, fake: process.Fake, kept: Kept, kind: str, type_: str
+) -> None:
+    kept.rules = [test_enforce.rule(f"enforce: read-as {type_} when kind *", key="reads")]
+    reply = await kb.ingest(document(kind))
+    assert reply.qualification is not None
+    assert reply.qualification.content_type.value == type_.upper()
+    assert fake.count(path="/api/chat", tag="kb.qualify.detect/v1") == 0
+    assert reply.rules == [api.RuleActed(scope=scopes.ACME, rule_key="reads", version=1, effect=f"read-as {type_}")]
+    assert reply.hints.route is None
+
+
+async def picture(kb: world.ObservedState) -> api.File:
+    return api.File(
+        name="shot.png", content_ref=await kb.content.save(scopes.SHOP, making.png(20, 10, "NO"), "image/png")
+    )
+
+
+async def test_no_model_is_shown_an_image_that_a_rule_forbids_on_any_way(
+    kb: world.ObservedState, fake: process.Fake, kept: Kept, meters: metrics.Metrics, clock: clocks.Clock
+) -> None:
+    file = await picture(kb)
+    sent = document("EMAIL", files=[file], attachments=[file.name])
+    kept.rules = [test_enforce.rule("enforce: never-look-at-images when kind email and not title party", key="blind")]
+    reply = await kb.ingest(sent)
+    assert reply.qualification is not None
+    assert reply.qualification.vision == api.VisionContext()
+    assert [one.effect for one in reply.rules] == ["never-look-at-images"]
+    async with whole.over(kb, meters, clock, kept_rules=kept) as (typed, http):
+        draft = api.AttachmentDraft(
+            scope=scopes.SHOP,
+            attached_to=sent.source_urn,
+            name=file.name,
+            content_ref=file.content_ref,
+            title="A title",
+        )
+        with pytest.raises(client.Rejected, match="'blind' \\(version 1\\) forbids to look"):
+            await typed.learning.attachment(draft)
+        # As a document of its own it is no mail.
+        kept.rules = [test_enforce.rule("enforce: never-look-at-images when kind image")]
+        where: dict[str, str] = {"clientId": "acme", "projectId": "shop", "groupId": "retail", "filename": "shot.png"}
+        raw = making.png(20, 10, "NO")
+        for route in ("image", "file"):
+            answer = await http.post(f"/api/v1/ingest/{route}", params=where, content=raw)
+            assert (answer.status_code, "forbids to look" in answer.text) == (422, True), answer.text
+        kept.rules = [test_enforce.rule("enforce: fly")]
+        assert (await http.post("/api/v1/ingest/image", params=where, content=raw)).status_code == 422
+        assert fake.count(path="/api/chat", tag="kb.describe/v1") == 0
+        kept.rules = [test_enforce.rule("enforce: never-look-at-images when file *.gif")]
+        assert (await http.post("/api/v1/ingest/image", params=where, content=raw)).status_code == 202
+    assert fake.count(path="/api/chat", tag="kb.describe/v1") == 1
+
+
+def judged(summary: str) -> dict[str, Any]:
+    return {
+        "classification": "REQUEST", "hasActionableContent": True, "isAssignedToMe": False, "hasFutureDeadline": False,
+        "suggestedDeadline": None, "urgency": "low", "summary": summary, "reason": "They ask.",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answers", "summary", "calls"),
+    [([CZECH], CZECH, 1), ([ENGLISH, CZECH], CZECH, 2), ([ENGLISH, GERMAN], "A title", 2), ([ENGLISH, "?"], "?", 2)],
+)
+async def test_a_summary_is_in_the_language_of_the_rule_or_there_is_none(
+    kb: world.ObservedState, fake: process.Fake, kept: Kept, answers: list[str], summary: str, calls: int
+) -> None:
+    tag = "kb.qualify.email/v1"
+    fake.set_script({tag: [judged(one) for one in answers]})
+    kept.rules = [test_enforce.rule("enforce: summarize-in czech when kind email", key="words")]
+    reply = await kb.ingest(document("EMAIL"))
+    assert reply.summary == summary
+    asked = fake.requests(path="/api/chat", tag=tag)
+    assert len(asked) == calls
+    assert "summary is written in Czech" in str(asked[0])
+    assert ("not in Czech" in str(asked[-1])) is (calls > 1)
+    assert reply.qualification is not None
+    assert any("not in Czech" in one for one in reply.qualification.errors) is (summary == "A title")
+    assert reply.hints.has_actionable_content
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (CZECH, "Czech"), (ENGLISH, "English"), (GERMAN, "German"),
+        ("Der Server ist ausgefallen und wird bis morgen repariert.", "German"),
+        ("The server is down and will be repaired by tomorrow.", "English"),
+        ("Server nejede a do zítřka bude opraven.", "Czech"),
+        ("Faktura č. 2026/114 od firmy Globex je splatná v pátek.", "Czech"),
+        ("Rechnung 2026/114 von Globex ist am Freitag fällig.", "German"),
+        ("Invoice 2026/114 from Globex is due on Friday.", "English"),
+    ],
+)  # fmt: skip
+def test_a_language_is_known_by_its_words(text: str, written: str) -> None:
+    assert [one for one in steering.LANGUAGES if language.fits(text, one)] == [written]
+
+
+@given(st.text(max_size=200))
+def test_any_text_fits_some_language_and_without_a_rule_all_do(text: str) -> None:
+    assert any(language.fits(text, one) for one in steering.LANGUAGES)
+    assert language.fits(text, None)
+
+
+NEVER = "never-look-at-images"
+
+
+@given(scopes.ANY, scopes.ANY, st.sampled_from([NEVER, "read-as Log", "summarize-in German"]))
+def test_a_rule_acts_in_its_scope_only(owner: scope.Scope, where: scope.Scope, effect: str) -> None:
+    rules = [test_enforce.rule(f"enforce: {effect} when kind *", owner)]
+    found = enforce.meeting(rules, world.request(owner=where), world.MAIL).steer
+    holds = visibility.governs(owner, where)
+    assert (found != steered.NONE) is holds
+    assert (found.looks, found.read_as, found.language) == (
+        not (holds and effect == NEVER),
+        api.ContentType.LOG if holds and effect.startswith("read") else None,
+        "German" if holds and effect.startswith("summ") else None,
+    )
+    facts = rulings.Facts.of(kind="image", source="", title="", text="")
+    try:
+        steered.check_image(rules, where, facts)
+        forbidden = False
+    except errors.Invalid:
+        forbidden = True
+    assert forbidden is (holds and effect == NEVER)
+
+
+def test_the_narrowest_rule_says_the_type_in_any_order() -> None:
+    wide = test_enforce.rule("enforce: read-as Log when kind email", scopes.ACME, "a")
+    narrow = test_enforce.rule("enforce: read-as Jira when kind email", scopes.SHOP, "a")
+    for rules in ([wide, narrow], [narrow, wide]):
+        met = enforce.meeting(rules, world.request(), world.MAIL)
+        assert met.steer.read_as is api.ContentType.JIRA
+        assert [rule.scope for rule, _ in met.steer.lines] == [scopes.SHOP]
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("read-as Mail when kind email", "Email, Jira, Confluence, Log, Generic"),
+        ("read-as when kind email", "Email, Jira"),
+        ("summarize-in Klingon when kind email", "English, Czech, German"),
+        ("never-look-at-images", "when kind email"),
+        ("never-look-at-images ever when kind email", "nothing stands between"),
+        ("read-as Log when host a", "kind, source, sender, file, title, contains"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_remedy(line: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match="cannot be enforced") as caught:
+        provisions.of(f"enforce: {line}")
+    assert remedy in str(caught.value)
