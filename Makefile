@@ -8,8 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := cli crds kube controllers router kb orchestrator_job
 CODE := $(PACKAGES) operator hack tests bench
-# Without the pages that are generated: the chart's, the index of the decisions.
-PAGES := $(wildcard *.md docs/*.md docs/decisions/[0-9]*.md examples/*.md)
+# Without the pages that are generated: the chart's, the fields of the CRDs, the index of the decisions.
+PAGES := $(filter-out docs/api.md,$(wildcard *.md docs/*.md docs/decisions/[0-9]*.md examples/*.md))
 
 export PYTHONPATH := $(CURDIR)
 # Dozens of Python processes start in the tests; without bytecode on disk each of them compiles all that it imports again.
