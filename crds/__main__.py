@@ -1,4 +1,5 @@
-"""`python -m crds` prints the three CRDs; `--write` writes the files beside this module, `--check` compares them."""
+"""`python -m crds` prints the three CRDs; `--write` writes the files beside this module and docs/api.md, `--check`
+compares them."""
 
 from __future__ import annotations
 
@@ -8,9 +9,10 @@ from typing import Any
 
 import yaml
 
-from crds import GROUP, definitions
+from crds import GROUP, definitions, reference
 
 HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "api.md"
 _BANNER = "# Generated from the models in crds/ by `python -m crds --write`. Do not edit.\n"
 
 
@@ -38,19 +40,24 @@ def main(arguments: list[str]) -> int:
         return 2
     if arguments == ["--check"]:
         return _check()
-    for definition in definitions.ALL:
+    for file, text in _files().items():
         if arguments:
-            path(definition).write_text(render(definition))
-        else:
-            sys.stdout.write("---\n" + render(definition))
+            file.write_text(text, encoding="utf-8")
+        elif file != PAGE:
+            sys.stdout.write("---\n" + text)
     return 0
+
+
+def _files() -> dict[Path, str]:
+    """What is written, by its place."""
+    return {path(one): render(one) for one in definitions.ALL} | {PAGE: reference.page()}
 
 
 def _check() -> int:
     """0, or 1 with one line on stderr for each file that is not what the models say."""
-    stale = [path(one).name for one in definitions.ALL if not _is(path(one), render(one))]
+    stale = [file.relative_to(HERE.parent) for file, text in _files().items() if not _is(file, text)]
     for name in stale:
-        sys.stderr.write(f"crds/{name} is out of date: python -m crds --write\n")
+        sys.stderr.write(f"{name} is out of date: python -m crds --write\n")
     return 1 if stale else 0
 
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from hack.cluster import errors, progress
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
-_KUBERNETES = "v1.34.4"
 _VARIABLE, _HELM = "JERVIS_TEST_KUBERNETES", "JERVIS_TEST_HELM"
 _GOGC = "400"  # a fifth less processor time than with 100, for memory that a compiler holds for seconds
 _DOWNLOADING = "go: downloading "
@@ -45,7 +44,11 @@ class Tool:
         return 0 if place(self).exists() else self.seconds
 
 
-KUBERNETES = Tool(
+def _kubernetes(module: str, programs: dict[str, str], seconds: float, version: str) -> Tool:
+    return Tool(module, programs, seconds, f"-s -w -X k8s.io/component-base/version.gitVersion={version}", version)
+
+
+KUBERNETES = _kubernetes(
     "kubernetes",
     {
         name: f"k8s.io/kubernetes/cmd/{name}"
@@ -53,22 +56,11 @@ KUBERNETES = Tool(
     }
     | {"etcd": "go.etcd.io/etcd/server/v3"},
     250,
-    f"-s -w -X k8s.io/component-base/version.gitVersion={_KUBERNETES}",
-    _KUBERNETES,
+    "v1.37.2",
 )
-
-
-def _apiserver(module: str, version: str) -> Tool:
-    programs = {"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
-    return Tool(module, programs, 130, f"-s -w -X k8s.io/component-base/version.gitVersion={version}", version)
-
-
-# The oldest Kubernetes that the chart takes and the newest that can be built, for `make test-versions`.
-APISERVERS = {
-    "": KUBERNETES,
-    "oldest": _apiserver("kubernetes-oldest", "v1.31.0"),
-    "newest": _apiserver("kubernetes-newest", "v1.37.2"),
-}
+# The local cluster has the newest that can be built; `make test-versions` takes the oldest that the chart takes.
+_OLDEST = {"kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
+APISERVERS = {"": KUBERNETES, "oldest": _kubernetes("kubernetes-oldest", _OLDEST, 130, "v1.31.0")}
 COREDNS = Tool("coredns", {"coredns": "."}, 40)
 HELM = Tool("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, 55)
 HELMS = {"": HELM, "newest": Tool("helm-newest", {"helm": "helm.sh/helm/v4/cmd/helm"}, 90)}
@@ -86,7 +78,7 @@ def cache() -> Path:
 
 
 def apiserver() -> Tool:
-    """The Kubernetes whose kube-apiserver stands alone in tests: `JERVIS_TEST_KUBERNETES` is oldest, newest or unset.
+    """The Kubernetes whose kube-apiserver stands alone in tests: `JERVIS_TEST_KUBERNETES` is oldest or unset.
 
     Raises errors.Missing for another word.
     """

@@ -53,6 +53,7 @@ def _configuration(layout: Layout, ca: Path, serving: certificates.Pair) -> dict
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": layout.cgroup,
         "failSwapOn": False,
+        "failCgroupV1": False,  # since 1.35 it refuses by default what build machines have
         "clusterDomain": DOMAIN,
         "clusterDNS": [POD_GATEWAY],
         "resolvConf": "",

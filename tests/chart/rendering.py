@@ -15,7 +15,7 @@ import yaml
 from controllers import settings
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "jervis"
-KUBERNETES = "1.34.0"
+KUBERNETES = "1.37.0"
 Manifest = dict[str, Any]
 
 _ARANGO = "arangodb.url=http://arangodb.arangodb.svc:8529"

@@ -41,7 +41,7 @@ def test_the_documents_name_that_version() -> None:
     version = "{}.{}".format(*oldest())
     testing = (DOCS / "testing.md").read_text()
     assert re.findall(r"^([0-9.]+) is the oldest supported version", testing, flags=re.MULTILINE) == [version]
-    assert re.findall(r"builds the kube-apiservers of (\S+)", testing) == [
+    assert re.findall(r"builds the kube-apiserver of (\S+)", testing) == [
         binaries.APISERVERS["oldest"].version.removeprefix("v")
     ]
     for path in (DOCS / "admission.md", CHART / "README.md"):

@@ -297,7 +297,7 @@ def test_a_wrong_command_is_found(command: str) -> None:
 
 def test_the_kind_path_loads_what_the_release_runs() -> None:
     """What needs Docker and kind is not run; that it fits together is seen without them."""
-    blocks = [command for page, command in PRINTED if page == "README.md"]
+    blocks = [command for page, command in PRINTED if page == "docs/try.md"]
     [loaded] = [words[3:] for command in blocks for words in simple(command) if words[:3] == _LOAD]
     built = [words[words.index("-t") + 1] for command in blocks for words in simple(command) if words[0] == "docker"]
     assert set(loaded) == set(built)

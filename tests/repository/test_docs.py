@@ -72,3 +72,13 @@ def test_words_are_those_of_the_field(page: Path) -> None:
         for match in re.finditer(rf"\b({words})\b", text, flags=re.IGNORECASE)
     ]
     assert not found
+
+
+def test_the_index_leads_to_every_page_and_the_readme_to_the_index() -> None:
+    """The README stays short: 120 lines, with the way to the rest."""
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages - set(re.findall(r"\]\(([^)\s#]+)\)", index)) == set()
+    readme = (ROOT / "README.md").read_text()
+    assert "(docs/README.md)" in readme
+    assert readme.count("\n") <= 120

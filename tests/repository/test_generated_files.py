@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("charts", "controllers", "crds", "docs/decisions", "hack", "kb", "kube", "router", "tests/fakes")
+COPIED = ("charts", "controllers", "crds", "docs", "hack", "kb", "kube", "router", "tests/fakes")
 _CASES = [
     ("crds", "crds/jervis.dev_connections.yaml"),
+    ("crds", "docs/api.md"),
     ("hack.chart", "charts/jervis/templates/crds/jervis.dev_connections.yaml"),
     ("hack.chart", "charts/jervis/templates/admission/_rules.tpl"),
     ("hack.decisions", "docs/decisions/README.md"),

@@ -95,7 +95,6 @@ def debian() -> str:
 PINS: dict[str, Callable[[], str]] = {
     "Kubernetes (oldest)": oldest,
     "Kubernetes (local cluster)": lambda: kubernetes(""),
-    "Kubernetes (newest)": lambda: kubernetes("newest"),
     "etcd": lambda: module("kubernetes", "go.etcd.io/etcd/server/v3"),
     "Helm 3": lambda: module("helm", "helm.sh/helm/v3"),
     "Helm 4": lambda: module("helm-newest", "helm.sh/helm/v4"),
@@ -166,7 +165,7 @@ def test_modules_that_are_named_exist() -> None:
 @pytest.mark.parametrize("page", [README, INSTALL], ids=["README.md", "install.md"])
 def test_the_pages_name_the_versions_that_are_tested(page: str) -> None:
     tested = {
-        "Kubernetes": ["Kubernetes (local cluster)", "Kubernetes (oldest)", "Kubernetes (newest)"],
+        "Kubernetes": ["Kubernetes (local cluster)", "Kubernetes (oldest)"],
         "Helm": ["Helm 3", "Helm 4"],
     }
     if page is INSTALL:
