@@ -195,6 +195,7 @@ class Ingested:
     `generation` is that of the object that was read; `digest` identifies the input, so that a later generation with the
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
+    `repeats`: the task that brought the same content before, in words; "" if it is the first.
     """
 
     hints: Hints
@@ -209,6 +210,7 @@ class Ingested:
     forbidden: str = ""
     ruled: Ruled | None = None
     hidden: tuple[str, ...] = ()
+    repeats: str = ""
     generation: int | None = None
     digest: str = ""
 

@@ -183,6 +183,7 @@ class Wiring:
             to.memory,
             readings=self.readings,
             known=config.client_terms(),
+            archived=to.archive.one,
             fetch=self.cache.fetch,
             done=self.cache.observed,
             clock=wall,

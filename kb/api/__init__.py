@@ -59,8 +59,10 @@ from kb.api.ingest import (
     Metadata,
     Properties,
     PropertyName,
+    Repeat,
     RuleActed,
     Superseded,
+    TaskOrigin,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
 from kb.api.links import (
@@ -236,6 +238,7 @@ __all__ = [
     "Related",
     "Relationship",
     "RelationshipsReply",
+    "Repeat",
     "Reply",
     "Request",
     "Retried",
@@ -261,6 +264,7 @@ __all__ = [
     "TaskCategory",
     "TaskMemories",
     "TaskMemory",
+    "TaskOrigin",
     "TraverseReply",
     "TraverseRequest",
     "TypedExtraction",

@@ -23,7 +23,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import commit, deletion, document, extractor, intent, jobs, source, turns
+from kb.ingest import commit, deletion, document, extractor, intent, jobs, repeat, source, turns
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
@@ -113,6 +113,10 @@ class Pipeline:
         async with AsyncExitStack() as held:
             held.enter_context(self._stores.shut.entered(request.scope))
             async with self._documents.writing(request.scope, document_id) as turn:
+                known = None if request.task is None else await self._stores.intents.find(document_id)
+                of = await repeat.find(self._documents, request, known)
+                if of is not None:
+                    return self._repeated(request, of)
                 outdated = await self._documents.outdated(document_id, request)
                 begun = None if outdated else await self._begin(document_id, request, turn, held)
             if begun is None:
@@ -200,7 +204,9 @@ class Pipeline:
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
-                await self._finish(document_id, turn, replaced=reply.replaced)
+                whole = isinstance(judged, hints.Judgement) and not reply.problems
+                stamp = repeat.stamp(request, begun.met.under) if whole else ""
+                await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
 
     async def _leave_out(
@@ -304,6 +310,11 @@ class Pipeline:
             rules=acted,
             hidden=self._hidden(qualified.state.original_text),
         )
+
+    def _repeated(self, request: api.IngestRequest, of: api.Repeat) -> api.IngestReply:
+        self._meters.ingested.labels("repeated").inc()
+        log.info("repeated", document=identity.document(request.scope, request.source_urn), of=of.task)
+        return repeat.answer(request, of)
 
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
         self._meters.ingested.labels("superseded").inc()
@@ -473,8 +484,8 @@ class Pipeline:
             await self._documents.interrupted(document_id, error, turn)
             raise
 
-    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool) -> None:
-        await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence)
+    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool, stamp: str = "") -> None:
+        await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence, stamp=stamp)
         self._meters.ingested.labels("replaced" if replaced else "new").inc()
 
     async def _store(

@@ -28,6 +28,7 @@ CHAT = order.CHAT
 
 CONDITION = "AttachmentsIngested"
 UNSEEN = "HiddenText"
+DUPLICATE = "Duplicate"
 STALE_SECONDS = 1.0
 """Delay of the next reading, if the last one was of another version of the task."""
 _SHOWN = 10
@@ -142,7 +143,12 @@ def restart(view: View) -> Decision | None:
 
 def _told(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
     """What a person should know about the content beside its route."""
-    return (*_attachments(view, found), *_unseen(view, found))
+    return (*_attachments(view, found), *_unseen(view, found), *_repeated(view, found))
+
+
+def _repeated(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """Whether another task brought the same content before."""
+    return (condition(view, DUPLICATE, True, "SameContent", found.repeats),) if found.repeats else ()
 
 
 def _unseen(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
