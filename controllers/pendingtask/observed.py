@@ -268,6 +268,14 @@ class NoCopy:
     """The recurring task has no execution copy."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Another task's document answered the request: the name of that task and the document's sourceUrn."""
+
+    by: str
+    source: str
+
+
 def trouble(error: errors.JervisError) -> Trouble:
     """The error as an input of decisions."""
     if isinstance(error, errors.Operational):
@@ -279,7 +287,7 @@ def trouble(error: errors.JervisError) -> Trouble:
 
 Reading = Ingested | Trouble
 """The result of a qualification."""
-Observation = Ingested | Trouble | TokenNotWritten | CopyMade | CopyHeld | NoCopy
+Observation = Ingested | Trouble | TokenNotWritten | CopyMade | CopyHeld | NoCopy | Answered
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,7 @@ class Wiring:
             readings=self.readings,
             known=config.client_terms(),
             archived=to.archive.one,
+            find=self.index.get,
             fetch=self.cache.fetch,
             done=self.cache.observed,
             clock=wall,

@@ -47,6 +47,7 @@ from kb.api.files import (
 )
 from kb.api.ingest import (
     METADATA_BYTES,
+    Answered,
     ContentRef,
     File,
     GivenNode,
@@ -130,6 +131,7 @@ __all__ = [
     "ATTACHMENT",
     "Alias",
     "Aliases",
+    "Answered",
     "AttachmentAnalysis",
     "AttachmentDraft",
     "ByKindRequest",

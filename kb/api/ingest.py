@@ -192,6 +192,13 @@ class HiddenText(message.Reply):
     quote: str = Field(max_length=200)
 
 
+class Answered(message.Reply):
+    """An earlier document of the thread, and the task that it came with."""
+
+    source_urn: str
+    task_uid: str
+
+
 class Repeat(message.Reply):
     """The task that the same document came with before; `task` is its namespace/name."""
 
@@ -221,6 +228,9 @@ class IngestReply(message.Reply):
 
     `repeats` names the task that the same document came with before (`TaskOrigin`): nothing is done with it, no model
     is asked, and the other fields say nothing about it.
+
+    `earlier` are the sourceUrns of the thread's documents that the model read with this one, the latest first;
+    `answered` those whose request this one answers, so that nothing of it is left to do.
     """
 
     source_urn: str
@@ -240,6 +250,8 @@ class IngestReply(message.Reply):
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
     repeats: Repeat | None = None
+    earlier: list[str] = Field(default_factory=list, max_length=20)
+    answered: list[Answered] = Field(default_factory=list, max_length=20)
 
 
 class IndexReply(message.Reply):

@@ -54,14 +54,15 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
+        earlier: str = "",
     ) -> graph.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told` are rules for the model."""
+        that is to be committed, and what the qualifier understood. `told` and `earlier` as in `Qualifier.run`."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told)
+        return await self._qualifier.run(request, text, made, urgency, read, told, earlier)
 
     async def judge(
         self,
@@ -70,13 +71,14 @@ class Extractor:
         made: draft.Draft,
         urgency: priority.Priority,
         told: Sequence[str] = (),
+        earlier: str = "",
     ) -> graph.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told)
+        return await self._qualifier.run(request, text, made, urgency, read, told, earlier)
 
     async def extract(
         self,

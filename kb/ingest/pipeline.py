@@ -24,6 +24,7 @@ from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
 from kb.ingest import commit, deletion, document, extractor, intent, jobs, repeat, source, turns
+from kb.ingest import earlier as threads
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
@@ -48,7 +49,7 @@ class _Former:
 class _Begun:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
-    `met`: what the hard rules have to say about it.
+    `met`: what the hard rules have to say about it. `thread`: what was said before it.
     """
 
     request: api.IngestRequest
@@ -58,6 +59,7 @@ class _Begun:
     former: _Former
     alone: turns.Turn
     met: enforce.Met = field(default_factory=enforce.Met)
+    thread: threads.Found = field(default_factory=threads.Found)
 
 
 class Pipeline:
@@ -175,16 +177,16 @@ class Pipeline:
         The scope counts as written to throughout.
         """
         request, document_id = begun.request, begun.opened.document_id
-        met = await extractor.tried(self._documents.meet_rules(request, begun.text))
-        if isinstance(met, root.JervisError):
+        prepared = await extractor.tried(self._prepare(begun))
+        if isinstance(prepared, root.JervisError):
             qualified = graph.Qualified[extractor.ExtractionResult](
-                met, met, begun.made, state.QualifierPipelineState.initial(request, begun.text)
+                prepared, prepared, begun.made, state.QualifierPipelineState.initial(request, begun.text)
             )
         else:
-            begun = replace(begun, met=met)
-            models = self._extractor.judge if met.unindexed else self._extractor.both
+            begun = prepared
+            models = self._extractor.judge if begun.met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
-                qualified = await models(request, begun.text, begun.made, urgency, met.told)
+                qualified = await models(request, begun.text, begun.made, urgency, begun.met.told, begun.thread.shown())
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
@@ -208,6 +210,16 @@ class Pipeline:
                 stamp = repeat.stamp(request, begun.met.under) if whole else ""
                 await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
+
+    async def _prepare(self, begun: _Begun) -> _Begun:
+        """With what models need to know beside the document. Raises `kb.errors.Away`."""
+        request, stores = begun.request, self._stores
+        met = await self._documents.meet_rules(request, begun.text)
+        return replace(
+            begun,
+            met=met,
+            thread=await threads.find(stores.graph, stores.vectors, request, begun.text, begun.made),
+        )
 
     async def _leave_out(
         self,
@@ -527,6 +539,8 @@ class Pipeline:
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,
             hidden=self._hidden(begun.text),
+            earlier=begun.thread.sources(),
+            answered=begun.thread.answered(qualified),
         )
 
     def _hidden(self, text: str) -> list[api.HiddenText]:

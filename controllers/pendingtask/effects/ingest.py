@@ -32,7 +32,7 @@ import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
-from controllers.pendingtask.effects import links, repeats
+from controllers.pendingtask.effects import answers, links, repeats
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -272,12 +272,13 @@ class Qualifier:
         readings: Readings,
         known: clients.Clients,
         archived: repeats.Archived,
+        find: answers.Find,
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
         cluster: kube.Kube,
     ) -> None:
-        self._cluster, self._archived = cluster, archived
+        self._cluster, self._archived, self._find = cluster, archived, find
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
@@ -376,6 +377,9 @@ class Qualifier:
             if chosen.phase is not Phase.DONE:
                 raise
             log.warning("the task has no memory", uid=uid, why=error.message)
+        by = (task, content_source(task))
+        if trouble := await answers.supersede(reply.answered, *by, find=self._find, observed=self._done):
+            return trouble
         if task.spec.type not in links.HOLDERS:
             return found
         # Before the route is persisted, as above: a repeated reading finds those that were created.

@@ -119,7 +119,7 @@ async def test_other_rules_may_say_something_else(kb: world.ObservedState, kept:
         assert (left_out.repeats, left_out.indexed) == (None, False)
 
 
-@pytest.mark.parametrize("tag", ["kb.qualify.email/v1", "kb.extract/v1"])
+@pytest.mark.parametrize("tag", ["kb.qualify.email/v2", "kb.extract/v1"])
 async def test_what_no_model_could_read_is_tried_again(kb: world.ObservedState, fake: process.Fake, tag: str) -> None:
     fake.set_faults([{"match": {"tag": tag}, "malformed": "answer"}])
     await kb.ingest(by("one"))
