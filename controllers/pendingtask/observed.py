@@ -196,6 +196,7 @@ class Ingested:
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
     `repeats`: the task that brought the same content before, in words; "" if it is the first.
+    `similar`: the earlier document that says nearly the same, in words; "" without one.
     """
 
     hints: Hints
@@ -211,6 +212,7 @@ class Ingested:
     ruled: Ruled | None = None
     hidden: tuple[str, ...] = ()
     repeats: str = ""
+    similar: str = ""
     generation: int | None = None
     digest: str = ""
 

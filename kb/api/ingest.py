@@ -199,6 +199,16 @@ class Answered(message.Reply):
     task_uid: str
 
 
+class Duplicate(message.Reply):
+    """An earlier document that says nearly the same, and the task that it came with, "" if none; `share` of the words
+    that both have, in their order: 1.0 means all."""
+
+    source_urn: str
+    task_uid: str
+    title: str
+    share: float
+
+
 class Repeat(message.Reply):
     """The task that the same document came with before; `task` is its namespace/name."""
 
@@ -230,7 +240,8 @@ class IngestReply(message.Reply):
     is asked, and the other fields say nothing about it.
 
     `earlier` are the sourceUrns of the thread's documents that the model read with this one, the latest first;
-    `answered` those whose request this one answers, so that nothing of it is left to do.
+    `answered` those whose request this one answers, so that nothing of it is left to do. `duplicate` is an earlier
+    document that says nearly the same; this one is stored and judged all the same.
     """
 
     source_urn: str
@@ -252,6 +263,7 @@ class IngestReply(message.Reply):
     repeats: Repeat | None = None
     earlier: list[str] = Field(default_factory=list, max_length=20)
     answered: list[Answered] = Field(default_factory=list, max_length=20)
+    duplicate: Duplicate | None = None
 
 
 class IndexReply(message.Reply):

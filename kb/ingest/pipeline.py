@@ -23,7 +23,7 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import commit, deletion, document, extractor, intent, jobs, repeat, source, turns
+from kb.ingest import commit, deletion, document, duplicates, extractor, intent, jobs, repeat, source, turns
 from kb.ingest import earlier as threads
 from kb.links import extract
 from kb.qualify import graph, state
@@ -49,7 +49,8 @@ class _Former:
 class _Begun:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
-    `met`: what the hard rules have to say about it. `thread`: what was said before it.
+    `met`: what the hard rules have to say about it. `thread`: what was said before it. `like`: what says
+    nearly the same.
     """
 
     request: api.IngestRequest
@@ -60,6 +61,7 @@ class _Begun:
     alone: turns.Turn
     met: enforce.Met = field(default_factory=enforce.Met)
     thread: threads.Found = field(default_factory=threads.Found)
+    like: duplicates.Found | None = None
 
 
 class Pipeline:
@@ -200,7 +202,8 @@ class Pipeline:
                 # The hints are advice about a task: a model that cannot give them must not cost the document.
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
-                read = replace(begun, request=request, made=qualified.made)
+                made = duplicates.linked(qualified.made, begun.like, request)
+                read = replace(begun, request=request, made=made)
                 if begun.met.unindexed:
                     return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
@@ -215,11 +218,9 @@ class Pipeline:
         """With what models need to know beside the document. Raises `kb.errors.Away`."""
         request, stores = begun.request, self._stores
         met = await self._documents.meet_rules(request, begun.text)
-        return replace(
-            begun,
-            met=met,
-            thread=await threads.find(stores.graph, stores.vectors, request, begun.text, begun.made),
-        )
+        where = (stores.graph, stores.vectors, request, begun.text, begun.made)
+        like = None if met.unindexed else await duplicates.find(*where)
+        return replace(begun, met=met, thread=await threads.find(*where), like=like)
 
     async def _leave_out(
         self,
@@ -541,6 +542,7 @@ class Pipeline:
             hidden=self._hidden(begun.text),
             earlier=begun.thread.sources(),
             answered=begun.thread.answered(qualified),
+            duplicate=begun.like.reply() if begun.like else None,
         )
 
     def _hidden(self, text: str) -> list[api.HiddenText]:

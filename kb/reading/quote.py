@@ -89,6 +89,18 @@ def new(text: str) -> str:
     return "\n".join(one.strip() for one in [*said, text[at:]] if one.strip())
 
 
+def introduced(text: str) -> str:
+    """Without the lines that say who wrote what is forwarded: rules, and the header blocks that follow them."""
+    kept = []
+    for line in text.splitlines():
+        bare = line.strip(" \t>*").casefold()
+        ruled = _ruled(line.strip(" \t>*"), Kind.FORWARDED) is not None
+        headed = bare.startswith((*_FROM, *_BESIDE)) and len(bare) < _INTRODUCING_CHARS
+        if not ruled and not headed and not (bare and not bare.strip(_RULE)):
+            kept.append(line.lstrip("> "))
+    return "\n".join(kept)
+
+
 def marked(text: str, *, most: int = _SHOWN_CHARS) -> str:
     """For a model: the text with marks around these parts, of which it sees `most` characters of a quoted one.
 

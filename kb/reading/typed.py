@@ -22,6 +22,7 @@ _RESERVED = 2000
 _LEAST_TOKENS = 256
 _PART_CHARS = 3800
 _LINE_CHARS = 1000
+_MARKED_CHARS = 200_000
 
 
 class EmailJudgement(hints.Judgement):
@@ -118,7 +119,9 @@ def question(
         room = max(num_ctx - _RESERVED, _LEAST_TOKENS) // 4
         before = earlier[: _fitting(earlier, room)]
         num_ctx -= room if before else 0
-    shown = document(quote.marked(text) if file == "email" else text, seen, num_ctx)
+    # Of a longer mail the model sees little; looking for quotes in all of it would take the loop's time.
+    marks = file == "email" and len(text) <= _MARKED_CHARS
+    shown = document(quote.marked(text) if marks else text, seen, num_ctx)
     return prompt.compose(f"kb.qualify.{name}", instructions(f"{file}.{version}"), lines, shown, thread=before)
 
 

@@ -401,6 +401,7 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         forbidden=_forbidden(reply),
         ruled=_ruled(reply),
         hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
+        similar=repeats.similar(reply),
     )
 
 

@@ -50,6 +50,15 @@ def digest(title: str, spec: pendingtask.Spec) -> str:
     return hashlib.sha256(repr((spec.type.value, title, content or stored, files)).encode()).hexdigest()
 
 
+def similar(reply: api.IngestReply) -> str:
+    """The earlier document that says nearly the same, as a sentence; "" without one."""
+    found = reply.duplicate
+    if found is None:
+        return ""
+    named = f" ({found.title[:200]})" if found.title else ""
+    return f"{found.share:.0%} of its words are those of {found.source_urn}{named}. Both are processed."
+
+
 async def settled(
     cluster: kube.Kube, archived: Archived, task: pendingtask.PendingTask, of: api.Repeat
 ) -> str | Trouble | None:

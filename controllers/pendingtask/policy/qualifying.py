@@ -147,8 +147,10 @@ def _told(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
 
 
 def _repeated(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
-    """Whether another task brought the same content before."""
-    return (condition(view, DUPLICATE, True, "SameContent", found.repeats),) if found.repeats else ()
+    """Whether another task brought the same content before, or another document says nearly the same."""
+    if found.repeats:
+        return (condition(view, DUPLICATE, True, "SameContent", found.repeats),)
+    return (condition(view, DUPLICATE, True, "SimilarContent", found.similar[:2048]),) if found.similar else ()
 
 
 def _unseen(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
