@@ -196,7 +196,7 @@ class Ingested:
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
     `repeats`: the task that brought the same content before, in words; "" if it is the first.
-    `similar`: the earlier document that says nearly the same, in words; "" without one.
+    `similar`: the earlier document that says nearly the same, in words; "" without one. `answers`: what it answers.
     """
 
     hints: Hints
@@ -213,6 +213,7 @@ class Ingested:
     hidden: tuple[str, ...] = ()
     repeats: str = ""
     similar: str = ""
+    answers: str = ""
     generation: int | None = None
     digest: str = ""
 

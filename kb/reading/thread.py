@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kb import api
+from kb import api, hidden
 from kb.reading import anchor, given, mail, quote
 
 IN_THREAD, IN_REPLY_TO = "in_thread", "in_reply_to"
@@ -78,10 +78,10 @@ def _named(request: api.IngestRequest) -> str:
 
 
 def shown(earlier: Sequence[Said], *, most: int = _MOST_CHARS) -> str:
-    """For a model: the latest first, each without what it quotes, `most` characters in all."""
+    """For a model: the latest first, each without what it quotes or hides, `most` characters in all."""
     room, parts = most, list[str]()
     for one in earlier:
-        said = quote.new(one.text)
+        said = quote.new(hidden.seen(one.text))
         said = said if len(said) <= _EACH_CHARS else f"{said[:_EACH_CHARS]}\n[...]"
         head = ", ".join(part for part in (one.at[:16].replace("T", " "), one.sender, one.title) if part)
         block = f"{head}:\n{said}"

@@ -19,9 +19,17 @@ from kb import api
 log = structlog.get_logger(__name__)
 LOOK_SECONDS = 0.1
 LOOKS = 100
+_NAMED = 3
 
 Find = Callable[[str], pendingtask.PendingTask | None]
 """An unfinished task by its uid, as the index has it."""
+
+
+def sentence(found: Sequence[api.Answered]) -> str:
+    """What a document answers, for the condition of its task; "" where it answers nothing."""
+    named = ", ".join(one.source_urn[:200] for one in found[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"It answers {named}{more}." if found else ""
 
 
 async def supersede(

@@ -402,6 +402,7 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         ruled=_ruled(reply),
         hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
         similar=repeats.similar(reply),
+        answers=answers.sentence(reply.answered),
     )
 
 

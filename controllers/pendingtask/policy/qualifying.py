@@ -127,7 +127,8 @@ def route(view: View) -> Decision | None:
     spec = view.task.spec
     chosen = directive.choose(spec.type, found, lead=view.state.limits.clients.of(spec.client_id).lead, now=view.now)
     links = found.linked.sentence() if found.linked is not None else ""
-    return directive.transition(view, chosen, found.hints, found.summary, beside=links, conds=_told(view, found))
+    beside = " ".join(one for one in (found.answers, links) if one)
+    return directive.transition(view, chosen, found.hints, found.summary, beside=beside, conds=_told(view, found))
 
 
 def restart(view: View) -> Decision | None:

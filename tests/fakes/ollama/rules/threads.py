@@ -7,13 +7,15 @@ import re
 from tests.fakes.ollama.rules import asking, pattern, prompt, reading, text
 
 _DONE = pattern.phrases(
-    r"(?:is|are|it's|was|were|have|has|i've|we've) (?:now |all |already |been )*"
-    r"(?:done|fixed|solved|resolved|sorted|finished|answered|sent|deployed|approved|updated|restarted|working again)",
+    r"(?:is|are|it's|was|were|have|has|i've|we've) (?:now |all |already |been )*(?:done|fixed|solved|resolved|sorted|"
+    r"finished|answered|sent|deployed|approved|updated|restarted|installed|renewed|set up|working again)",
     r"done|fixed|resolved|solved|approved|no longer needed|not needed any ?more|works again|here (?:is|are) the",
     r"attached (?:is|are|you)|as (?:you )?(?:asked|requested)",
     r"hotovo|vyřešeno|opraveno|vyřízeno|schváleno|posláno|odesláno|už (?:to )?(?:funguje|není potřeba)|v příloze",
     r"(?:opravil|vyřešil|poslal|nasadil|schválil)a? (?:jsem|jsme)|(?:jsem|jsme) (?:to )?(?:opravil|vyřešil|poslal)\w*",
-    r"erledigt|behoben|gelöst|genehmigt|freigegeben|verschickt|fertig|nicht mehr nötig|funktioniert wieder|anbei",
+    r"(?:je|jsou) (?:už )?(?:nastaven|nainstalován|obnoven|nasazen|připraven)\w*",
+    r"erledigt|behoben|gelöst|genehmigt|freigegeben|verschickt|fertig|eingerichtet|installiert|erneuert",
+    r"nicht mehr nötig|funktioniert wieder|anbei",
 )
 _DENIED = re.compile(
     r"\b(?:not|isn't|aren't|hasn't|haven't|wasn't|never|until|when|once|if|will be|to be|ještě|není|nebude|až|dokud|"
