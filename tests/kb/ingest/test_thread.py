@@ -113,7 +113,7 @@ async def test_no_other_client_and_no_project_outside_the_group_has_it(
         ("Noch nicht erledigt.", "petr@acme.com", "", False),
         ("Ještě to není hotovo.", "petr@acme.com", "", False),
         ("Done. Please also restart the shop.", "petr@acme.com", "", False),
-        ("Done.", "mallory@evil.example", "", False),  # nobody that the mail went to
+        ("Done.", "mallory@evil.example", "", False),  # who took no part in it
         ("Done.", "petr@acme.com", "Auto-Submitted: auto-replied\n", False),
         ("Thank you for the mail.", "petr@acme.com", "", False),
     ],
