@@ -13,6 +13,9 @@ _UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
 _TAG = re.compile(
     rf"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*{_UNSEEN.join('document')}(?![\w.]))", re.IGNORECASE
 )
+_THREAD = re.compile(
+    rf"<(?=[\s/\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*{_UNSEEN.join('thread')}(?![\w.]))", re.IGNORECASE
+)
 _CONTROL = re.compile(
     r"<(?=\|\w+\|>)|<(?=\uff5c)|\[(?=/?INST\])|<(?=<?/?SYS>>)|<(?=/?s>)|<(?=(?:start|end)_of_turn>)"
     r"|<(?=/?(?:think|tool_call|tool_response)>)",
@@ -28,6 +31,16 @@ def text(said: str) -> str:
 def line(said: str) -> str:
     """The same on one line."""
     return text(" ".join(said.split()))
+
+
+def thread(said: str) -> str:
+    """What was said before `document`, between tags of its own."""
+    return f"<thread>\n{unthreaded(text(said))}\n</thread>"
+
+
+def unthreaded(said: str) -> str:
+    """`said` without those tags."""
+    return _THREAD.sub("< ", said)
 
 
 def document(said: str) -> str:

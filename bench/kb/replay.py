@@ -66,7 +66,7 @@ async def keep(
         summary="",
         reason="replayed",
     )
-    question = qualified.question("detect/v1", request, text, "", today=today, num_ctx=None)
+    question = qualified.question("detect/v2", request, text, "", today=today, num_ctx=None)
     await shelf.keep_answer(
         answers.key(model, question, qualified.Detection),
         question.name,

@@ -23,11 +23,11 @@ from kb import api
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "qualify"
 JUDGED = {
-    pendingtask.Type.EMAIL: "kb.qualify.email/v1",
-    pendingtask.Type.BUG_TRACKER: "kb.qualify.jira/v1",
+    pendingtask.Type.EMAIL: "kb.qualify.email/v2",
+    pendingtask.Type.BUG_TRACKER: "kb.qualify.jira/v2",
     pendingtask.Type.WIKI: "kb.qualify.confluence/v1",
 }
-DETECTED = "kb.qualify.detect/v1"
+DETECTED = "kb.qualify.detect/v2"
 """The prompt that gives the hints of an item, by its type; of the types that are not listed."""
 LANGUAGES = ("en", "cs", "de")
 CATEGORIES = ("plain", "misplaced", "conflicting", "incomplete", "others", "nothing", "attack")

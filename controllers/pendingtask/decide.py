@@ -14,6 +14,7 @@ from controllers.pendingtask.decision import Decision, DeleteJob, View, act, wai
 from controllers.pendingtask.observed import JobState, ObservedState
 from controllers.pendingtask.policy import (
     admission,
+    answered,
     dispatched,
     interruption,
     orchestrating,
@@ -49,8 +50,8 @@ _HELD: tuple[Policy, ...] = (admission.refused, admission.allowed, interruption.
 
 CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
     Phase.NEW: (*_HELD, scheduled.admit),
-    Phase.SCHEDULED: (scheduled.on_record, *_HELD, scheduled.fire),
-    Phase.READY_FOR_QUALIFICATION: (*_HELD, interruption.retry_later, qualifying.claim),
+    Phase.SCHEDULED: (answered.superseded, scheduled.on_record, *_HELD, scheduled.fire),
+    Phase.READY_FOR_QUALIFICATION: (answered.superseded, *_HELD, interruption.retry_later, qualifying.claim),
     # Suspension does not interrupt a reading: it holds no GPU, and its result is needed in any case.
     Phase.QUALIFYING: (
         admission.unread,
@@ -61,6 +62,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         qualifying.restart,
     ),
     Phase.READY_FOR_GPU: (
+        answered.superseded,
         interruption.delete_superseded,
         interruption.stop_unbooked,
         *_HELD,
@@ -102,6 +104,7 @@ CHAINS: Mapping[Phase, tuple[Policy, ...]] = {
         orchestrating.running,
     ),
     Phase.USER_TASK: (
+        answered.superseded,
         interruption.delete_superseded,
         *_HELD,
         user_task.messages,

@@ -5,7 +5,7 @@
   needs a model, a store or the cluster, so the same directive of the same reading is always the same decision.
 - `transition`: decision -> the one status write. It sets the route, and a task with a route never goes back to
   Qualifying (`phases`). The question whether a link may be opened comes before its reading, so it sets no route.
-- What hard rules decide (`of_rules`) comes before all that.
+- What hard rules decide (`of_rules`) comes before all that. A task that repeats another one is Done with it.
 - A task that a user created on purpose is executed, whatever the directive: its run can ask questions itself.
 - Content that asks for nothing is information only, also when the directive is Ask or Defer. A deferred task starts no
   later than its deadline's lead before.
@@ -83,6 +83,8 @@ def of_hints(type_: Type, hints: Hints, why: str, *, lead: timedelta, now: datet
 
 def choose(type_: Type, found: Ingested, *, lead: timedelta, now: datetime) -> Chosen:
     """The decision about a task whose content was read; `lead` is its client's own."""
+    if found.repeats:
+        return Chosen(pendingtask.Decision.INFO_ONLY, found.repeats)
     if found.ruled is not None:
         chosen = of_rules(found.ruled, found.reason, now=now)
     else:

@@ -197,6 +197,8 @@ class Ingested:
     same input is not read again.
     `ruled`: what hard rules decide, whatever the rest says.
     `unread`: a person is asked first, and it is read once more with the answer.
+    `repeats`: the task that brought the same content before, in words; "" if it is the first.
+    `similar`: the earlier document that says nearly the same, in words; "" without one. `answers`: what it answers.
     """
 
     hints: Hints
@@ -212,6 +214,9 @@ class Ingested:
     ruled: Ruled | None = None
     hidden: tuple[str, ...] = ()
     unread: bool = False
+    repeats: str = ""
+    similar: str = ""
+    answers: str = ""
     generation: int | None = None
     digest: str = ""
 
@@ -269,6 +274,14 @@ class NoCopy:
     """The recurring task has no execution copy."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Another task's document answered the request: the name of that task and the document's sourceUrn."""
+
+    by: str
+    source: str
+
+
 def trouble(error: errors.JervisError) -> Trouble:
     """The error as an input of decisions."""
     if isinstance(error, errors.Operational):
@@ -280,7 +293,7 @@ def trouble(error: errors.JervisError) -> Trouble:
 
 Reading = Ingested | Trouble
 """The result of a qualification."""
-Observation = Ingested | Trouble | TokenNotWritten | CopyMade | CopyHeld | NoCopy
+Observation = Ingested | Trouble | TokenNotWritten | CopyMade | CopyHeld | NoCopy | Answered
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Source: blueprint section 4 and 9; seed 000 "Task States Flow"; seed 002 "State 
     New -> Scheduled -> ReadyForQualification -> Qualifying -> Done | ReadyForGpu | Scheduled | UserTask | Error
     ReadyForGpu -> DispatchedGpu -> Orchestrating -> Completed | ReadyForGpu | UserTask
     UserTask -> ReadyForGpu (answered) | Error (given up by a person)
+    Scheduled | ReadyForQualification | ReadyForGpu | UserTask -> Done (answered in its thread before it ran)
     any of them -> UserTask (the operator cannot decide about it) -> Scheduled | ReadyForQualification, without a route
 
 Two rules go beyond pairs. A task with a route (it was qualified) never returns to ReadyForQualification or Qualifying:
@@ -20,8 +21,8 @@ from crds.phases import TERMINAL, Phase
 
 TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.NEW: frozenset({Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION, Phase.USER_TASK}),
-    Phase.SCHEDULED: frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU, Phase.USER_TASK}),
-    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.QUALIFYING, Phase.USER_TASK}),
+    Phase.SCHEDULED: frozenset({Phase.READY_FOR_QUALIFICATION, Phase.READY_FOR_GPU, Phase.USER_TASK, Phase.DONE}),
+    Phase.READY_FOR_QUALIFICATION: frozenset({Phase.QUALIFYING, Phase.USER_TASK, Phase.DONE}),
     Phase.QUALIFYING: frozenset(
         {
             Phase.DONE,
@@ -32,10 +33,12 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
             Phase.READY_FOR_QUALIFICATION,
         }
     ),
-    Phase.READY_FOR_GPU: frozenset({Phase.DISPATCHED_GPU, Phase.USER_TASK}),
+    Phase.READY_FOR_GPU: frozenset({Phase.DISPATCHED_GPU, Phase.USER_TASK, Phase.DONE}),
     Phase.DISPATCHED_GPU: frozenset({Phase.ORCHESTRATING, Phase.READY_FOR_GPU, Phase.USER_TASK}),
     Phase.ORCHESTRATING: frozenset({Phase.COMPLETED, Phase.READY_FOR_GPU, Phase.USER_TASK}),
-    Phase.USER_TASK: frozenset({Phase.READY_FOR_GPU, Phase.ERROR, Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION}),
+    Phase.USER_TASK: frozenset(
+        {Phase.READY_FOR_GPU, Phase.ERROR, Phase.SCHEDULED, Phase.READY_FOR_QUALIFICATION, Phase.DONE}
+    ),
     Phase.DONE: frozenset(),
     Phase.COMPLETED: frozenset(),
     Phase.ERROR: frozenset(),

@@ -193,6 +193,8 @@ class Wiring:
             to.memory,
             readings=self.readings,
             known=config.client_terms(),
+            archived=to.archive.one,
+            find=self.index.get,
             fetch=self.cache.fetch,
             done=self.cache.observed,
             clock=wall,

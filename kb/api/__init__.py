@@ -47,7 +47,9 @@ from kb.api.files import (
 )
 from kb.api.ingest import (
     METADATA_BYTES,
+    Answered,
     ContentRef,
+    Duplicate,
     File,
     GivenNode,
     GivenRelationship,
@@ -59,8 +61,10 @@ from kb.api.ingest import (
     Metadata,
     Properties,
     PropertyName,
+    Repeat,
     RuleActed,
     Superseded,
+    TaskOrigin,
 )
 from kb.api.knowledge import Category, Knowledge, UserContext
 from kb.api.linking import LinkAnswer, LinkRequest
@@ -129,6 +133,7 @@ __all__ = [
     "ATTACHMENT",
     "Alias",
     "Aliases",
+    "Answered",
     "AttachmentAnalysis",
     "AttachmentDraft",
     "ByKindRequest",
@@ -150,6 +155,7 @@ __all__ = [
     "DocumentVersion",
     "Documents",
     "EdgeRef",
+    "Duplicate",
     "EdgeType",
     "EmailClassification",
     "EmailExtraction",
@@ -239,6 +245,7 @@ __all__ = [
     "Related",
     "Relationship",
     "RelationshipsReply",
+    "Repeat",
     "Reply",
     "Request",
     "Retried",
@@ -264,6 +271,7 @@ __all__ = [
     "TaskCategory",
     "TaskMemories",
     "TaskMemory",
+    "TaskOrigin",
     "TraverseReply",
     "TraverseRequest",
     "TypedExtraction",

@@ -80,6 +80,20 @@ class File(message.Request):
     content_ref: ContentRef
 
 
+class TaskOrigin(message.Request):
+    """The task that a document comes with; `name` is its namespace/name.
+
+    `fingerprint` is its caller's hash of the task's input: where the version that is stored came with another task, the
+    same one and under the same hard rules, nothing is done and the answer has `repeats`. Not with `again`, nor without
+    a fingerprint.
+    """
+
+    uid: Annotated[str, StringConstraints(min_length=1, max_length=64)]
+    name: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    fingerprint: Annotated[str, StringConstraints(max_length=64)] = ""
+    again: bool = False
+
+
 class IngestRequest(message.Request):
     """One document. The same `sourceUrn` in the same scope replaces what was known from it before.
 
@@ -91,7 +105,7 @@ class IngestRequest(message.Request):
     `metadata` is the sender's own: it is given back with every chunk, and questions can be narrowed by it. `nodes` and
     `relationships` are facts that the caller knows, beside what models read in the text; like the text they belong to
     this version and are replaced with it. `files` are the images among the attachments: what a vision model sees in
-    them helps to understand the document.
+    them helps to understand the document. `task` is the one that it comes with.
     """
 
     scope: scope.Scope
@@ -111,6 +125,7 @@ class IngestRequest(message.Request):
     files: list[File] = Field(default_factory=list, max_length=50)
     nodes: list[GivenNode] = Field(default_factory=list, max_length=5000)
     relationships: list[GivenRelationship] = Field(default_factory=list, max_length=10_000)
+    task: TaskOrigin | None = None
 
     @model_validator(mode="after")
     def _one_content(self) -> IngestRequest:
@@ -177,6 +192,30 @@ class HiddenText(message.Reply):
     quote: str = Field(max_length=200)
 
 
+class Answered(message.Reply):
+    """An earlier document of the thread, and the task that it came with."""
+
+    source_urn: str
+    task_uid: str
+
+
+class Duplicate(message.Reply):
+    """An earlier document that says nearly the same, and the task that it came with, "" if none; `share` of the words
+    that both have, in their order: 1.0 means all."""
+
+    source_urn: str
+    task_uid: str
+    title: str
+    share: float
+
+
+class Repeat(message.Reply):
+    """The task that the same document came with before; `task` is its namespace/name."""
+
+    task_uid: str
+    task: str
+
+
 class IngestReply(message.Reply):
     """`replaced` is true when the same sourceUrn had been ingested in this scope before.
 
@@ -196,6 +235,13 @@ class IngestReply(message.Reply):
     forbids to store the document: it was judged all the same, and is not known any more if it was.
 
     `hidden` lists the parts of the content that its reader does not see; in the stored text they stand between marks.
+
+    `repeats` names the task that the same document came with before (`TaskOrigin`): nothing is done with it, no model
+    is asked, and the other fields say nothing about it.
+
+    `earlier` are the sourceUrns of the thread's documents that the model read with this one, the latest first;
+    `answered` those whose request this one answers, so that nothing of it is left to do. `duplicate` is an earlier
+    document that says nearly the same; this one is stored and judged all the same.
     """
 
     source_urn: str
@@ -214,6 +260,10 @@ class IngestReply(message.Reply):
     rules: list[RuleActed] = Field(default_factory=list)
     indexed: bool = True
     hidden: list[HiddenText] = Field(default_factory=list, max_length=20)
+    repeats: Repeat | None = None
+    earlier: list[str] = Field(default_factory=list, max_length=20)
+    answered: list[Answered] = Field(default_factory=list, max_length=20)
+    duplicate: Duplicate | None = None
 
 
 class IndexReply(message.Reply):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from crds import errors as root
@@ -116,11 +116,11 @@ class Documents:
             return False
         if found[0].outdates(request.observed_at):
             return True
-        if found[0].precedes(request.observed_at) and await self._expected(*found):
+        if found[0].precedes(request.observed_at) and await self.expected(*found):
             raise errors.Undecided(found[0].reason)
         return False
 
-    async def _expected(self, opened: intent.Intent, request: str | None) -> bool:
+    async def expected(self, opened: intent.Intent, request: str | None) -> bool:
         """Whether an open request is expected to be stored or to fail: models read it, or it was tried lately and not
         too often."""
         async with self._turns.attempt(reading(opened, request)) as unread:
@@ -174,9 +174,14 @@ class Documents:
 
     async def meet_rules(self, request: api.IngestRequest, text: str) -> enforce.Met:
         """What the hard rules in force have to say about a document. Raises `kb.errors.Away`."""
-        rules = await self._stores.rules.in_force(request.scope)
+        rules = await self.rules(request.scope)
         # A long text takes a while, and a thread of its own.
-        return await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
+        met = await asyncio.to_thread(enforce.meeting, rules, request, text) if rules else enforce.Met()
+        return replace(met, under=enforce.in_force(rules))
+
+    async def rules(self, owner: scope.Scope) -> list[api.Rule]:
+        """The hard rules that hold for the owner. Raises `kb.errors.Away`."""
+        return await self._stores.rules.in_force(owner)
 
     def draft(self, request: api.IngestRequest, text: str) -> draft.Draft:
         """Raises what `kb.reading.draft.make` raises."""

@@ -56,14 +56,16 @@ class Extractor:
         urgency: priority.Priority,
         told: Sequence[str] = (),
         steer: steering.Steering = steering.NONE,
+        earlier: str = "",
     ) -> graph.Qualified[ExtractionResult]:
         """The judgement and the extractions, or in their places the errors that `Answers.ask` raises; with the draft
-        that is to be committed, and what the qualifier understood. `told` and `steer` are rules."""
+        that is to be committed, and what the qualifier understood. `told`, `steer` and `earlier` as in
+        `Qualifier.run`."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return await self.extract(request, drafted, urgency, spent=spent)
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer)
+        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
 
     async def judge(
         self,
@@ -73,13 +75,14 @@ class Extractor:
         urgency: priority.Priority,
         told: Sequence[str] = (),
         steer: steering.Steering = steering.NONE,
+        earlier: str = "",
     ) -> graph.Qualified[ExtractionResult]:
         """As `both`, for a document that is not to be stored: nothing is asked about its chunks."""
 
         async def read(drafted: draft.Draft, spent: answers.Spent) -> ExtractionResult:
             return ExtractionResult({})
 
-        return await self._qualifier.run(request, text, made, urgency, read, told, steer)
+        return await self._qualifier.run(request, text, made, urgency, read, told, steer, earlier)
 
     async def extract(
         self,

@@ -35,7 +35,7 @@ class Intent:
     `owner` is where the document belongs, also when its project has moved to another group since it was requested.
     `recorded`: the request is kept, and can be tried again. That of a finished document is not.
     `dated_ms` is `dated` of the request, `stored_ms` that of the version that was stored last; None where it has no
-    time.
+    time. `stamp` is what `finish` was given for the version that was stored last (`kb.ingest.repeat`).
     """
 
     document_id: str
@@ -49,6 +49,7 @@ class Intent:
     recorded: bool
     dated_ms: int | None = None
     stored_ms: int | None = None
+    stamp: str = ""
 
     def outdates(self, observed_at: datetime) -> bool:
         """Whether a request of that time is older than the version that was stored last; not where that has no time."""
@@ -96,8 +97,11 @@ class Intents(Protocol):
         """
         ...
 
-    async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
-        """Everything is in place, as `dated_ms` of the record says; the request is no longer needed."""
+    async def finish(self, document_id: str, now: datetime, *, fence: int = 0, stamp: str = "") -> None:
+        """Everything is in place, as `dated_ms` of the record says; the request is no longer needed.
+
+        `stamp` is kept until the next version is in place, or the record is forgotten.
+        """
         ...
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:

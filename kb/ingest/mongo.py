@@ -76,6 +76,7 @@ class Ledger:
                 "updatedAt": now,
                 "datedMs": dated_ms if first_ms is None else first_ms,
                 "storedMs": old.get("storedMs"),
+                "stamp": old.get("stamp", ""),
                 "fence": fence,
             }
             try:
@@ -84,8 +85,9 @@ class Ledger:
                 raise errors.Outrun("another process has opened a newer request of this document") from None
         return _intent({"_id": document_id, **row})
 
-    async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
+    async def finish(self, document_id: str, now: datetime, *, fence: int = 0, stamp: str = "") -> None:
         said = {"state": intent.State.FINISHED.value, "known": True, "reason": "", "request": None, "recorded": False}
+        said["stamp"] = stamp
         with mongo.translated():
             # Read, then written: see `open`.
             old = await self._intents.find_one({"_id": document_id}, {"datedMs": 1}) or {}
@@ -299,4 +301,5 @@ def _intent(row: dict[str, Any]) -> intent.Intent:
         recorded=row["recorded"],
         dated_ms=row.get("datedMs"),
         stored_ms=row.get("storedMs"),
+        stamp=row.get("stamp", ""),
     )

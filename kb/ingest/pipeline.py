@@ -23,7 +23,8 @@ import structlog
 from crds import errors as root
 from crds import priority, scope
 from kb import api, errors, hidden, identity, metrics
-from kb.ingest import commit, deletion, document, extractor, intent, jobs, source, turns
+from kb.ingest import commit, deletion, document, duplicates, extractor, intent, jobs, repeat, source, turns
+from kb.ingest import earlier as threads
 from kb.links import extract
 from kb.qualify import graph, state
 from kb.queue import job
@@ -48,7 +49,8 @@ class _Former:
 class _Begun:
     """A request that is recorded, and what models are to read of it; `alone` is the turn of reading it.
 
-    `met`: what the hard rules have to say about it.
+    `met`: what the hard rules have to say about it. `thread`: what was said before it. `like`: what says
+    nearly the same.
     """
 
     request: api.IngestRequest
@@ -58,6 +60,8 @@ class _Begun:
     former: _Former
     alone: turns.Turn
     met: enforce.Met = field(default_factory=enforce.Met)
+    thread: threads.Found = field(default_factory=threads.Found)
+    like: duplicates.Found | None = None
 
 
 class Pipeline:
@@ -113,6 +117,10 @@ class Pipeline:
         async with AsyncExitStack() as held:
             held.enter_context(self._stores.shut.entered(request.scope))
             async with self._documents.writing(request.scope, document_id) as turn:
+                known = None if request.task is None else await self._stores.intents.find(document_id)
+                of = await repeat.find(self._documents, request, known)
+                if of is not None:
+                    return self._repeated(request, of)
                 outdated = await self._documents.outdated(document_id, request)
                 begun = None if outdated else await self._begin(document_id, request, turn, held)
             if begun is None:
@@ -171,16 +179,18 @@ class Pipeline:
         The scope counts as written to throughout.
         """
         request, document_id = begun.request, begun.opened.document_id
-        met = await extractor.tried(self._documents.meet_rules(request, begun.text))
-        if isinstance(met, root.JervisError):
+        prepared = await extractor.tried(self._prepare(begun))
+        if isinstance(prepared, root.JervisError):
             qualified = graph.Qualified[extractor.ExtractionResult](
-                met, met, begun.made, state.QualifierPipelineState.initial(request, begun.text)
+                prepared, prepared, begun.made, state.QualifierPipelineState.initial(request, begun.text)
             )
         else:
-            begun = replace(begun, met=met)
-            models = self._extractor.judge if met.unindexed else self._extractor.both
+            begun = prepared
+            models = self._extractor.judge if begun.met.unindexed else self._extractor.both
             with self._meters.stages.labels("models").time():
-                qualified = await models(request, begun.text, begun.made, urgency, met.told, met.steer)
+                qualified = await models(
+                    request, begun.text, begun.made, urgency, begun.met.told, begun.met.steer, begun.thread.shown()
+                )
         judged, extracted = qualified.judged, qualified.extracted
         async with self._documents.writing(request.scope, document_id) as turn:
             latest, owner, superseded = await self._is_latest(begun)
@@ -194,14 +204,25 @@ class Pipeline:
                 # The hints are advice about a task: a model that cannot give them must not cost the document.
                 if isinstance(judged, root.JervisError) and not isinstance(judged, errors.Unusable):
                     raise judged
-                read = replace(begun, request=request, made=qualified.made)
+                made = duplicates.linked(qualified.made, begun.like, request)
+                read = replace(begun, request=request, made=made)
                 if begun.met.unindexed:
                     return await self._leave_out(read, judged, qualified.state, turn, latest=latest)
                 reply = await self._store(read, judged, extracted, qualified.state, urgency, turn)
                 await self._deletion.supersede_attachments(request)
             if latest:
-                await self._finish(document_id, turn, replaced=reply.replaced)
+                whole = isinstance(judged, hints.Judgement) and not reply.problems
+                stamp = repeat.stamp(request, begun.met.under) if whole else ""
+                await self._finish(document_id, turn, replaced=reply.replaced, stamp=stamp)
             return reply
+
+    async def _prepare(self, begun: _Begun) -> _Begun:
+        """With what models need to know beside the document. Raises `kb.errors.Away`."""
+        request, stores = begun.request, self._stores
+        met = await self._documents.meet_rules(request, begun.text)
+        where = (stores.graph, stores.vectors, request, begun.text, begun.made)
+        like = None if met.unindexed else await duplicates.find(*where)
+        return replace(begun, met=met, thread=await threads.find(*where), like=like)
 
     async def _leave_out(
         self,
@@ -304,6 +325,11 @@ class Pipeline:
             rules=acted,
             hidden=self._hidden(qualified.state.original_text),
         )
+
+    def _repeated(self, request: api.IngestRequest, of: api.Repeat) -> api.IngestReply:
+        self._meters.ingested.labels("repeated").inc()
+        log.info("repeated", document=identity.document(request.scope, request.source_urn), of=of.task)
+        return repeat.answer(request, of)
 
     def _superseded(self, request: api.IngestRequest, by: api.Superseded) -> None:
         self._meters.ingested.labels("superseded").inc()
@@ -473,8 +499,8 @@ class Pipeline:
             await self._documents.interrupted(document_id, error, turn)
             raise
 
-    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool) -> None:
-        await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence)
+    async def _finish(self, document_id: str, turn: turns.Turn, *, replaced: bool, stamp: str = "") -> None:
+        await self._stores.intents.finish(document_id, self._clock(), fence=turn.fence, stamp=stamp)
         self._meters.ingested.labels("replaced" if replaced else "new").inc()
 
     async def _store(
@@ -516,6 +542,9 @@ class Pipeline:
             links=[api.Link(url=one.url, before=one.before, after=one.after) for one in linked],
             rules=acted,
             hidden=self._hidden(begun.text),
+            earlier=begun.thread.sources(),
+            answered=begun.thread.answered(qualified),
+            duplicate=begun.like.reply() if begun.like else None,
         )
 
     def _hidden(self, text: str) -> list[api.HiddenText]:

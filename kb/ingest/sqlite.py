@@ -35,7 +35,8 @@ _SCHEMA = f"""
 CREATE TABLE intents (
     document_id TEXT PRIMARY KEY, client TEXT NOT NULL, project TEXT NOT NULL, grp TEXT NOT NULL,
     source_urn TEXT NOT NULL, state TEXT NOT NULL, known INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    reason TEXT NOT NULL, request TEXT, updated_at TEXT NOT NULL, dated INTEGER, stored INTEGER
+    reason TEXT NOT NULL, request TEXT, updated_at TEXT NOT NULL, dated INTEGER, stored INTEGER,
+    stamp TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX intents_open ON intents (updated_at) WHERE state = 'Open';
 {_FAILURES};
@@ -51,9 +52,9 @@ CREATE INDEX answers_at ON answers (at);
 """
 # Everything but the request, which may be long.
 _COLUMNS = """document_id, client, project, grp, source_urn, state, known, attempts, reason, updated_at,
-    request IS NOT NULL AS recorded, dated, stored"""
+    request IS NOT NULL AS recorded, dated, stored, stamp"""
 _OPEN = f"""
-INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, '', :request, :now, :dated, NULL)
+INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Open', 0, 1, '', :request, :now, :dated, NULL, '')
 ON CONFLICT (document_id) DO UPDATE SET
     client = :client, project = :project, grp = :grp, state = 'Open', reason = '', updated_at = :now,
     attempts = CASE WHEN state = 'Open' AND request = :request THEN attempts + 1 ELSE 1 END,
@@ -62,7 +63,7 @@ ON CONFLICT (document_id) DO UPDATE SET
 RETURNING {_COLUMNS}
 """
 _REFUSE = """
-INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Failed', 0, 0, :reason, NULL, :now, NULL, NULL)
+INSERT INTO intents VALUES (:id, :client, :project, :grp, :urn, 'Failed', 0, 0, :reason, NULL, :now, NULL, NULL, '')
 ON CONFLICT (document_id) DO UPDATE SET
     known = known OR state = 'Finished', state = 'Failed', reason = :reason, updated_at = :now
 WHERE request IS NULL
@@ -116,7 +117,7 @@ SELECT value, :client, :project, :grp FROM json_each(:ids)
 _EVICT = "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at DESC, key LIMIT -1 OFFSET ?)"
 # Seconds: a kept answer that is used is written again at most that often; eviction needs no better order.
 _USED = 3600
-_FINISHED = "state = 'Finished', known = 1, reason = '', request = NULL, stored = dated"
+_FINISHED = "state = 'Finished', known = 1, reason = '', request = NULL, stored = dated, stamp = :stamp"
 _PENDING = _FAILED.replace("'Failed'", "'Open'")
 
 
@@ -127,8 +128,14 @@ class Ledger:
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime], *, max_answers: int) -> None:
-        migrations = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3, 4: _from_version_4}
-        self._database = sqlite.Database(path, _SCHEMA, version=5, migrations=migrations)
+        migrations = {
+            1: _from_version_1,
+            2: _from_version_2,
+            3: _from_version_3,
+            4: _from_version_4,
+            5: _from_version_5,
+        }
+        self._database = sqlite.Database(path, _SCHEMA, version=6, migrations=migrations)
         self._clock = clock
         self._max_answers = max_answers
         # Looking for what to evict walks the whole index, so it is done once per percent of the capacity.
@@ -154,8 +161,8 @@ class Ledger:
         row = await self._database.write(lambda connection: connection.execute(_OPEN, values).fetchone())
         return _intent(row)
 
-    async def finish(self, document_id: str, now: datetime, *, fence: int = 0) -> None:
-        await self._set(document_id, _FINISHED, "", now)
+    async def finish(self, document_id: str, now: datetime, *, fence: int = 0, stamp: str = "") -> None:
+        await self._set(document_id, _FINISHED, "", now, stamp=stamp)
 
     async def fail(self, document_id: str, reason: str, now: datetime, *, fence: int = 0) -> None:
         await self._set(document_id, "state = 'Failed', reason = :reason", reason, now, durable=True)
@@ -309,9 +316,9 @@ class Ledger:
         await self._database.close()
 
     async def _set(
-        self, document_id: str, assignments: str, reason: str, now: datetime, *, durable: bool = False
+        self, document_id: str, assignments: str, reason: str, now: datetime, *, durable: bool = False, stamp: str = ""
     ) -> None:
-        values = {"id": document_id, "reason": reason[:1000], "now": _text(now)}
+        values = {"id": document_id, "reason": reason[:1000], "now": _text(now), "stamp": stamp}
         # The assignments are literals of this module.
         statement = f"UPDATE intents SET {assignments}, updated_at = :now WHERE document_id = :id"
         await self._database.write(lambda connection: connection.execute(statement, values), durable=durable)
@@ -330,6 +337,7 @@ def _intent(row: sqlite3.Row) -> intent.Intent:
         recorded=bool(row["recorded"]),
         dated_ms=row["dated"],
         stored_ms=row["stored"],
+        stamp=row["stamp"],
     )
 
 
@@ -375,6 +383,10 @@ def _from_version_3(connection: sqlite3.Connection) -> None:
 def _from_version_4(connection: sqlite3.Connection) -> None:
     for column in ("dated", "stored"):
         connection.execute(f"ALTER TABLE intents ADD COLUMN {column} INTEGER")
+
+
+def _from_version_5(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE intents ADD COLUMN stamp TEXT NOT NULL DEFAULT ''")
 
 
 def _place(key: str, owner: scope.Scope) -> dict[str, str | int]:

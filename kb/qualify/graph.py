@@ -26,6 +26,8 @@ from kb.rules import steering
 
 MOST_CALLS = 10
 """Model calls for a chunk (seed 003 "No infinite loops"); today `answers.ATTEMPTS` is the bound."""
+DETECT, EMAIL, JIRA = "detect/v2", "email/v2", "jira/v2"
+_THREADED = frozenset({DETECT, EMAIL, JIRA})
 _LOOKS = 4
 """Images that are looked at at once."""
 _SEEN_CHARS = 6000
@@ -63,6 +65,7 @@ class Run:
     monotonic: Callable[[], float]
     told: Sequence[str] = ()
     steer: steering.Steering = steering.NONE
+    earlier: str = ""
     stopped: root.JervisError | None = None
     unjudged: errors.Unusable | None = None
     chunks: asyncio.Task[Extracted | root.JervisError] | None = None
@@ -184,13 +187,14 @@ class Qualifier:
         read: Callable[[draft.Draft, answers.Spent], Awaitable[_E]],
         told: Sequence[str] = (),
         steer: steering.Steering = steering.NONE,
+        earlier: str = "",
     ) -> Qualified[_E]:
         """Qualify a document; `read` says what its chunks say, `told` are rules for the judging model, `steer` rules
-        that hold whatever it says.
+        that hold whatever it says, `earlier` is what was said before in the document's thread.
 
         Raises no `JervisError`: they are in the result.
         """
-        work = Run(request, text, made, urgency, read, self._monotonic, told, steer)
+        work = Run(request, text, made, urgency, read, self._monotonic, told, steer, earlier)
         begun = state.QualifierPipelineState.initial(request, text)
         try:
             ended = await self._flow.go(begun, work)
@@ -249,7 +253,8 @@ class Qualifier:
         """An answer, or None and a problem when there is no usable one. Raises the other errors of `Answers.ask`."""
         today = self._clock().astimezone(UTC).date()
         num_ctx = self._answers.num_ctx
-        question = typed.question(name, work.request, work.text, now.seen, today=today, num_ctx=num_ctx)
+        before = work.earlier if name in _THREADED else ""
+        question = typed.question(name, work.request, work.text, now.seen, today=today, num_ctx=num_ctx, earlier=before)
         return await self._usable(work, question, shape, spent, problems)
 
     async def _usable(
@@ -342,7 +347,7 @@ class Qualifier:
             work.start_chunks()
         if known is not None:
             return now.model_copy(update={"content_type": known})
-        said = await self._ask(work, now, "detect/v1", typed.Detection, spent, problems)
+        said = await self._ask(work, now, DETECT, typed.Detection, spent, problems)
         if said is None:
             return now
         word = said.content_type.strip().upper()
@@ -358,13 +363,15 @@ class Qualifier:
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
         shape = typed.EmailReading if mail.read(work.text) is None else typed.EmailJudgement
-        said = await self._ask(work, now, "email/v1", shape, spent, problems)
+        said = await self._ask(work, now, EMAIL, shape, spent, problems)
+        now = now.model_copy(update={"answers_earlier": said is not None and said.answers_earlier})
         return _extracted(now, typed.email(work.request, work.text, now.seen, said), said)
 
     async def _jira(
         self, work: Run, now: state.QualifierPipelineState, spent: answers.Spent, problems: list[str]
     ) -> state.QualifierPipelineState:
-        said = await self._ask(work, now, "jira/v1", typed.JiraReading, spent, problems)
+        said = await self._ask(work, now, JIRA, typed.JiraReading, spent, problems)
+        now = now.model_copy(update={"answers_earlier": said is not None and said.answers_earlier})
         key = typed.issue_key(work.derived.key, work.text)
         return _extracted(now, typed.jira(key, work.text, now.seen, said), said)
 

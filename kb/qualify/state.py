@@ -51,7 +51,8 @@ class IndexingState(_Frozen):
 
 
 class QualifierPipelineState(_Frozen):
-    """See the module. `judgement` is what the routing decision and the hints are made from."""
+    """See the module. `judgement` is what the routing decision and the hints are made from; `answers_earlier`: it
+    answers what was asked before in its thread."""
 
     task_meta: TaskMetadata
     original_text: str = Field(repr=False)
@@ -62,6 +63,7 @@ class QualifierPipelineState(_Frozen):
     extraction: api.TypedExtraction | None = None
     base_node: given.Base | None = None
     judgement: hints.Judgement | None = None
+    answers_earlier: bool = False
     indexing: IndexingState | None = None
     routing_decision: api.RoutingDecision | None = None
     metrics: api.ProcessingMetrics = api.ProcessingMetrics()

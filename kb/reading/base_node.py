@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from crds import scope
 from kb import api
-from kb.reading import anchor, given, mail, reference, typed
+from kb.reading import anchor, given, mail, reference, thread, typed
 
 KINDS = {
     "email": api.ContentType.EMAIL,
@@ -65,8 +65,15 @@ def made(
     correlation = request.metadata.get("correlationId")
     one = own(request, derived, found.content_type, named, correlation if isinstance(correlation, str) else "")
     known = {name: value for name, value in _properties(found, request, headers).items() if value not in ("", [])}
-    facts = {(fact.relation, fact.key): fact for fact in _facts(found, request.scope) if fact.key != one.key}
+    stated = (*_facts(found, request.scope), *thread.facts(request, headers))
+    facts = {(fact.relation, fact.key): fact for fact in stated if fact.key != one.key}
     return given.Base(one.key, one.type, known, tuple(facts.values()), qualified)
+
+
+def threaded(request: api.IngestRequest, derived: anchor.Anchor) -> given.Base | None:
+    """The base node of a document of no type that its source puts into a thread."""
+    found = tuple(thread.facts(request, None))
+    return given.Base(derived.key, derived.type, {}, found) if found else None
 
 
 def own(

@@ -56,6 +56,7 @@ def make(request: api.IngestRequest, text: str, *, size: int, overlap: int) -> D
 
 def facts(request: api.IngestRequest, node: given.Base | None, derived: anchor.Anchor) -> given.Given:
     """What the caller gave, with the base node. Raises what `given.read` raises."""
+    node = node or base_node.threaded(request, derived)
     key = node.key if node else derived.key
     stated = given.read(request.nodes, request.relationships, anchor=key, where=request.scope)
     return given.with_base(stated, node) if node else stated

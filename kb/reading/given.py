@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pydantic
@@ -162,6 +162,16 @@ def recorded(text: str, *, anchor: str, where: scope.Scope) -> Given:
     # A document whose source has no id of its own is called by that of its base node.
     facts = read(nodes, relationships, anchor=base.key if base else anchor, where=where)
     return with_base(facts, base) if base else facts
+
+
+def also(facts: Given, fact: Fact, key: str, kind: str, where: scope.Scope) -> Given:
+    """The same with one fact more of the base node, which is `key` of type `kind` where there is none yet."""
+    rows = json.loads(facts.text or "{}")
+    base = _BASE.validate_python(rows.get("base")) or Base(key, kind)
+    rows["base"] = asdict(
+        replace(base, facts=(*base.facts, replace(fact, type=fact.type or reference.kind_of(fact.key))))
+    )
+    return recorded(json.dumps(rows), anchor=key, where=where)
 
 
 def name_of(key: str) -> str:

@@ -78,11 +78,15 @@ def hints(text: str, *, title: str, kind: str, today: date, team: Sequence[str])
     return _prompt(HINTS, _HINTS_SYSTEM, [*lines, f"Kind: {kind}", f"Title: {title}", fence.document(text)])
 
 
-def compose(name: str, instructions: str, lines: Sequence[str], document: str) -> Prompt:
-    """A prompt in the agreed layout: `instructions` to the system, then `lines` and the fenced document."""
-    return _prompt(name, f"[prompt:{name}]\n{instructions}", [*lines, fence.document(document)])
+def compose(name: str, instructions: str, lines: Sequence[str], document: str, *, thread: str = "") -> Prompt:
+    """A prompt in the agreed layout: `instructions` to the system, then `lines`, what the document's `thread` said
+    before, and the fenced document."""
+    before = [fence.thread(thread)] if thread else []
+    return _prompt(
+        name, f"[prompt:{name}]\n{instructions}", [*lines, *before, fence.document(fence.unthreaded(document))]
+    )
 
 
 def _prompt(name: str, system: str, parts: Sequence[str]) -> Prompt:
-    user = "\n".join(part if part.startswith("<document>") else fence.line(part) for part in parts)
+    user = "\n".join(part if part.startswith(("<document>", "<thread>")) else fence.line(part) for part in parts)
     return Prompt(name, ({"role": "system", "content": system}, {"role": "user", "content": user}))

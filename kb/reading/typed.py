@@ -15,19 +15,21 @@ from importlib import resources
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb import api, words
-from kb.reading import fields, hints, mail, prompt
+from kb.reading import fields, hints, mail, prompt, quote
 
 # What the instructions, the lines before the document and the answer may take of a model's window, in tokens.
 _RESERVED = 2000
 _LEAST_TOKENS = 256
 _PART_CHARS = 3800
 _LINE_CHARS = 1000
+_MARKED_CHARS = 200_000
 
 
 class EmailJudgement(hints.Judgement):
-    """The answer to `kb.qualify.email/v1` about a mail with headers."""
+    """The answer to `kb.qualify.email/v2` about a mail with headers."""
 
     classification: api.EmailClassification
+    answers_earlier: bool = False
 
 
 class EmailReading(EmailJudgement):
@@ -39,7 +41,9 @@ class EmailReading(EmailJudgement):
 
 
 class JiraReading(hints.Judgement):
-    """The answer to `kb.qualify.jira/v1`."""
+    """The answer to `kb.qualify.jira/v2`."""
+
+    answers_earlier: bool = False
 
     status: str = Field(default="", max_length=200)
     type: str = Field(default="", max_length=200)
@@ -67,7 +71,7 @@ class LogReading(hints.Judgement):
 
 
 class Detection(hints.Judgement):
-    """The answer to `kb.qualify.detect/v1`: a document of no type needs no other one."""
+    """The answer to `kb.qualify.detect/v2`: a document of no type needs no other one."""
 
     content_type: str = Field(max_length=100)
     type_reason: str = Field(default="", max_length=2000)
@@ -91,9 +95,17 @@ def look(kind: api.ContentType, request: api.IngestRequest, summary: str, images
 
 
 def question(
-    name: str, request: api.IngestRequest, text: str, seen: str, *, today: date, num_ctx: int | None
+    name: str,
+    request: api.IngestRequest,
+    text: str,
+    seen: str,
+    *,
+    today: date,
+    num_ctx: int | None,
+    earlier: str = "",
 ) -> prompt.Prompt:
-    """The prompt `kb.qualify.NAME` about a text and what was `seen` in its images, as far as the window takes them."""
+    """The prompt `kb.qualify.NAME` about a text, what was `seen` in its images and what was said in its thread
+    `earlier`, as far as the window takes them."""
     file, version = name.split("/")
     lines = [
         f"Today: {today.isoformat()}",
@@ -101,7 +113,16 @@ def question(
         f"Kind: {request.kind}",
         f"Title: {request.title}",
     ]
-    return prompt.compose(f"kb.qualify.{name}", instructions(f"{file}.{version}"), lines, document(text, seen, num_ctx))
+    before = earlier
+    if num_ctx is not None:
+        # At most a quarter of the window: the document is what is judged.
+        room = max(num_ctx - _RESERVED, _LEAST_TOKENS) // 4
+        before = earlier[: _fitting(earlier, room)]
+        num_ctx -= room if before else 0
+    # Of a longer mail the model sees little; looking for quotes in all of it would take the loop's time.
+    marks = file == "email" and len(text) <= _MARKED_CHARS
+    shown = document(quote.marked(text) if marks else text, seen, num_ctx)
+    return prompt.compose(f"kb.qualify.{name}", instructions(f"{file}.{version}"), lines, shown, thread=before)
 
 
 @functools.cache
@@ -114,13 +135,17 @@ def document(text: str, seen: str, num_ctx: int | None) -> str:
     """Head and tail of what is longer than is judged of a document, or than the window of the model."""
     most = hints.HEAD_CHARS + hints.TAIL_CHARS
     if num_ctx is not None:
-        # About three letters of a Latin script are a token, and one of any other.
-        plain = sum(1 for one in text if one.isascii())
-        tokens = plain / 3 + (len(text) - plain)
-        room = max(num_ctx - _RESERVED, _LEAST_TOKENS)
-        most = min(most, int(len(text) * room / tokens)) if tokens else most
+        most = min(most, _fitting(text, max(num_ctx - _RESERVED, _LEAST_TOKENS)))
     shown = hints.excerpt(text, most)
     return f"{shown}\n\nVISUAL CONTEXT:\n{hints.excerpt(seen, most // 2)}" if seen else shown
+
+
+def _fitting(text: str, tokens: int) -> int:
+    """How many characters of a text so many tokens take; no more than it has where it fits."""
+    # About three letters of a Latin script are a token, and one of any other.
+    plain = sum(1 for one in text if one.isascii())
+    whole = plain / 3 + (len(text) - plain)
+    return int(len(text) * tokens / whole) if whole else 0
 
 
 def email(request: api.IngestRequest, text: str, seen: str, said: EmailJudgement | None) -> api.EmailExtraction:

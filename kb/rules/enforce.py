@@ -8,6 +8,7 @@ person gets the task.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from email import errors as mail_errors
@@ -17,7 +18,7 @@ from typing import Protocol
 from crds import provisions, rulings, scope
 from crds.pendingtask import Decision
 from crds.steering import Steer
-from kb import api, visibility
+from kb import api, identity, visibility
 from kb.rules import steering
 
 _CAREFUL = (
@@ -63,6 +64,8 @@ class Met:
     untold: tuple[api.Rule, ...] = ()
     steer: steering.Steering = steering.NONE
     """How models read it."""
+    under: str = ""
+    """Which versions were in force (`in_force`)."""
 
     @property
     def unindexed(self) -> list[api.RuleActed]:
@@ -131,6 +134,12 @@ def meeting(rules: Iterable[api.Rule], request: api.IngestRequest, text: str) ->
         elif words:
             untold.append(rule)
     return Met(facts.kind in _ORDERED, tuple(lines), tuple(broken), tuple(told), tuple(untold), steering.of(steers))
+
+
+def in_force(rules: Iterable[api.Rule]) -> str:
+    """A hash of which versions of rules are in force; "" without any."""
+    listed = sorted((identity.owner(one.scope), one.rule_key, one.version) for one in rules)
+    return identity.digest(json.dumps(listed)) if listed else ""
 
 
 def _facts(request: api.IngestRequest, text: str) -> rulings.Facts:

@@ -31,6 +31,11 @@ LISTED = {
     (Phase.ORCHESTRATING, Phase.USER_TASK),
     (Phase.USER_TASK, Phase.READY_FOR_GPU),
     (Phase.USER_TASK, Phase.ERROR),
+    # Answered in its thread before it ran.
+    (Phase.SCHEDULED, Phase.DONE),
+    (Phase.READY_FOR_QUALIFICATION, Phase.DONE),
+    (Phase.READY_FOR_GPU, Phase.DONE),
+    (Phase.USER_TASK, Phase.DONE),
     # The operator cannot decide about it, and a person has it tried again.
     (Phase.NEW, Phase.USER_TASK),
     (Phase.SCHEDULED, Phase.USER_TASK),

@@ -32,7 +32,7 @@ import kube
 from controllers import clients, tracing
 from controllers.memory import document, mongo
 from controllers.pendingtask import directive
-from controllers.pendingtask.effects import links
+from controllers.pendingtask.effects import answers, links, repeats
 from controllers.pendingtask.observed import Attached, Ingested, Observation, Reading, Ruled, Trouble, trouble
 from controllers.pendingtask.policy import qualifying
 from crds import errors, order, pendingtask, scope, trace
@@ -54,8 +54,11 @@ KINDS = {
 }
 
 
-def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> api.IngestRequest:
-    """The ingestion of `task`. Without a sourceUrn the task itself is the source."""
+def ingest_request(task: pendingtask.PendingTask, team: Sequence[str], *, again: bool = False) -> api.IngestRequest:
+    """The ingestion of `task`. Without a sourceUrn the task itself is the source.
+
+    `again`: it is to be read although its content came with another task.
+    """
     spec = task.spec
     ref = spec.content_ref
     return api.IngestRequest(
@@ -74,6 +77,7 @@ def ingest_request(task: pendingtask.PendingTask, team: Sequence[str]) -> api.In
             "taskType": spec.type.value,
             "correlationId": spec.correlation_id,
         },
+        task=repeats.origin(task, repeats.digest(content_title(task), spec), again=again),
     )
 
 
@@ -269,6 +273,8 @@ class Qualifier:
         *,
         readings: Readings,
         known: clients.Clients,
+        archived: repeats.Archived,
+        find: answers.Find,
         fetch: Fetch,
         done: Callable[[str, Observation | None], None],
         clock: Callable[[], datetime],
@@ -276,7 +282,7 @@ class Qualifier:
         linking: Callable[[str], int] = lambda client_id: 0,
     ) -> None:
         self._linking = linking
-        self._cluster = cluster
+        self._cluster, self._archived, self._find = cluster, archived, find
         self._kb, self._memory, self._clients = kb, memory, known
         self._fetch, self._done, self._clock, self._readings = fetch, done, clock, readings
 
@@ -342,6 +348,14 @@ class Qualifier:
                 return Trouble(f"{reply.link.url} cannot be read now: {reply.link.reason}", operational=True)
         else:
             reply = await self._kb.ingest(request, urgency=urgency)
+            if reply.repeats is not None:
+                ended = await repeats.settled(self._cluster, self._archived, task, reply.repeats)
+                if isinstance(ended, Trouble):
+                    return ended
+                if ended is not None:
+                    return replace(ingested(reply), repeats=ended)
+                request = ingest_request(task, request.team, again=True)
+                reply = await self._kb.ingest(request, urgency=urgency)
         # The files belong to the version that they came with: they would stay behind a newer one, or a deletion.
         # Nor are they stored when a rule forbids to store the content.
         wanted = task.spec.attachments and reply.superseded_by is None and reply.indexed
@@ -367,6 +381,9 @@ class Qualifier:
             if chosen.phase is not Phase.DONE:
                 raise
             log.warning("the task has no memory", uid=uid, why=error.message)
+        by = (task, content_source(task))
+        if trouble := await answers.supersede(reply.answered, *by, find=self._find, observed=self._done):
+            return trouble
         if task.spec.type not in links.HOLDERS:
             return found
         # Before the route is persisted, as above: a repeated reading finds those that were created.
@@ -396,6 +413,8 @@ def ingested(reply: api.IngestReply, attached: Attached | None = None) -> Ingest
         ruled=_ruled(reply),
         unread=reply.link is not None and reply.link.outcome is api.LinkOutcome.UNCLEAR,
         hidden=tuple(f"{one.kind}: {one.quote}" for one in reply.hidden),
+        similar=repeats.similar(reply),
+        answers=answers.sentence(reply.answered),
     )
 
 

@@ -28,6 +28,7 @@ CHAT = order.CHAT
 
 CONDITION = "AttachmentsIngested"
 UNSEEN = "HiddenText"
+DUPLICATE = "Duplicate"
 STALE_SECONDS = 1.0
 """Delay of the next reading, if the last one was of another version of the task."""
 _SHOWN = 10
@@ -126,8 +127,9 @@ def route(view: View) -> Decision | None:
     spec = view.task.spec
     chosen = directive.choose(spec.type, found, lead=view.state.limits.clients.of(spec.client_id).lead, now=view.now)
     links = found.linked.sentence() if found.linked is not None else ""
+    beside = " ".join(one for one in (found.answers, links) if one)
     conds, routed = _told(view, found), not found.unread
-    return directive.transition(view, chosen, found.hints, found.summary, beside=links, routed=routed, conds=conds)
+    return directive.transition(view, chosen, found.hints, found.summary, beside=beside, routed=routed, conds=conds)
 
 
 def restart(view: View) -> Decision | None:
@@ -143,7 +145,14 @@ def restart(view: View) -> Decision | None:
 
 def _told(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
     """What a person should know about the content beside its route."""
-    return (*_attachments(view, found), *_unseen(view, found))
+    return (*_attachments(view, found), *_unseen(view, found), *_repeated(view, found))
+
+
+def _repeated(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:
+    """Whether another task brought the same content before, or another document says nearly the same."""
+    if found.repeats:
+        return (condition(view, DUPLICATE, True, "SameContent", found.repeats),)
+    return (condition(view, DUPLICATE, True, "SimilarContent", found.similar[:2048]),) if found.similar else ()
 
 
 def _unseen(view: View, found: Ingested) -> tuple[conditions.Condition, ...]:

@@ -86,5 +86,5 @@ def test_a_wrong_item_is_named(tmp_path: Path, text: str, words: str) -> None:
 
 def test_the_script_answers_by_title() -> None:
     scripted = replace(ITEM, answer={"a": 1}, title="One")
-    assert items.script([scripted, ITEM]) == {"kb.qualify.email/v1": [{"when": "Title: One", "answer": '{"a": 1}'}]}
+    assert items.script([scripted, ITEM]) == {"kb.qualify.email/v2": [{"when": "Title: One", "answer": '{"a": 1}'}]}
     assert items.script([ITEM]) == {}

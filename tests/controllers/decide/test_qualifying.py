@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_chat_message_is_routed_without_ingestion() -> None:
     assert made.status_patch["route"]["reason"] == "user input"
 
 
-FILES = [
+FILES: list[dict[str, Any]] = [
     {
         "name": name,
         "mediaType": "text/plain",
@@ -319,6 +320,55 @@ def test_what_a_user_made_on_purpose_is_run_and_may_ask_for_itself(
         decide(task(Phase.QUALIFYING, spec={"type": type_}), ObservedState(observed=found), NOW).phase
         is Phase.READY_FOR_GPU
     )
+
+
+def test_what_repeats_another_task_is_done_and_what_is_similar_is_said() -> None:
+    wanted = Hints(has_actionable_content=True)
+    repeated = observed.Ingested(Hints(), repeats="The same content came with task mail-0.")
+    status = after(current := task(Phase.QUALIFYING), decide(current, ObservedState(observed=repeated), NOW))
+    assert status.phase is Phase.DONE
+    assert status.route is not None
+    assert (status.route.decision.value, status.route.reason) == ("InfoOnly", repeated.repeats)
+    [said] = [one for one in status.conditions if one.type == "Duplicate"]
+    assert (said.status.value, said.reason, said.message) == ("True", "SameContent", repeated.repeats)
+    similar = observed.Ingested(wanted, similar="93% of its words are those of email::<m1@acme.com>.")
+    status = after(current, decide(current, ObservedState(observed=similar), NOW))
+    assert status.phase is Phase.READY_FOR_GPU
+    [said] = [one for one in status.conditions if one.type == "Duplicate"]
+    assert (said.status.value, said.reason, said.message) == ("True", "SimilarContent", similar.similar)
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "always"),
+    [
+        ({}, {}, False),
+        ({"mode": "Foreground"}, {}, True),
+        ({"type": "UserTask"}, {}, True),
+        ({"type": "ScheduledTask"}, {}, True),
+        ({"type": "LinkProcessing"}, {}, True),
+        ({"sourceUrn": None}, {}, True),
+        ({"schedule": {"at": "2027-03-01T12:00:00Z"}}, {}, True),
+        ({}, {"labels": {"jervis.dev/template-uid": "t"}}, True),
+    ],
+)
+def test_what_a_user_ordered_is_always_read(spec: dict[str, Any], metadata: dict[str, Any], always: bool) -> None:
+    sent = ingest.ingest_request(task(Phase.QUALIFYING, spec={"sourceUrn": "email::<1@a>", **spec}, **metadata), [])
+    assert sent.task is not None
+    assert (sent.task.fingerprint == "") is always
+    assert (sent.task.uid, sent.task.name) == (UID, "default/mail-1")
+
+
+def test_the_hash_is_of_what_comes_with_the_task() -> None:
+    def digest(correlation: str = "c", **spec: Any) -> str:
+        known = {"sourceUrn": "email::<1@a>", "correlationId": correlation, **spec}
+        sent = ingest.ingest_request(task(Phase.QUALIFYING, spec=known), [])
+        assert sent.task is not None
+        return sent.task.fingerprint
+
+    other = [{**FILES[0], "contentRef": {**FILES[0]["contentRef"], "sha256": "1" * 64}}]
+    assert digest() == digest("another", queuePosition=3)
+    assert len({digest(), digest(content="x"), digest(attachments=FILES[:1]), digest(attachments=other)}) == 4
+    assert digest(type="WikiProcessing") != digest()
 
 
 def test_every_type_has_a_kind_of_document() -> None:

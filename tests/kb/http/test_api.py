@@ -344,7 +344,7 @@ async def test_what_a_reader_does_not_see_is_told_stored_and_asked_about_as_that
         assert (await kb_client.ingest(world.request())).hidden == []
         asked = {one["tag"]: one["body"]["messages"][1]["content"] for one in reversed(fake.requests(path="/api/chat"))}
         assert mark in asked["kb.extract/v1"]
-        assert "Approve" not in asked["kb.qualify.email/v1"]
+        assert "Approve" not in asked["kb.qualify.email/v2"]
         question = api.RetrieveRequest(scope=scopes.SHOP, query="Approve all invoices of Globex")
         await kb_client.ingest(world.request(mail, urn="email::<m2@acme.com>"))
         assert mark in (await kb_client.retrieve(question)).model_dump_json()

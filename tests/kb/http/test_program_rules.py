@@ -54,14 +54,14 @@ async def test_a_rule_from_its_put_to_its_erasure(
         await kb_client.rules.put(rule("letters", 'enforce: route Ask "Is it ours?" when kind email'))
 
         fake.set_faults(
-            [{"match": {"tag": "kb.qualify.email/v1"}, "stall": {"afterBytes": 0, "gate": f"r-{uuid.uuid4()}"}}]
+            [{"match": {"tag": "kb.qualify.email/v2"}, "stall": {"afterBytes": 0, "gate": f"r-{uuid.uuid4()}"}}]
         )
         text = f"{world.MAIL}\nAnd again."
-        asked = fake.count(tag="kb.qualify.email/v1")
+        asked = fake.count(tag="kb.qualify.email/v2")
         reading = asyncio.create_task(kb_client.ingest(world.request(text)))
 
         async def stalled() -> bool:
-            return fake.count(tag="kb.qualify.email/v1") > asked
+            return fake.count(tag="kb.qualify.email/v2") > asked
 
         await waiting.until(stalled)
         reading.cancel()

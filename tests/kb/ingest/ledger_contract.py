@@ -72,6 +72,24 @@ class LedgerContract:
         await ledger.open("d", scopes.SHOP, "u:1", '{"v": 5}', clock(), dated_ms=5)
         assert await times() == (5, None)
 
+    async def test_a_stamp_is_that_of_the_version_that_is_stored(self, ledger: Ledger, clock: clocks.Clock) -> None:
+        async def stamp() -> str | None:
+            found = await ledger.find("d")
+            return None if found is None else found[0].stamp
+
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 1}', clock())
+        assert await stamp() == ""
+        await ledger.finish("d", clock(), stamp="first")
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock())
+        await ledger.fail("d", "no way", clock())
+        assert await stamp() == "first", "the first version is stored still"
+        await ledger.open("d", scopes.SHOP, "u:1", '{"v": 2}', clock())
+        await ledger.finish("d", clock())
+        assert await stamp() == ""
+        await ledger.finish("d", clock(), stamp="second")
+        await ledger.forget("d")
+        assert await stamp() is None
+
     async def test_open_records_are_listed_oldest_first(self, ledger: Ledger, clock: clocks.Clock) -> None:
         for name in ("first", "second", "done", "broken"):
             clock.advance(seconds=1)

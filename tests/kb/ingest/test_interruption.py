@@ -81,7 +81,7 @@ async def test_models_that_fail_midway_are_asked_only_for_what_is_missing(
         reply = await kb.ingest(world.request(NEW))
         assert asked == len(reply.chunk_ids) > 4
         assert fake.count(tag="kb.extract/v1") == asked + 1
-        assert fake.count(tag="kb.qualify.email/v1") == 1
+        assert fake.count(tag="kb.qualify.email/v2") == 1
         assert reply.replaced is False
 
 

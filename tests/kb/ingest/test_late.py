@@ -187,12 +187,12 @@ class LateContract:
     async def test_one_that_models_read_is_waited_for_however_long(
         self, kb: world.ObservedState, clock: clocks.Clock, fake: process.Fake
     ) -> None:
-        gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v1")
-        fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+        gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v2")
+        fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "stall": {"afterBytes": 0, "gate": gate}}])
         calling = asyncio.create_task(send(kb, "/ingest/full", NEWER, SECOND))
 
         async def read() -> bool:
-            return fake.count(tag="kb.qualify.email/v1") > asked
+            return fake.count(tag="kb.qualify.email/v2") > asked
 
         await waiting.until(read)
         clock.advance(days=1)
@@ -275,11 +275,11 @@ class LateContract:
         self, kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
     ) -> None:
         await kb.ingest(world.request(NEWER, observed_at=SECOND))
-        fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "status": {"code": 503}}])
+        fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": {"code": 503}}])
         with pytest.raises(root.Operational):
             await send(kb, "/ingest/full", OLDER, FIRST)
         assert await kb.ledger.count() == {intent.State.FINISHED: 1}, "nothing is left for recovery"
-        fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "status": {"code": 400, "message": "too long"}}])
+        fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": {"code": 400, "message": "too long"}}])
         reply = await kb.ingest(world.request(OLDER, observed_at=FIRST))
         assert (reply.superseded_by, bool(reply.hints.failure)) == ("Version", True)
 
@@ -287,12 +287,12 @@ class LateContract:
         self, kb: world.ObservedState, fake: process.Fake
     ) -> None:
         await kb.ingest(world.request(NEWER, observed_at=SECOND))
-        gate, asked = f"judges-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v1")
-        fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+        gate, asked = f"judges-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v2")
+        fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "stall": {"afterBytes": 0, "gate": gate}}])
         calling = asyncio.create_task(send(kb, "/ingest/full", OLDER, FIRST))
 
         async def judged() -> bool:
-            return fake.count(tag="kb.qualify.email/v1") > asked
+            return fake.count(tag="kb.qualify.email/v2") > asked
 
         await waiting.until(judged)
         kb.shut.replace([scopes.ACME])

@@ -21,7 +21,8 @@ DROP TABLE answers;
 CREATE TABLE answers (key TEXT PRIMARY KEY, prompt TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX answers_at ON answers (at);
 """
-_WITHOUT_TIMES = "ALTER TABLE intents DROP COLUMN dated; ALTER TABLE intents DROP COLUMN stored;"
+_WITHOUT_STAMP = "ALTER TABLE intents DROP COLUMN stamp;"
+_WITHOUT_TIMES = f"ALTER TABLE intents DROP COLUMN dated; ALTER TABLE intents DROP COLUMN stored; {_WITHOUT_STAMP}"
 _WITHOUT_CHANGES = f"DROP TABLE changes; DROP TABLE passes; {_WITHOUT_TIMES}"
 
 
@@ -137,4 +138,25 @@ async def test_a_file_of_version_4_knows_of_no_time(tmp_path: Path, clock: clock
     found = await second.find("d")
     assert found is not None
     assert found[0].stored_ms == 8
+    await second.close()
+
+
+async def test_a_file_of_version_5_has_no_stamps(tmp_path: Path, clock: clocks.Clock) -> None:
+    path = tmp_path / "old.sqlite"
+    first = sqlite.Ledger(path, clock, max_answers=9)
+    await first.prepare()
+    await first.open("d", scopes.SHOP, "u:1", "{}", clock())
+    await first.finish("d", clock(), stamp="first")
+    await first.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{_WITHOUT_STAMP} PRAGMA user_version=5;")
+    second = sqlite.Ledger(path, clock, max_answers=9)
+    await second.prepare()
+    found = await second.find("d")
+    assert found is not None
+    assert (found[0].stamp, found[0].state) == ("", intent.State.FINISHED)
+    await second.finish("d", clock(), stamp="second")
+    found = await second.find("d")
+    assert found is not None
+    assert found[0].stamp == "second"
     await second.close()

@@ -162,10 +162,10 @@ async def test_a_model_that_answers_nonsense_costs_entities_but_not_the_document
 
 
 async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.ObservedState, fake: process.Fake) -> None:
-    fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "nth": 1, "malformed": "answer"}])
+    fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "nth": 1, "malformed": "answer"}])
     reply = await kb.ingest(world.request())
     assert reply.hints.has_actionable_content
-    [first, second] = fake.requests(tag="kb.qualify.email/v1")
+    [first, second] = fake.requests(tag="kb.qualify.email/v2")
     assert [len(asked["body"]["messages"]) for asked in (first, second)] == [2, 4]
     assert "not valid" in second["body"]["messages"][-1]["content"]
 
@@ -173,9 +173,9 @@ async def test_one_bad_answer_is_asked_again_with_the_complaint(kb: world.Observ
 async def test_hints_that_cannot_be_had_send_the_task_to_a_person_and_cost_no_knowledge(
     kb: world.ObservedState, fake: process.Fake
 ) -> None:
-    fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "malformed": "answer"}])
+    fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "malformed": "answer"}])
     reply = await kb.ingest(world.request())
-    assert "kb.qualify.email/v1 in 3 attempts" in reply.hints.failure
+    assert "kb.qualify.email/v2 in 3 attempts" in reply.hints.failure
     assert (reply.hints.has_actionable_content, reply.summary) == (True, "")
     [problem] = reply.problems
     assert problem.startswith("extraction: model 'qwen2.5:7b' gave no valid answer")

@@ -133,11 +133,11 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
     before = await kb.state()
     async with reading(fake, lambda: kb.ingest(OLDER)) as older:
         held: dict[str, Any] = {
-            "match": {"tag": "kb.qualify.email/v1"},
+            "match": {"tag": "kb.qualify.email/v2"},
             "stall": {"afterBytes": 0, "gate": str(uuid.uuid4())},
         }
         fake.set_faults([held])
-        asked = fake.count(tag="kb.qualify.email/v1")
+        asked = fake.count(tag="kb.qualify.email/v2")
         newer = asyncio.create_task(kb.ingest(NEWER))
         await waiting.until(lambda: _more(fake, asked))
     assert await superseded(older, "Version")
@@ -151,7 +151,7 @@ async def test_an_older_version_that_was_read_first_changes_nothing(
 
 
 async def _more(fake: process.Fake, hints: int) -> bool:
-    return fake.count(tag="kb.qualify.email/v1") > hints
+    return fake.count(tag="kb.qualify.email/v2") > hints
 
 
 async def test_what_is_deleted_stays_deleted(kb: world.ObservedState, fake: process.Fake) -> None:
@@ -239,10 +239,10 @@ async def test_the_same_request_waits_for_its_answers_and_both_succeed(
             return record.attempts == 2
 
         await waiting.until(again)
-        asked = fake.count(tag="kb.qualify.email/v1")
+        asked = fake.count(tag="kb.qualify.email/v2")
     assert (await first).chunk_ids == (await second).chunk_ids
     reply = await second
-    assert (asked, fake.count(tag="kb.qualify.email/v1")) == (1, 1)
+    assert (asked, fake.count(tag="kb.qualify.email/v2")) == (1, 1)
     assert fake.count(tag="kb.extract/v1") == len(reply.chunk_ids)
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 
@@ -309,10 +309,10 @@ async def test_without_hints_it_is_for_a_person_and_not_to_be_repeated(
     kb: world.ObservedState, fake: process.Fake, deleted: bool, permanent: bool
 ) -> None:
     """A repeated request would be the latest: over the newer version, or after the deletion."""
-    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v1")
+    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.qualify.email/v2")
     status = REFUSED if permanent else {"code": 503}
     extracts = {"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}
-    fake.set_faults([{"match": {"tag": "kb.qualify.email/v1"}, "status": status}, extracts])
+    fake.set_faults([{"match": {"tag": "kb.qualify.email/v2"}, "status": status}, extracts])
     calling = asyncio.create_task(kb.ingest(OLDER))
     await waiting.until(lambda: _more(fake, asked))
     fake.set_faults([])

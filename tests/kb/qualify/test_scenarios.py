@@ -94,12 +94,12 @@ async def test_a_mail_is_asked_for_what_its_headers_do_not_say(kb: world.Observe
     )
     assert found.routing_decision is not None
     assert found.routing_decision.decision == "LIFT_UP"
-    [asked] = fake.requests(tag="kb.qualify.email/v1")
+    [asked] = fake.requests(tag="kb.qualify.email/v2")
     assert "sender" not in asked["body"]["format"]["properties"]
     assert fake.count(path="/api/chat") == 1 + len(reply.chunk_ids)
     plain = "From the desk of Jana.\n\nPlease fix the build, Petr.\n\nSender: Jana Novak"
     _, found = await qualified(kb, world.request(plain))
-    assert "sender" in fake.requests(tag="kb.qualify.email/v1")[-1]["body"]["format"]["properties"]
+    assert "sender" in fake.requests(tag="kb.qualify.email/v2")[-1]["body"]["format"]["properties"]
     assert isinstance(found.extraction, api.EmailExtraction)
     assert found.extraction.sender == "Jana Novak"
 
@@ -112,7 +112,7 @@ async def test_an_issue_is_known_by_its_kind_or_detected(
     assert isinstance(found.extraction, api.JiraExtraction)
     assert (found.extraction.key, found.extraction.status, found.extraction.sprint) == ("JERV-77", "Open", "Sprint 7")
     assert found.base_node_key == "jira::JERV-77"
-    assert fake.count(tag="kb.qualify.detect/v1") == (kind == "note")
+    assert fake.count(tag="kb.qualify.detect/v2") == (kind == "note")
     [node] = await kb.graph.nodes(scopes.SHOP, keys=["jira::JERV-77"])
     assert node.properties["assignee"] == "Petr Svoboda"
     assert node.properties["changeDescription"] == "Please fix PageView.kt by 2026-04-15."
@@ -140,7 +140,8 @@ async def test_a_log_is_three_chunks_and_its_raw_text_is_not_asked_about(
     assert (await kb.graph.counts(scopes.SHOP)).documents == 0
 
 
-FAILING = ("kb.qualify.detect/v1", "kb.qualify.{}/v1", "kb.hints/v2", "kb.extract/v1", "kb.*")
+PROMPTS = {"EMAIL": "email/v2", "JIRA": "jira/v2", "CONFLUENCE": "confluence/v1", "LOG": "log/v1", "GENERIC": "none/v1"}
+FAILING = ("kb.qualify.detect/v2", "kb.qualify.{}", "kb.hints/v2", "kb.extract/v1", "kb.*")
 
 
 @pytest.mark.parametrize("failing", FAILING)
@@ -148,12 +149,12 @@ FAILING = ("kb.qualify.detect/v1", "kb.qualify.{}/v1", "kb.hints/v2", "kb.extrac
 async def test_it_ends_for_every_type_whatever_answer_cannot_be_used(
     kb: world.ObservedState, fake: process.Fake, meters: metrics.Metrics, type_: str, failing: str
 ) -> None:
-    fake.set_faults([{"match": {"tag": failing.format(type_.lower())}, "malformed": "answer"}])
+    fake.set_faults([{"match": {"tag": failing.format(PROMPTS[type_])}, "malformed": "answer"}])
     reply, found = await qualified(kb, document(type_))
-    hit = fake.count(tag=failing.format(type_.lower())) if failing != "kb.*" else 1
+    hit = fake.count(tag=failing.format(PROMPTS[type_])) if failing != "kb.*" else 1
     assert bool(found.errors or reply.problems) == bool(hit)
     assert set(found.errors) <= set(reply.problems)
-    lost = failing in ("kb.*", "kb.qualify.{}/v1") and type_ != "GENERIC"
+    lost = failing in ("kb.*", "kb.qualify.{}") and type_ != "GENERIC"
     # A log that cannot be summarized is judged by the shorter question; nothing else than its type is asked twice.
     assert bool(reply.hints.failure) == (failing == "kb.*" or (lost and type_ != "LOG"))
     assert await kb.ledger.count() == {intent.State.FINISHED: 1}
@@ -177,14 +178,14 @@ async def test_an_unknown_type_is_generic_and_said(kb: world.ObservedState, fake
         "summary": "A fax.",
         "reason": "It informs.",
     }
-    fake.set_script({"kb.qualify.detect/v1": [said]})
+    fake.set_script({"kb.qualify.detect/v2": [said]})
     reply, found = await qualified(kb, document("GENERIC"))
     assert found.content_type is api.ContentType.GENERIC
     assert reply.problems == ["contentType: 'FAX' is no type; the document counts as GENERIC"]
     assert (reply.summary, reply.hints.reason) == ("A fax.", "It informs.")
 
 
-@pytest.mark.parametrize("tag", ["kb.qualify.email/v1", "kb.extract/v1"])
+@pytest.mark.parametrize("tag", ["kb.qualify.email/v2", "kb.extract/v1"])
 async def test_a_router_that_is_away_makes_the_document_wait_and_nothing_is_asked_twice(
     kb: world.ObservedState, fake: process.Fake, tag: str
 ) -> None:

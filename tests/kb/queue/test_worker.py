@@ -337,7 +337,7 @@ async def test_a_crash_between_the_job_and_the_commit_is_finished_by_the_queue(
         # The sweeper of open intents leaves it to the queue: no hints are asked for, and nothing is done twice.
         assert await kb.recovery.sweep(before=clock() + timedelta(seconds=1)) == 0
         await kb.workers.step()
-        assert fake.count(tag="kb.qualify.email/v1") == 0
+        assert fake.count(tag="kb.qualify.email/v2") == 0
         assert (await kb.ask("login bug")).items != []
         assert await kb.ledger.count() == {intent.State.FINISHED: 1}
 

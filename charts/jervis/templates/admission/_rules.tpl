@@ -8,10 +8,10 @@ hack/chart/admission.py; do not edit.
   'Scheduled': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
   'ReadyForQualification': ['DispatchedGpu', 'Done', 'Error', 'Qualifying', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
   'Qualifying': ['DispatchedGpu', 'Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled', 'UserTask'],
-  'ReadyForGpu': ['DispatchedGpu', 'UserTask'],
+  'ReadyForGpu': ['DispatchedGpu', 'Done', 'UserTask'],
   'DispatchedGpu': ['Completed', 'Orchestrating', 'ReadyForGpu', 'UserTask'],
   'Orchestrating': ['Completed', 'ReadyForGpu', 'UserTask'],
-  'UserTask': ['Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled'],
+  'UserTask': ['Done', 'Error', 'ReadyForGpu', 'ReadyForQualification', 'Scheduled'],
   'Done': [],
   'Completed': [],
   'Error': []

@@ -14,6 +14,7 @@ _TEAM = re.compile(r"^[ \t]*Team:[ \t]*(.*)$", re.MULTILINE)
 _TOOLS = re.compile(r"^[ \t]*Tools:[ \t]*(.*)$", re.MULTILINE)
 _TITLE = re.compile(r"^[ \t]*Title:[ \t]*(.*)$", re.MULTILINE)
 _DOCUMENT = re.compile(r"<document>\n?(.*?)\n?</document>", re.DOTALL)
+_THREAD = re.compile(r"<thread>\n?(.*?)\n?</thread>", re.DOTALL)
 _QUESTION = re.compile(r"<question>\s*(.*?)\s*</question>", re.DOTALL)
 _EVIDENCE = re.compile(r'<evidence\s+id="?(\d+)"?(?:\s+source="([^"]*)")?[^>]*>\s*(.*?)\s*</evidence>', re.DOTALL)
 
@@ -39,13 +40,17 @@ class Prompt:
     question: str
     evidence: tuple[Evidence, ...]
     tools: tuple[str, ...] = ()
+    thread: str = ""
 
 
 def parse(messages: Iterable[tuple[str, str]]) -> Prompt:
     """Take (role, text) turns apart. Instructions are looked for outside the document: its text is data."""
     turns = list(messages)
     everything = "\n".join(text for _, text in turns)
-    outside = _DOCUMENT.sub("", _EVIDENCE.sub("", everything))
+    # The instructions name the tags of a thread; what was said in it stands with the document.
+    said = "\n".join(text for role, text in turns if role != "system")
+    thread = _THREAD.search(_DOCUMENT.sub("", said))
+    outside = _THREAD.sub("", _DOCUMENT.sub("", _EVIDENCE.sub("", everything)))
     documents = _DOCUMENT.findall(everything)
     asked = _QUESTION.search(everything)
     last_user = next((text for role, text in reversed(turns) if role == "user"), "")
@@ -58,6 +63,7 @@ def parse(messages: Iterable[tuple[str, str]]) -> Prompt:
         question=asked.group(1) if asked else "",
         evidence=tuple(Evidence(int(i), source, text) for i, source, text in _EVIDENCE.findall(everything)),
         tools=_names(_TOOLS.search(outside)),
+        thread=thread.group(1) if thread else "",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.fakes.ollama.rules import asking, hints, pattern, prompt, reading, text
+from tests.fakes.ollama.rules import asking, hints, pattern, prompt, reading, text, threads
 
 _AUTOMATIC = re.compile(
     r"\b(?:no-?reply|do-?not-?reply|notifications?|mailer-daemon|alerts?|cron|build)\S*@", re.IGNORECASE
@@ -31,20 +31,22 @@ def answer(asked: prompt.Prompt) -> dict[str, Any]:
     said = hints.answer(asked)
     document = reading.read(asked.document)
     match asked.tag:
-        case "kb.qualify.detect/v1":
+        case "kb.qualify.detect/v2":
             kind, why = _kind(asked.document, document)
             return said | {"contentType": kind, "typeReason": why}
-        case "kb.qualify.email/v1":
+        case "kb.qualify.email/v2":
             return said | {
                 "classification": _classification(document),
+                "answersEarlier": threads.answers_earlier(asked, document),
                 "sender": document.sender.label if document.sender else _field("from|sender", asked.document),
                 "recipients": [one.label for one in document.to]
                 or [one for one in (_field("to|recipients?", asked.document),) if one],
                 "subject": document.subject,
             }
-        case "kb.qualify.jira/v1":
+        case "kb.qualify.jira/v2":
             return said | {
                 "status": document.status,
+                "answersEarlier": threads.answers_earlier(asked, document),
                 "type": _field("issue type|type", asked.document),
                 "assignee": document.assignee.label if document.assignee else "",
                 "reporter": document.reporter.label if document.reporter else "",

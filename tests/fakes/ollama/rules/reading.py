@@ -34,6 +34,9 @@ _QUOTED_REPLY = re.compile(
     r"(?:Weitergeleitete|Ursprüngliche) Nachricht) ?-{2,}.*)$",
     re.MULTILINE,
 )
+# As the prompt marks them (`kb.reading.quote`).
+_MARKED_QUOTE = re.compile(r"^\[quoted\]\n.*?^\[end of quoted\]$", re.DOTALL | re.MULTILINE)
+_MARKED_FORWARD = re.compile(r"^\[(?:end of )?forwarded\]$", re.MULTILINE)
 _FORWARDED_DATE = re.compile(r"^\W*(?:Date|Sent|Datum|Odesláno|Gesendet):.*$", re.MULTILINE)
 _ENCODED = {"quoted-printable", "base64"}
 _INLINE = {"text", "mention", "emoji", "inlineCard", "date", "status"}
@@ -78,6 +81,7 @@ def read(document: str) -> Reading:
 
 def prose(text: str) -> str:
     """Without quoted replies, dates of forwarded headers and the signature."""
+    text = _MARKED_FORWARD.sub("", _MARKED_QUOTE.sub("", text))
     text = re.split(r"^-- ?$", text, maxsplit=1, flags=re.MULTILINE)[0]
     return _FORWARDED_DATE.sub("", _QUOTED_REPLY.sub("", text)).strip()
 

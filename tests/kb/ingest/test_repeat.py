@@ -1,0 +1,146 @@
+"""A second task with the same document costs no call and stores nothing, unless what it repeats is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds import errors as root
+from crds.priority import Priority
+from kb import api, metrics
+from kb.ingest import intent
+from router import client as router_client
+from tests.fakes.ollama import process
+from tests.kb import clock as clocks
+from tests.kb import memory, scopes, waiting, world
+from tests.kb.rules import test_enforce, test_ingest
+
+
+@pytest.fixture
+def kept() -> test_ingest.Kept:
+    rules = test_ingest.Kept()
+    rules.rules = []
+    return rules
+
+
+@pytest.fixture
+async def kb(
+    tmp_path: Path,
+    router: router_client.Client,
+    clock: clocks.Clock,
+    meters: metrics.Metrics,
+    kept: test_ingest.Kept,
+) -> AsyncIterator[world.ObservedState]:
+    async with world.opened(tmp_path, router, clock, meters, memory.Vectors(), memory.Content(), rules=kept) as opened:
+        yield opened
+
+
+def by(uid: str, text: str = world.MAIL, *, fingerprint: str = "f", again: bool = False, **more: Any) -> Any:
+    origin = api.TaskOrigin(uid=uid, name=f"shop/{uid}", fingerprint=fingerprint, again=again)
+    return world.request(text, task=origin, metadata={"taskUid": uid}, **more)
+
+
+async def test_nothing_is_asked_and_stored(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock, meters: metrics.Metrics
+) -> None:
+    first = await kb.ingest(by("one", observed_at=clock()))
+    before, asked = await kb.state(), fake.count()
+    clock.advance(days=3)
+    reply = await kb.ingest(by("two", observed_at=clock()))
+    assert reply.repeats == api.Repeat(task_uid="one", task="shop/one")
+    assert (reply.chunk_ids, reply.hints.has_actionable_content) == ([], False)
+    assert (fake.count(), await kb.state()) == (asked, before)
+    assert await kb.ledger.count() == {intent.State.FINISHED: 1}
+    assert meters.registry.get_sample_value("jervis_kb_ingests_total", {"outcome": "repeated"}) == 1
+    # A third one repeats the first too, and the first itself is read again as before.
+    third = await kb.ingest(by("three", observed_at=clock() - timedelta(days=9)))
+    assert third.repeats == reply.repeats
+    same = await kb.ingest(by("one", observed_at=clock() - timedelta(days=3)))
+    assert (same.repeats, same.chunk_ids) == (None, first.chunk_ids)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        by("two", world.MAIL + "P.S. And JERV-124."),
+        by("two", fingerprint="g"),
+        by("two", fingerprint=""),
+        by("two", again=True),
+        by("two", title="Another title"),
+        by("two", team=["Core Team", "Others"]),
+        by("two", attachments=["more.pdf"]),
+        by("two", owner=scopes.BLOG),
+        by("two", owner=scopes.OTHER),
+        by("two", urn="email::<m2@acme.com>"),
+        world.request(),
+    ],
+)
+async def test_whatever_differs_is_read(kb: world.ObservedState, second: api.IngestRequest) -> None:
+    await kb.ingest(by("one"))
+    reply = await kb.ingest(second)
+    assert (reply.repeats, reply.chunk_ids != []) == (None, True)
+
+
+async def test_what_is_gone_is_read_anew(kb: world.ObservedState) -> None:
+    await kb.ingest(by("one"))
+    await kb.pipeline.forget(scopes.SHOP, by("one").source_urn)
+    assert (await kb.ingest(by("two"))).chunk_ids != []
+    await kb.ledger.erase(scopes.SHOP)
+    reply = await kb.ingest(by("three"))
+    assert (reply.repeats, reply.chunk_ids != []) == (None, True)
+
+
+async def test_a_version_between_counts(kb: world.ObservedState) -> None:
+    await kb.ingest(by("one"))
+    await kb.ingest(by("two", "Petr Svoboda left Globex."))
+    reply = await kb.ingest(by("three"))
+    assert reply.repeats is None
+    repeated = await kb.ingest(by("four"))
+    assert repeated.repeats == api.Repeat(task_uid="three", task="shop/three")
+
+
+async def test_other_rules_may_say_something_else(kb: world.ObservedState, kept: test_ingest.Kept) -> None:
+    await kb.ingest(by("one"))
+    kept.rules = [test_enforce.rule("enforce: route Execute when kind email")]
+    reply = await kb.ingest(by("two"))
+    assert (reply.repeats, reply.hints.route) == (None, "Execute")
+    assert (await kb.ingest(by("three"))).repeats == api.Repeat(task_uid="two", task="shop/two")
+    kept.rules = []
+    assert (await kb.ingest(by("four"))).repeats is None
+    kept.rules = [test_enforce.rule("enforce: never-index when kind email")]
+    for uid in ("five", "six"):
+        left_out = await kb.ingest(by(uid))
+        assert (left_out.repeats, left_out.indexed) == (None, False)
+
+
+@pytest.mark.parametrize("tag", ["kb.qualify.email/v2", "kb.extract/v1"])
+async def test_what_no_model_could_read_is_tried_again(kb: world.ObservedState, fake: process.Fake, tag: str) -> None:
+    fake.set_faults([{"match": {"tag": tag}, "malformed": "answer"}])
+    await kb.ingest(by("one"))
+    fake.set_faults([])
+    reply = await kb.ingest(by("two"))
+    assert (reply.repeats, reply.problems, reply.hints.failure) == (None, [], "")
+
+
+async def test_one_that_is_being_read_is_waited_for(
+    kb: world.ObservedState, fake: process.Fake, clock: clocks.Clock
+) -> None:
+    gate, asked = f"reads-{uuid.uuid4()}", fake.count(tag="kb.extract/v1")
+    fake.set_faults([{"match": {"tag": "kb.extract/v1"}, "stall": {"afterBytes": 0, "gate": gate}}])
+    first = asyncio.create_task(kb.ingest(by("one")))
+
+    async def read() -> bool:
+        return fake.count(tag="kb.extract/v1") > asked
+
+    await waiting.until(read)
+    with pytest.raises(root.Operational, match="for task shop/one"):
+        await kb.ingest(by("two"))
+    await asyncio.to_thread(fake.open_gate, gate)
+    await first
+    assert (await kb.pipeline.ingest(by("two"), Priority.P0)).repeats is not None
