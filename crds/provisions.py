@@ -11,6 +11,7 @@ A rule is text for the model (seed 002 "Hard Rules"). Its lines that begin with 
     enforce: route InfoOnly when kind chat     where content goes: `crds.rulings`
     enforce: never-fetch *.intra.example.com   no page of this host is asked for; `*` stands for anything
     enforce: notify https://hooks.example.com/x on UserTask     who hears of a task: `crds.notices`
+    enforce: never-call createRelationship     this atomic tool is not carried out; `*` stands for anything
     enforce: fetch-only *.example.com          pages of other hosts than those of the rule's lines are not asked for
 """
 
@@ -24,13 +25,28 @@ from dataclasses import dataclass
 from crds import notices, rulings
 
 NEEDS_WORDS = frozenset({"never-use-source", "never-use-kind", "never-say", "always-say"})
+NEVER_CALL = "never-call"
+TOOLS = (
+    "classifyJiraTicket",
+    "createUserTaskFromJira",
+    "deferPendingTask",
+    "failToUserTask",
+    "askUserQuestions",
+    "routeTask",
+    "storeChunk",
+    "searchHybrid",
+    "indexDocument",
+    "createNodeWithRagLinks",
+    "createRelationship",
+)
+"""The atomic tools (`kb.qualify.tools`), which never-call can name."""
 ALWAYS_CITE = "always-cite"
 NEEDS_APPROVAL = "needs-approval"
 _HOSTS = frozenset({"never-fetch", "fetch-only"})
 _ALONE = frozenset({ALWAYS_CITE, NEEDS_APPROVAL})
 _HOST = re.compile(r"[a-z0-9*_.:-]{1,253}")
 _BEGINNING = "enforce:"
-_KNOWN = ", ".join(sorted(NEEDS_WORDS | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
+_KNOWN = ", ".join(sorted(NEEDS_WORDS | {NEVER_CALL} | _ALONE | _HOSTS | rulings.VERBS | {notices.VERB}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,8 @@ def of(text: str) -> tuple[Provision, ...]:
             found.append(Provision(name, words))
         elif name in _HOSTS and words:
             found.append(Provision(name, _host(name, words)))
+        elif name == NEVER_CALL and any(_calls(words, tool) for tool in TOOLS):
+            found.append(Provision(name, words))
         elif name in _ALONE and not words:
             found.append(Provision(name, ""))
         elif name in NEEDS_WORDS and words:
@@ -58,7 +76,8 @@ def of(text: str) -> tuple[Provision, ...]:
         else:
             line = f"enforce: {verb} {words}".strip()
             raise ValueError(
-                f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval"
+                f"{line!r} is no provision; give one of {_KNOWN}, words after all but always-cite and needs-approval, "
+                f"a tool's name after never-call"
             )
     return tuple(found)
 
@@ -93,6 +112,15 @@ def unfetched(text: str, host: str) -> bool:
     return any(rulings.matches(one, asked) for one in never) or (
         bool(only) and not any(rulings.matches(one, asked) for one in only)
     )
+
+
+def uncalled(text: str, tool: str) -> bool:
+    """Whether a rule with this content forbids to carry out a call of `tool`. Raises what `of` raises."""
+    return any(one.verb == NEVER_CALL and _calls(one.words, tool) for one in of(text))
+
+
+def _calls(pattern: str, tool: str) -> bool:
+    return rulings.matches(rulings.fold(pattern), rulings.fold(tool))
 
 
 def hostname(host: str) -> str:

@@ -25,6 +25,7 @@ from kb.files import reader, tika, vision
 from kb.graph import store as graph
 from kb.http import (
     aliases,
+    atomic,
     documents,
     erasing,
     knowledge,
@@ -223,6 +224,7 @@ async def writing(ground: Ground, stack: contextlib.AsyncExitStack) -> tuple[kno
             rules=stores.rules,
         ).routes(),
         *links.Reading(opener, width=config.crawl_parallel).routes(),
+        *atomic.Storing(way, ground.graph, ground.vectors.store, book, stores.rules, meters).routes(),
         *reindexing.Reindexing(ground.vectors.book).routes(),
         *erasing.Erasing(forgetter, asked_for, kept.places).routes(),
         *learning.Learning(way, learn.Learner(asked, way), clock).routes(),
